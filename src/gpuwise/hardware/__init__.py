@@ -1,0 +1,1 @@
+"""Facts about GPUs, architectures, links, nodes and hosts, each with its source."""

@@ -1,0 +1,66 @@
+"""All GPUs we know, and the way from a name to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, cached_property
+from pathlib import Path
+
+from gpuwise.errors import UnknownName
+from gpuwise.hardware import specs, tables
+from gpuwise.hardware.names import Match, NameIndex
+from gpuwise.hardware.types import Gpu
+
+__all__ = ["Catalog", "load_catalog"]
+
+
+class Catalog:
+    """Curated products first, then the long tail; a user's own entries before both."""
+
+    def __init__(self, own: Sequence[Gpu] = ()) -> None:
+        self._own = tuple(own)
+
+    @cached_property
+    def curated(self) -> tuple[Gpu, ...]:
+        """The user's own entries and the curated table."""
+        names = {gpu.name.lower() for gpu in self._own}
+        return self._own + tuple(gpu for gpu in tables.curated_gpus() if gpu.name.lower() not in names)
+
+    @cached_property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Everything, the long tail included."""
+        return self.curated + tables.long_tail_gpus()
+
+    @cached_property
+    def _index(self) -> NameIndex:
+        return NameIndex(self.curated)
+
+    @cached_property
+    def _tail_index(self) -> NameIndex:
+        return NameIndex(tables.long_tail_gpus())
+
+    def find(self, name: str) -> Match:
+        """The GPU meant by a name, an alias, a driver string or typed specs."""
+        if "=" in name:
+            return Match(gpu=specs.gpu_from_text(name))
+        match = self._index.exact(name) or self._index.loose(name) or self._tail_index.exact(name) or self._tail_index.loose(name)
+        if match is None:
+            raise self._unknown(name)
+        return match
+
+    def _unknown(self, name: str) -> UnknownName:
+        near = self._index.close(name) or self._tail_index.close(name)
+        reason = tables.refused_gpus().get(name.strip().lower())
+        if reason:
+            hint = f"a GPU of that name is known but was refused ({reason}); type its specs instead: {specs.EXAMPLE}"
+        elif near:
+            hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? See `gpuwise gpus`"
+        else:
+            hint = f"list them with `gpuwise gpus`, or type its specs: {specs.EXAMPLE}"
+        return UnknownName(f"no GPU called '{name}'", looked_in=f"{len(self.gpus):,} GPUs and their aliases", hint=hint)
+
+
+@cache
+def load_catalog(own: Path | None = None) -> Catalog:
+    """The shipped catalogue, extended by a user's own file if given."""
+    return Catalog(specs.read_catalog(own)) if own else Catalog()

@@ -1,0 +1,121 @@
+"""What joins GPUs and drives them: links, nodes and hosts, by name or alias."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+from gpuwise.errors import UnknownName
+from gpuwise.hardware.tables import read_toml, sources
+from gpuwise.hardware.types import Host, Link, Node
+from gpuwise.units import parse
+
+__all__ = ["find_host", "find_link", "find_node", "hosts", "links", "nodes"]
+
+_Entry = TypeVar("_Entry", bound="Link | Node | Host")
+
+
+@cache
+def links() -> Mapping[str, Link]:
+    """Every link by name."""
+    return _read("links.toml", _link)
+
+
+@cache
+def nodes() -> Mapping[str, Node]:
+    """Every kind of machine by name."""
+    return _read("nodes.toml", _node)
+
+
+@cache
+def hosts() -> Mapping[str, Host]:
+    """Every class of CPU by name."""
+    return _read("hosts.toml", _host)
+
+
+def find_link(name: str) -> Link:
+    """The link of this name or alias."""
+    return _find(name, links(), "link")
+
+
+def find_node(name: str) -> Node:
+    """The node of this name, alias or cloud instance type."""
+    return _find(name, nodes(), "node")
+
+
+def find_host(name: str) -> Host:
+    """The host class of this name or alias."""
+    return _find(name, hosts(), "host")
+
+
+def _read(path: str, build: Callable[[str, Mapping[str, Any]], _Entry]) -> Mapping[str, _Entry]:
+    return {name: build(name, row) for name, row in read_toml(path).items()}
+
+
+def _key(name: str) -> str:
+    """One spelling for `PCIe 4.0 x16`, `pcie4 x16` and `x16 PCIe 4`: words and numbers, in order of the alphabet."""
+    words = re.findall(r"x\d+|[a-z]+|\d+(?:\.\d+)?|\+", name.lower())
+    return " ".join(sorted(word.removesuffix(".0") for word in words))
+
+
+def _find(name: str, known: Mapping[str, _Entry], kind: str) -> _Entry:
+    by_key: dict[str, _Entry] = {}
+    for entry in known.values():
+        by_key.update({_key(spelling): entry for spelling in (entry.name, *entry.aliases)})
+    found = by_key.get(_key(name))
+    if found is not None:
+        return found
+    near = [by_key[key].name for key in difflib.get_close_matches(_key(name), by_key, n=4, cutoff=0.5)]
+    meant = " or ".join(f"`{other}`" for other in dict.fromkeys(near))
+    hint = f"did you mean {meant}?" if meant else f"for example `{next(iter(known))}`"
+    raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} {kind}s and their aliases", hint=hint)
+
+
+def _link(name: str, row: Mapping[str, Any]) -> Link:
+    return Link(
+        name=name,
+        aliases=tuple(row["aliases"]),
+        kind=row["kind"],
+        bytes_per_s_one_way=parse(row["bytes_per_s_one_way"], "bandwidth"),
+        achieved_fraction=row["achieved_fraction"],
+        latency_s=parse(row["latency"], "time"),
+        source=sources()[row["source"]],
+        achieved_source=sources()[row["achieved_source"]],
+        latency_source=sources()[row["latency_source"]],
+        note=row.get("note", ""),
+    )
+
+
+def _node(name: str, row: Mapping[str, Any]) -> Node:
+    return Node(
+        name=name,
+        aliases=tuple(row["aliases"]),
+        gpu=row["gpu"],
+        gpu_count=row["gpu_count"],
+        gpu_link=row["gpu_link"],
+        peer_to_peer=row["peer_to_peer"],
+        host_link=row["host_link"],
+        network_link=row["network_link"],
+        network_count=row["network_count"],
+        host=row["host"],
+        source=sources()[row["source"]],
+        note=row.get("note", ""),
+    )
+
+
+def _host(name: str, row: Mapping[str, Any]) -> Host:
+    return Host(
+        name=name,
+        aliases=tuple(row["aliases"]),
+        example=row["example"],
+        core_count=row["core_count"],
+        launch_s=parse(row["launch"], "time"),
+        launch_low_s=parse(row["launch_low"], "time"),
+        launch_high_s=parse(row["launch_high"], "time"),
+        memory_bytes_per_s=parse(row["memory_bandwidth"], "bandwidth"),
+        source=sources()[row["source"]],
+        note=row.get("note", ""),
+    )

@@ -1,0 +1,218 @@
+"""Which product does a person or a driver mean by a name?
+
+A name is cut into tokens (`NVIDIA GeForce RTX 4090 Laptop GPU` -> rtx, 4090, laptop). A product is meant when every
+token asked for is explained by it; of several, the one with the least unasked-for detail is taken, and the others are
+reported. Nothing is matched by substring, so `3090 Ti` never becomes `3090`, and `A10` never `A100`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from gpuwise.hardware.types import Gpu
+from gpuwise.units import GIB
+
+__all__ = ["Match", "NameIndex", "tokens"]
+
+_VENDOR_WORDS = {
+    "nvidia": "NVIDIA",
+    "geforce": "NVIDIA",
+    "tesla": "NVIDIA",
+    "amd": "AMD",
+    "ati": "AMD",
+    "radeon": "AMD",
+    "instinct": "AMD",
+    "intel": "Intel",
+    "apple": "Apple",
+    "google": "Google",
+}
+# Words that tell no product from another.
+_NOISE = frozenset(_VENDOR_WORDS) | frozenset(
+    "gpu graphics card with design the corporation inc tm r founders edition generation accelerator cloud sramecc xnack vf "
+    "asus msi evga gigabyte zotac palit pny sapphire powercolor".split()
+)
+_SAME = {
+    "mobile": "laptop",
+    "notebook": "laptop",
+    "lp": "laptop",
+    "sxm2": "sxm",
+    "sxm3": "sxm",
+    "sxm4": "sxm",
+    "sxm5": "sxm",
+    "pci": "pcie",
+    "pcie3": "pcie",
+    "pcie4": "pcie",
+    "pcie5": "pcie",
+    "s": "super",
+}
+_LINES = "rtx gtx gt rx arc titan quadro tpu jetson mx geforce radeon tesla".split()
+_SUFFIXES = "ti super laptop mobile maxq xtx xt gre max pro ultra d s m".split()
+# Detail of a product that a person may leave out, with how surprising it is to have it filled in.
+_OPTIONAL_COST = {
+    "rtx": 0.1,
+    "gtx": 0.1,
+    "gt": 0.3,
+    "rx": 0.1,
+    "arc": 0.1,
+    "quadro": 0.2,
+    "titan": 0.3,
+    "jetson": 0.1,
+    "tpu": 0.1,
+}
+_VARIANT = re.compile(r"\d+gb|pcie|sxm\d?|nvl|dgxs|\d+core|blackwell|ada|hbm\d?e?|refresh")
+_LONGEST_NAME = 80
+_VARIANT_COST = 0.5
+_PRODUCT_COST = 5.0
+
+
+def tokens(name: str) -> tuple[str, ...]:
+    """The parts of a name that tell products apart, in one spelling each.
+
+    >>> tokens("NVIDIA GeForce RTX 2070 with Max-Q Design")
+    ('rtx', '2070', 'maxq')
+    """
+    text = name.lower().replace("™", " ").replace("®", " ").replace("(r)", " ").replace("(tm)", " ")
+    text = re.sub(r"max[\s_-]?q", "maxq", text)
+    text = re.sub(r"(\d+(?:\.\d+)?)[\s_-]*(?:gib|gb|g)\b", r" \1gb ", text)
+    text = re.sub(r"(\d+)[\s_-]*cores?\b", r" \1core ", text)
+    words = [part for word in re.split(r"[^a-z0-9.+]+", text) for part in _split(word.strip(".+"))]
+    return tuple(word for word in words if word and word not in _NOISE)
+
+
+def _split(word: str) -> list[str]:
+    """`rtx3090ti` -> rtx, 3090, ti; `a6000` stays whole."""
+    for line in _LINES:
+        rest = word[len(line) :]
+        if word.startswith(line) and rest and (rest[0].isdigit() or rest[:2] in ("a4", "a5", "a6", "a2", "a1", "a3")):
+            return [line, *_split(rest)]
+    match = re.fullmatch(rf"(\d{{3,4}})({'|'.join(_SUFFIXES)})(.*)", word)
+    if match and match[2] != "m":
+        return [match[1], match[2], *_split(match[3])] if match[3] else [match[1], match[2]]
+    return [word]
+
+
+def _unified(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_SAME.get(word, word) for word in words)
+
+
+def _is_model_number(word: str) -> bool:
+    return any(letter.isdigit() for letter in word) and not re.fullmatch(r"\d+(\.\d+)?gb|\d+core|sxm\d|hbm\d?e?|gddr\d\w?", word)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """The product taken for a name, and those the name could also have meant."""
+
+    gpu: Gpu
+    others: tuple[Gpu, ...] = ()
+
+
+class NameIndex:
+    """Products by the tokens of their names and aliases."""
+
+    def __init__(self, gpus: Sequence[Gpu]) -> None:
+        self.gpus = gpus
+        self._exact: dict[tuple[str, ...], list[Gpu]] = defaultdict(list)
+        self._by_token: dict[str, list[tuple[frozenset[str], Gpu]]] = defaultdict(list)
+        for gpu in gpus:
+            for name in (gpu.name, *gpu.aliases):
+                self._add(name, gpu)
+
+    def _add(self, name: str, gpu: Gpu) -> None:
+        raw = tokens(name)
+        for words in {tuple(sorted(raw)), tuple(sorted(_unified(raw)))}:
+            if gpu not in self._exact[words]:
+                self._exact[words].append(gpu)
+        if name == gpu.name:
+            entry = (frozenset(_unified(raw)), gpu)
+            for word in entry[0]:
+                self._by_token[word].append(entry)
+
+    def exact(self, name: str) -> Match | None:
+        """The product with just this name or alias, give or take case, spacing, order and vendor words."""
+        raw = tokens(name)
+        found = self._exact.get(tuple(sorted(raw))) or self._exact.get(tuple(sorted(_unified(raw)))) or []
+        found = _of_vendor(found, name)
+        if not found:
+            return None
+        best = max(found, key=_launch)  # `M4` is a Tesla of 2015 and an Apple chip of 2024
+        return Match(gpu=best, others=self._others(frozenset(_unified(raw)), best, found))
+
+    def loose(self, name: str) -> Match | None:
+        """The product that explains every token of the name with the least detail added."""
+        asked = frozenset(_unified(tokens(name)))
+        numbers = [word for word in asked if _is_model_number(word)]
+        if not numbers:
+            return None
+        scored = []
+        for words, gpu in self._by_token.get(numbers[0], ()):
+            if all(_explained(word, words, gpu) for word in asked):
+                scored.append((sum(_cost(word) for word in words - asked), gpu))
+        candidates = _of_vendor([gpu for _, gpu in scored], name)
+        if not candidates:
+            return None
+        costs = {id(gpu): cost for cost, gpu in scored}
+        best = min(candidates, key=lambda gpu: costs[id(gpu)])
+        return Match(gpu=best, others=self._others(asked, best, ()))
+
+    def _others(self, asked: frozenset[str], best: Gpu, found: Sequence[Gpu]) -> tuple[Gpu, ...]:
+        """Products of the very same name, or that differ only in detail it leaves open (memory, form factor)."""
+        own = frozenset(_unified(tokens(best.name)))
+        siblings = [gpu for gpu in found if gpu is not best]
+        if own <= asked:
+            return tuple(siblings)
+        for number in (word for word in asked if _is_model_number(word)):
+            for words, gpu in self._by_token.get(number, ()):
+                open_detail = (words - asked) | (own - asked)
+                if asked <= words and gpu is not best and all(_cost(word) < 1 for word in open_detail):
+                    siblings.append(gpu)
+            break
+        return tuple(dict.fromkeys(siblings))
+
+    def close(self, name: str, count: int = 3) -> tuple[str, ...]:
+        """Names a person who wrote this may have meant, nearest first."""
+        wanted = ("".join(tokens(name)) or name.lower())[:_LONGEST_NAME]
+        keys: dict[str, str] = {}
+        for gpu in self.gpus:
+            keys.setdefault("".join(tokens(gpu.name)), gpu.name)
+            for alias in gpu.aliases:
+                keys.setdefault("".join(tokens(alias)), gpu.name)
+        near = [keys[key] for key in difflib.get_close_matches(wanted, keys, n=count * 3, cutoff=0.6)]
+        understood = self.loose(" ".join(word for word in tokens(name) if word in self._by_token))
+        if understood is not None:
+            near.insert(min(len(near), count - 1), understood.gpu.name)
+        return tuple(dict.fromkeys(near))[:count]
+
+
+def _launch(gpu: Gpu) -> date:
+    return gpu.launched_on or date.min
+
+
+def _of_vendor(gpus: Sequence[Gpu], name: str) -> list[Gpu]:
+    named = {_VENDOR_WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in _VENDOR_WORDS}
+    return [gpu for gpu in gpus if gpu.vendor in named] if named else list(gpus)
+
+
+def _explained(word: str, words: frozenset[str], gpu: Gpu) -> bool:
+    """Does the product account for this token of the name?"""
+    if word in words:
+        return True
+    size = re.fullmatch(r"(\d+(?:\.\d+)?)gb", word)
+    if size:
+        return abs(float(size[1]) * GIB - gpu.memory_bytes) < 0.51 * GIB
+    if word == "laptop":
+        return gpu.segment == "laptop"
+    if word == "pcie":
+        return gpu.cooler not in ("module", "laptop") and gpu.pcie_lanes is not None
+    return word == gpu.memory_type.lower() or word == gpu.chip.lower()
+
+
+def _cost(word: str) -> float:
+    if word in _OPTIONAL_COST:
+        return _OPTIONAL_COST[word]
+    return _VARIANT_COST if _VARIANT.fullmatch(word) else _PRODUCT_COST

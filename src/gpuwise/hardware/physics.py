@@ -1,0 +1,177 @@
+"""What cannot be true of a GPU. The same rules judge our own rows, a third party's and a user's typed specs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from gpuwise.hardware.types import Gpu
+from gpuwise.units import GIB, KIB, format_si
+
+__all__ = ["PEAK_TOLERANCE", "Fault", "faults"]
+
+PEAK_TOLERANCE = 0.03
+BANDWIDTH_TOLERANCE = 0.03
+
+# Gbit/s per pin at which each kind of memory has been sold on a GPU (JEDEC standards and shipped products).
+_RATE_RANGE = {
+    "DDR2": (0.4, 1.2),
+    "DDR3": (0.8, 2.4),
+    "DDR4": (1.6, 4.3),
+    "DDR5": (4.0, 8.0),
+    "GDDR2": (0.5, 1.2),
+    "GDDR3": (0.8, 2.6),
+    "GDDR4": (1.5, 2.6),
+    "GDDR5": (1.6, 9.2),
+    "GDDR5X": (9.0, 12.0),
+    "GDDR6": (8.0, 21.0),
+    "GDDR6X": (18.0, 24.0),
+    "GDDR7": (18.0, 37.0),
+    "HBM": (0.9, 1.1),
+    "HBM2": (1.2, 2.5),
+    "HBM2e": (2.4, 3.7),
+    "HBM3": (4.0, 6.5),
+    "HBM3e": (5.5, 9.6),
+    "LPDDR3": (1.3, 2.2),
+    "LPDDR4": (2.1, 4.3),
+    "LPDDR4X": (3.2, 4.3),
+    "LPDDR5": (4.2, 6.5),
+    "LPDDR5X": (6.3, 10.8),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One impossible figure: the field, and what it contradicts."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def faults(gpu: Gpu, *, today: date | None = None) -> tuple[Fault, ...]:
+    """Everything about this GPU that contradicts physics or its own other figures."""
+    return tuple(fault for rule in _RULES for fault in rule(gpu, today or date.today()))
+
+
+def _peaks(gpu: Gpu, _: date) -> Iterator[Fault]:
+    """Published peaks are dense and follow from units x clock x rate within 3 %."""
+    for engine, by_dtype in gpu.published_flops_per_s.items():
+        for dtype, published in by_dtype.items():
+            derived = gpu.peak_flops_per_s.get(engine, {}).get(dtype)
+            if derived is None:
+                yield Fault(field=f"{engine}.{dtype}", message=f"{gpu.architecture.title} has no such rate")
+            elif abs(derived * gpu.devices_per_board / published - 1) > PEAK_TOLERANCE:
+                shown = format_si(derived * gpu.devices_per_board, "FLOP/s", 4)
+                yield Fault(field=f"{engine}.{dtype}", message=f"published {format_si(published, 'FLOP/s', 4)}, derived {shown}")
+
+
+def _cores(gpu: Gpu, _: date) -> Iterator[Fault]:
+    expected = gpu.sm_count * gpu.architecture.cores_per_unit
+    if gpu.core_count is not None and expected and gpu.core_count != expected:
+        yield Fault(
+            field="sm_count",
+            message=f"{gpu.sm_count} x {gpu.architecture.cores_per_unit} cores is {expected}, not {gpu.core_count}",
+        )
+
+
+def _bandwidth(gpu: Gpu, _: date) -> Iterator[Fault]:
+    """Bandwidth is bus width times pin rate, and the pin rate is one its memory type can have."""
+    rate = gpu.memory_bits_per_s_per_pin
+    if rate is None or gpu.memory_bus_bits is None:
+        return
+    product = gpu.memory_bus_bits * rate / 8
+    if abs(product / gpu.memory_bytes_per_s - 1) > BANDWIDTH_TOLERANCE:
+        yield Fault(
+            field="memory_bytes_per_s",
+            message=f"{gpu.memory_bus_bits} bit x {rate / 1e9:g} Gbit/s is {product / 1e9:.1f} GB/s, "
+            f"not {gpu.memory_bytes_per_s / 1e9:.1f}",
+        )
+    if gpu.memory_type not in _RATE_RANGE:
+        yield Fault(field="memory_type", message=f"'{gpu.memory_type}' is no memory type we know")
+        return
+    low, high = _RATE_RANGE[gpu.memory_type]
+    if not low <= rate / 1e9 <= high:
+        yield Fault(
+            field="memory_bits_per_s_per_pin",
+            message=f"{rate / 1e9:g} Gbit/s is outside {low:g} to {high:g} of {gpu.memory_type}",
+        )
+
+
+def _within(field: str, low: float, high: float, unit: str) -> Callable[[Gpu, date], Iterator[Fault]]:
+    def rule(gpu: Gpu, _: date) -> Iterator[Fault]:
+        value = getattr(gpu, field)
+        if value is not None and not low <= value <= high:
+            bounds = f"{format_si(low, unit)} to {format_si(high, unit)}"
+            yield Fault(field=field, message=f"{format_si(value, unit)} is outside {bounds}")
+
+    return rule
+
+
+def _order(gpu: Gpu, _: date) -> Iterator[Fault]:
+    pairs = (
+        ("base_clock_hz", "boost_clock_hz"),
+        ("matrix_clock_hz", "boost_clock_hz"),
+        ("usable_memory_bytes", "memory_bytes"),
+        ("power_min_watts", "tdp_watts"),
+        ("tdp_watts", "power_max_watts"),
+    )
+    for low_name, high_name in pairs:
+        low, high = getattr(gpu, low_name), getattr(gpu, high_name)
+        if low is not None and high is not None and low > high:
+            yield Fault(field=low_name, message=f"{low:g} is above {high_name} {high:g}")
+
+
+def _balance(gpu: Gpu, _: date) -> Iterator[Fault]:
+    """No GPU was ever sold with fewer than 2 or more than 300 fp32 operations per byte of bandwidth."""
+    fp32 = gpu.peak_flops_per_s.get("vector", {}).get("fp32")
+    if fp32 is not None and not 2 <= fp32 / gpu.memory_bytes_per_s <= 300:
+        yield Fault(
+            field="memory_bytes_per_s",
+            message=f"{fp32 / gpu.memory_bytes_per_s:.2g} fp32 operations per byte is outside 2 to 300",
+        )
+
+
+def _power_per_unit(gpu: Gpu, _: date) -> Iterator[Fault]:
+    """Between 2 W and 1 kW for each TFLOP/s of fp32: the range from 2010 to today, with room."""
+    fp32 = gpu.peak_flops_per_s.get("vector", {}).get("fp32")
+    if gpu.tdp_watts is not None and fp32 is not None and not 1.5 <= gpu.tdp_watts / (fp32 / 1e12) <= 1000:
+        yield Fault(field="tdp_watts", message=f"{gpu.tdp_watts:g} W for {fp32 / 1e12:.3g} fp32 TFLOP/s")
+
+
+def _date(gpu: Gpu, today: date) -> Iterator[Fault]:
+    if gpu.launched_on is None:
+        return
+    if gpu.launched_on > today:
+        yield Fault(field="launched_on", message=f"{gpu.launched_on} is in the future")
+    if (gpu.architecture.introduced_on - gpu.launched_on).days > 370:
+        yield Fault(
+            field="launched_on",
+            message=f"{gpu.launched_on} is over a year before {gpu.architecture.title} ({gpu.architecture.introduced_on})",
+        )
+
+
+_RULES: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
+    _within("sm_count", 1, 2048, "units"),
+    _within("boost_clock_hz", 0.1e9, 4e9, "Hz"),
+    _within("base_clock_hz", 0.1e9, 4e9, "Hz"),
+    _within("memory_bytes", 0.06 * GIB, 1024 * GIB, "B"),
+    _within("memory_bytes_per_s", 1e9, 30e12, "B/s"),
+    _within("l2_bytes", 16 * KIB, 1 * GIB, "B"),
+    _within("l3_bytes", 1024 * KIB, 1 * GIB, "B"),
+    _within("tdp_watts", 1, 2000, "W"),
+    _within("power_min_watts", 1, 2000, "W"),
+    _within("power_max_watts", 1, 2500, "W"),
+    _within("launch_usd", 10, 100_000, "USD"),
+    _within("slots", 1, 5, "slots"),
+    _order,
+    _cores,
+    _peaks,
+    _bandwidth,
+    _balance,
+    _power_per_unit,
+    _date,
+)

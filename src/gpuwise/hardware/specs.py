@@ -1,0 +1,170 @@
+"""GPUs that a user types or keeps in a file of their own.
+
+`name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W` on the command line, or the same keys as TOML:
+
+    [[gpu]]
+    name = "Foo"
+    arch = "ada"
+    sm = 60
+    boost = "2.5 GHz"
+    mem = "16 GB"
+    bw = "500 GB/s"
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.hardware import physics, tables
+from gpuwise.hardware.types import Architecture, Gpu
+from gpuwise.provenance import Basis, Fact, Source
+from gpuwise.units import parse, parse_memory
+
+__all__ = ["EXAMPLE", "KEYS", "find_architecture", "gpu_from_spec", "gpu_from_text", "read_catalog"]
+
+EXAMPLE = '"name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W"'
+_TYPED = Source(id="typed", title="typed by the user", basis=Basis.GIVEN)
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BadValue(f"'{text}' is not a whole number", hint="write it without a unit, such as `sm=60`") from None
+
+
+def _accumulate(text: str) -> bool:
+    if text not in ("half", "full"):
+        raise BadValue(f"accumulate is half or full, not '{text}'", hint="GeForce cards have half, others full")
+    return text == "half"
+
+
+def _as(kind: str) -> Callable[[str], float]:
+    return lambda text: parse(text, kind)
+
+
+# key -> (field of Gpu, reader); the first five must be given.
+KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "arch": ("architecture", lambda text: find_architecture(text)),
+    "sm": ("sm_count", _count),
+    "boost": ("boost_clock_hz", _as("clock")),
+    "mem": ("memory_bytes", parse_memory),
+    "bw": ("memory_bytes_per_s", _as("bandwidth")),
+    "name": ("name", str),
+    "base": ("base_clock_hz", _as("clock")),
+    "tdp": ("tdp_watts", _as("power")),
+    "l2": ("l2_bytes", parse_memory),
+    "l3": ("l3_bytes", parse_memory),
+    "usable": ("usable_memory_bytes", parse_memory),
+    "price": ("launch_usd", _as("money")),
+    "accumulate": ("half_accumulate", _accumulate),
+}
+_REQUIRED = ("arch", "sm", "boost", "mem", "bw")
+
+
+def find_architecture(name: str) -> Architecture:
+    """The architecture with this id."""
+    known = tables.architectures()
+    key = name.strip().lower().replace(" ", "-").replace("_", "-")
+    if key in known:
+        return known[key]
+    near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else f"one of: {', '.join(known)}"
+    raise UnknownName(f"no architecture called '{name}'", looked_in=f"{len(known)} architectures", hint=hint)
+
+
+def gpu_from_text(text: str) -> Gpu:
+    """A GPU from `key=value,key=value`."""
+    values: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        key = key.strip().lower()
+        if not equals or not value.strip():
+            raise BadValue(f"'{part.strip()}' in a typed GPU is not key=value", hint=f"for example {EXAMPLE}")
+        if key in values:
+            raise BadValue(f"'{key}' is given twice in a typed GPU", hint=f"for example {EXAMPLE}")
+        values[key] = value.strip()
+    return gpu_from_spec(values, source=_TYPED)
+
+
+def gpu_from_spec(values: Mapping[str, str], *, source: Source) -> Gpu:
+    """A GPU from the user's own figures; missing L2 and TDP are assumed from its relatives and marked so."""
+    unknown = [key for key in values if key not in KEYS]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], KEYS, n=1, cutoff=0.3)
+        hint = f"did you mean `{near[0]}`? " if near else ""
+        raise BadValue(f"'{unknown[0]}' is not a key of a typed GPU", looked_in=", ".join(KEYS), hint=f"{hint}Example: {EXAMPLE}")
+    missing = [key for key in _REQUIRED if key not in values]
+    if missing:
+        raise BadValue(f"a typed GPU also needs {', '.join(missing)}", hint=f"for example {EXAMPLE}")
+    fields = {KEYS[key][0]: KEYS[key][1](value) for key, value in values.items()}
+    gpu = _complete(fields, source)
+    found = physics.faults(gpu)
+    if found:
+        raise BadValue(
+            f"GPU '{gpu.name}' cannot exist: " + "; ".join(str(fault) for fault in found),
+            hint="check units (GB/s, not Gbit/s) and figures (one device, dense peaks)",
+        )
+    return gpu
+
+
+def _complete(fields: dict[str, Any], source: Source) -> Gpu:
+    architecture: Architecture = fields["architecture"]
+    fields.setdefault("name", "typed GPU")
+    fields.setdefault("matrix_clock_hz", fields["boost_clock_hz"])
+    fields.setdefault("usable_memory_bytes", fields["memory_bytes"])
+    exceptions: dict[str, Fact] = {}
+    for field in ("l2_bytes", "tdp_watts"):
+        if field not in fields:
+            estimate = _from_relatives(architecture, field, fields["sm_count"])
+            if estimate is not None:
+                fields[field], exceptions[field] = estimate.value, estimate
+    return Gpu(**fields, vendor=architecture.vendor, segment="typed", curated=False, source=source, exceptions=exceptions)
+
+
+def _from_relatives(architecture: Architecture, field: str, sm_count: int) -> Fact | None:
+    """The median of that field per SM among curated GPUs of the architecture, times this GPU's SMs."""
+    relatives = [g for g in tables.curated_gpus() if g.architecture is architecture and getattr(g, field) is not None]
+    if not relatives:
+        return None
+    per_unit = median(getattr(gpu, field) / gpu.sm_count for gpu in relatives)
+    note = f"median per {architecture.unit} of {len(relatives)} {architecture.title} GPUs"
+    source = Source(id="relatives", title=note, basis=Basis.ASSUMED)
+    return Fact(value=per_unit * sm_count, source=source, basis=Basis.ASSUMED, note=note)
+
+
+def read_catalog(path: Path) -> tuple[Gpu, ...]:
+    """The GPUs of a user's own TOML file."""
+    rows = _catalog_rows(path)
+    source = Source(id="user-catalog", title=f"user catalogue {path.name}", basis=Basis.GIVEN)
+    gpus = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            if "name" not in row:
+                raise BadValue("it has no name", hint='add `name = "…"`')
+            gpus.append(gpu_from_spec({key: str(value) for key, value in row.items()}, source=source))
+        except GpuwiseError as fault:
+            label = f" ({row['name']})" if "name" in row else ""
+            raise BadFile(f"{path}: gpu {number}{label}: {fault.message}", looked_in=fault.looked_in, hint=fault.hint) from None
+    return tuple(gpus)
+
+
+def _catalog_rows(path: Path) -> list[Mapping[str, Any]]:
+    hint = "a catalogue holds [[gpu]] tables with the keys " + ", ".join(KEYS)
+    try:
+        table = tables.parse_toml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadFile(f"no catalogue file {path}", hint="check the path given to --catalog") from None
+    except (OSError, UnicodeDecodeError) as fault:
+        raise BadFile(f"catalogue {path} cannot be read: {fault}", hint=hint) from None
+    except ValueError as fault:
+        raise BadFile(f"catalogue {path} is not valid TOML: {fault}", hint=hint) from None
+    rows = table.get("gpu")
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise BadFile(f"catalogue {path} holds no [[gpu]] table", hint=hint)
+    return rows

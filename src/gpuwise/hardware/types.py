@@ -1,0 +1,174 @@
+"""What a GPU, an architecture, a link, a node and a host are. Facts only: no time, no price of today.
+
+Every quantity is SI. A GPU here is one *device* as the driver shows it: a K80 board carries two, and its row
+holds one half with `devices_per_board = 2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+
+from gpuwise.provenance import Fact, Source
+
+__all__ = ["DTYPES", "Architecture", "Gpu", "Host", "Link", "Node", "Peaks"]
+
+DTYPES = ("fp64", "fp32", "tf32", "fp16", "fp16_acc16", "bf16", "fp8", "fp6", "fp4", "int8", "int4")
+
+# Peaks by engine ("vector", "matrix") and dtype: operations per unit and clock, or FLOP/s, as the name says.
+Peaks = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Architecture:
+    """What one compute unit (SM, CU, Xe-core, core, MXU) of a chip family does in a clock."""
+
+    id: str
+    title: str
+    vendor: str
+    generation: str
+    capability: str
+    unit: str
+    cores_per_unit: int
+    core_clock_ratio: float
+    ops_per_unit_per_clock: Peaks
+    half_accumulate: tuple[str, ...]
+    warps_per_unit: int | None
+    register_bytes_per_unit: float | None
+    shared_bytes_per_unit: float | None
+    features: tuple[str, ...]
+    first_software: str
+    last_software: str
+    introduced_on: date
+    source: Source
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gpu:
+    """One product, one device of it. `None` means not published; nothing is filled in silently."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    vendor: str
+    segment: str
+    chip: str = ""
+    architecture: Architecture
+    sm_count: int
+    core_count: int | None = None
+    base_clock_hz: float | None = None
+    boost_clock_hz: float
+    matrix_clock_hz: float
+    memory_bytes: float
+    usable_memory_bytes: float
+    memory_type: str = ""
+    memory_bus_bits: int | None = None
+    memory_bits_per_s_per_pin: float | None = None
+    memory_bytes_per_s: float
+    l2_bytes: float | None = None
+    l3_bytes: float | None = None
+    tdp_watts: float | None = None
+    power_min_watts: float | None = None
+    power_max_watts: float | None = None
+    pcie_generation: int | None = None
+    pcie_lanes: int | None = None
+    nvlink_generation: int | None = None
+    nvlink_bytes_per_s: float | None = None
+    slots: float | None = None
+    cooler: str = ""
+    power_connectors: str = ""
+    launched_on: date | None = None
+    launch_usd: float | None = None
+    ecc: bool | None = None
+    display: bool | None = None
+    devices_per_board: int = 1
+    half_accumulate: bool = False
+    rate_exceptions: Peaks = field(default_factory=dict)
+    published_flops_per_s: Peaks = field(default_factory=dict)
+    curated: bool = True
+    note: str = ""
+    source: Source
+    exceptions: Mapping[str, Fact] = field(default_factory=dict)
+
+    @cached_property
+    def peak_flops_per_s(self) -> Peaks:
+        """Dense operations per second by engine and dtype: units x clock x operations per clock.
+
+        The vector engine is taken at the boost clock, the matrix engine at the clock its maker rates it at (the
+        same, except on Hopper and Blackwell servers). GeForce halves matrix rates that accumulate in fp32.
+        """
+        clocks = {
+            "vector": self.boost_clock_hz * self.architecture.core_clock_ratio,
+            "matrix": self.matrix_clock_hz,
+        }
+        return {
+            engine: {dtype: self.sm_count * clocks[engine] * self._rate(engine, dtype) for dtype in rates}
+            for engine, rates in self.architecture.ops_per_unit_per_clock.items()
+        }
+
+    def _rate(self, engine: str, dtype: str) -> float:
+        exception = self.rate_exceptions.get(engine, {}).get(dtype)
+        if exception is not None:
+            return exception
+        rate = self.architecture.ops_per_unit_per_clock[engine][dtype]
+        halved = self.half_accumulate and engine == "matrix" and dtype in self.architecture.half_accumulate
+        return rate / 2 if halved else rate
+
+    def fact(self, field_name: str) -> Fact:
+        """The value of one field together with where it comes from."""
+        value = getattr(self, field_name)
+        exception = self.exceptions.get(field_name)
+        if exception is not None:
+            return Fact(value=value, source=exception.source, basis=exception.basis, note=exception.note)
+        return Fact(value=value, source=self.source, basis=self.source.basis)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A way between two devices or nodes, in one direction."""
+
+    name: str
+    aliases: tuple[str, ...]
+    kind: str
+    bytes_per_s_one_way: float
+    achieved_fraction: float
+    latency_s: float
+    source: Source
+    achieved_source: Source
+    latency_source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One machine: how many of which GPU, joined by which links."""
+
+    name: str
+    aliases: tuple[str, ...]
+    gpu: str
+    gpu_count: int
+    gpu_link: str
+    peer_to_peer: bool
+    host_link: str
+    network_link: str
+    network_count: int
+    host: str
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A class of CPU, by what it costs to issue work from Python."""
+
+    name: str
+    aliases: tuple[str, ...]
+    example: str
+    core_count: int
+    launch_s: float
+    launch_low_s: float
+    launch_high_s: float
+    memory_bytes_per_s: float
+    source: Source
+    note: str = ""

@@ -1,0 +1,58 @@
+"""Plain text that reads well without colour: aligned tables, cut to the width at hand, and the sheet of one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Column", "bold", "join_notes", "table"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table; those with the highest `drop` go first when the terminal is narrow."""
+
+    title: str
+    cells: Sequence[str]
+    right: bool = True
+    drop: int = 0
+
+    @property
+    def width(self) -> int:
+        return max(len(self.title), *(len(cell) for cell in self.cells), 0) if self.cells else len(self.title)
+
+
+def bold(text: str, *, colour: bool) -> str:
+    """The text in bold where the terminal shows it."""
+    return f"\x1b[1m{text}\x1b[0m" if colour and text else text
+
+
+def table(columns: Sequence[Column], *, width: int | None = None, colour: bool = False) -> str:
+    """Aligned columns under a head line. Columns that can be dropped are, until it fits the width."""
+    kept = _fitting(list(columns), width)
+    widths = [column.width for column in kept]
+    lines = [bold(_line([column.title for column in kept], kept, widths), colour=colour)]
+    lines += [_line(row, kept, widths) for row in zip(*(column.cells for column in kept), strict=True)]
+    return "\n".join(lines)
+
+
+def _fitting(columns: list[Column], width: int | None) -> list[Column]:
+    while width is not None and sum(column.width + 2 for column in columns) - 2 > width:
+        candidates = [column for column in columns if column.drop]
+        if not candidates:
+            break
+        columns.remove(max(candidates, key=lambda column: column.drop))
+    return columns
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    padded = (
+        cell.rjust(width) if column.right else cell.ljust(width)
+        for cell, column, width in zip(cells, columns, widths, strict=True)
+    )
+    return "  ".join(padded).rstrip()
+
+
+def join_notes(notes: Sequence[str]) -> str:
+    """Notes as lines below a table, or nothing."""
+    return "\n\n" + "\n".join(notes) if notes else ""

@@ -1,0 +1,1 @@
+"""Looks at the machine gpuwise runs on."""

@@ -1,0 +1,91 @@
+"""Every invariant on every architecture, link, node and host."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwise.errors import UnknownName
+from gpuwise.hardware import tables
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.machines import find_host, find_link, find_node, hosts, links, nodes
+from gpuwise.hardware.types import DTYPES, Architecture, Host, Link, Node
+
+EPOCH_ORDER = ("fp64", "tf32", "fp16", "fp8", "fp4")
+
+
+@pytest.mark.parametrize("architecture", tables.architectures().values(), ids=lambda a: a.id)
+def test_architecture_rates_are_sane(architecture: Architecture) -> None:
+    rates = architecture.ops_per_unit_per_clock
+    assert rates, "an architecture computes something"
+    for by_dtype in rates.values():
+        assert set(by_dtype) <= set(DTYPES)
+        assert all(value > 0 for value in by_dtype.values())
+    matrix = rates.get("matrix", {})
+    known = [matrix[dtype] for dtype in EPOCH_ORDER if dtype in matrix]
+    assert known == sorted(known), "narrower types are never slower"
+    assert set(architecture.half_accumulate) <= set(matrix)
+    if "vector" in rates and architecture.cores_per_unit:
+        assert rates["vector"]["fp32"] in (2 * architecture.cores_per_unit, 4 * architecture.cores_per_unit)
+
+
+@pytest.mark.parametrize("architecture", tables.architectures().values(), ids=lambda a: a.id)
+def test_architecture_features_agree_with_rates(architecture: Architecture) -> None:
+    matrix = architecture.ops_per_unit_per_clock.get("matrix", {})
+    for dtype in ("tf32", "fp8", "fp4"):
+        assert (dtype in matrix) == (dtype in architecture.features)
+    if "bf16" in matrix:
+        assert "bf16" in architecture.features
+
+
+@pytest.mark.parametrize("link", links().values(), ids=lambda link: link.name)
+def test_link_is_sane(link: Link) -> None:
+    assert link.kind in {"pcie", "nvlink", "nvswitch", "infinity-fabric", "egpu", "ethernet", "infiniband"}
+    assert 1e7 < link.bytes_per_s_one_way < 2e12
+    assert 0.3 < link.achieved_fraction <= 1.0
+    assert 1e-7 < link.latency_s < 1e-3
+
+
+@pytest.mark.parametrize("generation", range(1, 7))
+def test_pcie_doubles_with_each_generation_and_with_lanes(generation: int) -> None:
+    rates = [find_link(f"PCIe {generation}.0 x{lanes}").bytes_per_s_one_way for lanes in (1, 4, 8, 16)]
+    assert rates[1:] == pytest.approx([rates[0] * 4, rates[0] * 8, rates[0] * 16], rel=0.02)
+    if generation > 1:
+        assert rates[3] / find_link(f"PCIe {generation - 1}.0 x16").bytes_per_s_one_way == pytest.approx(2, rel=0.1)
+
+
+@pytest.mark.parametrize("node", nodes().values(), ids=lambda node: node.name)
+def test_node_is_made_of_things_we_know(node: Node) -> None:
+    assert not node.gpu or load_catalog().find(node.gpu).gpu.name == node.gpu
+    assert node.gpu_count >= 1
+    for name in (node.gpu_link, node.host_link, node.network_link):
+        assert not name or find_link(name).name == name
+    assert bool(node.network_link) == (node.network_count > 0)
+    assert find_host(node.host).name == node.host
+
+
+@pytest.mark.parametrize("host", hosts().values(), ids=lambda host: host.name)
+def test_host_launch_time_has_a_range(host: Host) -> None:
+    assert 1e-6 < host.launch_low_s <= host.launch_s <= host.launch_high_s < 1e-3
+
+
+def test_every_name_and_alias_leads_to_its_own_entry() -> None:
+    for find, entries in ((find_link, links()), (find_node, nodes()), (find_host, hosts())):
+        for entry in entries.values():
+            for spelling in (entry.name, *entry.aliases):
+                assert find(spelling) is entry
+
+
+def test_the_known_machines_are_there() -> None:
+    for name in ("DGX-1", "DGX-2", "DGX A100", "DGX H100", "DGX B200", "p3.16xlarge", "p4d.24xlarge", "a3-highgpu-8g"):
+        assert find_node(name).gpu_count >= 8
+    for name in ("Thunderbolt 3", "OCuLink", "100 Gbit Ethernet", "InfiniBand HDR", "NVLink 3 (A100, 12 links)"):
+        assert find_link(name)
+    for spelling in ("pcie4 x16", "PCIe 4.0 x16", "PCIe 4 x16", "x16 pcie 4.0"):
+        assert find_link(spelling).name == "PCIe 4.0 x16"
+    assert find_link("100Gbit").bytes_per_s_one_way == 12.5e9
+
+
+def test_unknown_link_gets_a_hint() -> None:
+    with pytest.raises(UnknownName) as caught:
+        find_link("PCIe 4 x17")
+    assert "PCIe 4.0" in caught.value.hint

@@ -1,0 +1,178 @@
+"""What people and drivers write, and the product they mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwise.errors import UnknownName
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.names import tokens
+
+SPELLINGS = {
+    # people
+    "3090": "RTX 3090",
+    "rtx3090": "RTX 3090",
+    "RTX 3090": "RTX 3090",
+    "GeForce RTX 3090": "RTX 3090",
+    "nvidia geforce rtx 3090 24gb": "RTX 3090",
+    "3090ti": "RTX 3090 Ti",
+    "RTX-3090-Ti": "RTX 3090 Ti",
+    "rtx 2070 maxq": "RTX 2070 Max-Q",
+    "RTX 2070 Max-Q": "RTX 2070 Max-Q",
+    "2070 max q": "RTX 2070 Max-Q",
+    "2080 Ti": "RTX 2080 Ti",
+    "2080Ti 11GB": "RTX 2080 Ti",
+    "1080ti": "GTX 1080 Ti",
+    "gtx1080": "GTX 1080",
+    "GTX 960M": "GTX 960M",
+    "gtx 970": "GTX 970",
+    "1060 3gb": "GTX 1060 3GB",
+    "GTX 1060 6 GB": "GTX 1060 6GB",
+    "4070 ti super": "RTX 4070 Ti Super",
+    "RTX4070TiSuper": "RTX 4070 Ti Super",
+    "2070 Super": "RTX 2070 Super",
+    "RTX 2070S": "RTX 2070 Super",
+    "4060 ti 16gb": "RTX 4060 Ti 16GB",
+    "5090": "RTX 5090",
+    "rtx a6000": "RTX A6000",
+    "A6000": "RTX A6000",
+    "6000 Ada": "RTX 6000 Ada",
+    "RTX 6000 Ada Generation": "RTX 6000 Ada",
+    "Quadro RTX 6000": "Quadro RTX 6000",
+    "quadro p4000": "Quadro P4000",
+    "titan rtx": "Titan RTX",
+    "Titan Xp": "Titan Xp",
+    "TITAN V": "Titan V",
+    "k80": "K80",
+    "Tesla K80": "K80",
+    "t4": "T4",
+    "l40s": "L40S",
+    "a100": "A100 SXM 80GB",
+    "A100 40GB": "A100 SXM 40GB",
+    "A100 PCIe 80GB": "A100 PCIe 80GB",
+    "a100-80g-pcie": "A100 PCIe 80GB",
+    "h100": "H100 SXM 80GB",
+    "h100 pcie": "H100 PCIe 80GB",
+    "H100-80G-SXM5": "H100 SXM 80GB",
+    "b200": "B200",
+    "mi300x": "MI300X",
+    "AMD Instinct MI250X": "MI250X",
+    "7900xtx": "RX 7900 XTX",
+    "Radeon RX 7900 XTX": "RX 7900 XTX",
+    "rx6800": "RX 6800",
+    "Arc A770": "Arc A770 16GB",
+    "Tesla M4": "Tesla M4",
+    "Apple M4": "M4 10-core",
+    "intel arc b580": "Arc B580",
+    "Apple M2 Max": "M2 Max 38-core",
+    "M1 8-core": "M1 8-core",
+    # drivers
+    "NVIDIA GeForce RTX 4090 Laptop GPU": "RTX 4090 Laptop",
+    "NVIDIA GeForce RTX 2070 with Max-Q Design": "RTX 2070 Max-Q",
+    "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB",
+    "A100-SXM4-80GB": "A100 SXM 80GB",
+    "Tesla V100-DGXS-16GB": "V100 DGXS 16GB",
+    "Tesla V100-SXM2-32GB": "V100 SXM 32GB",
+    "Tesla V100-SXM3-32GB": "V100 SXM3 32GB",
+    "Tesla P100-PCIE-16GB": "P100 PCIe 16GB",
+    "NVIDIA H100 80GB HBM3": "H100 SXM 80GB",
+    "NVIDIA H100 PCIe": "H100 PCIe 80GB",
+    "NVIDIA H200": "H200",
+    "NVIDIA L4": "L4",
+    "gfx942": "MI300X",
+    "gfx90a:sramecc+:xnack-": "MI250X",
+    "gfx1100": "RX 7900 XTX",
+    "AMD Radeon RX 6900 XT": "RX 6900 XT",
+}
+
+
+@pytest.mark.parametrize(("spelling", "name"), SPELLINGS.items())
+def test_spelling_resolves(spelling: str, name: str) -> None:
+    assert load_catalog().find(spelling).gpu.name == name
+
+
+def test_there_are_sixty_spellings() -> None:
+    assert len(SPELLINGS) >= 60
+
+
+@pytest.mark.parametrize("gpu", load_catalog().curated, ids=lambda gpu: gpu.name)
+def test_every_curated_name_and_alias_finds_its_own_row(gpu: object) -> None:
+    for name in (gpu.name, *gpu.aliases, gpu.name.upper(), gpu.name.replace(" ", "-")):  # type: ignore[attr-defined]
+        assert load_catalog().find(name).gpu is gpu
+
+
+WRONG = {
+    "h100-pice": "H100 PCIe 80GB",
+    "rtx 3090 tie": "RTX 3090 Ti",
+    "RTX 4091": "RTX 4090",
+    "GTX 3090x": "RTX 3090",
+    "Tesla V1000": "V100",
+    "rtx 2070 mxq": "RTX 2070 Max-Q",
+    "a1000 sxm": "A100 SXM",
+    "MI300Z": "MI300X",
+    "RX 7900 XTT": "RX 7900 XT",
+    "gfx943": "MI300X",
+    "Quadro RTX 6001": "Quadro RTX 6000",
+    "titan y": "Titan",
+    "L41S": "L40S",
+    "jetson orrin nano": "Jetson Orin Nano",
+    "arc b581": "Arc B580",
+    "GTX 1080Tie": "GTX 1080 Ti",
+    "M2 Macs": "M2",
+    "B2000": "B200",
+    "RTX PRO 6500 Blackwell": "RTX PRO 4500 Blackwell",
+    "teslla t4": "T4",
+}
+
+
+@pytest.mark.parametrize(("spelling", "meant"), WRONG.items())
+def test_wrong_name_gets_a_useful_suggestion(spelling: str, meant: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        load_catalog().find(spelling)
+    assert f"`{meant}" in caught.value.hint
+    assert spelling in caught.value.message
+    assert "GPUs and their aliases" in caught.value.looked_in
+
+
+def test_there_are_twenty_wrong_ones() -> None:
+    assert len(WRONG) >= 20
+
+
+@pytest.mark.parametrize("name", ["", " ", "rtx", "laptop", "16gb", "nvidia", "🚀", "x" * 10_000, "'; drop table gpus", "\x00"])
+def test_a_name_that_names_nothing_is_an_error(name: str) -> None:
+    with pytest.raises(UnknownName):
+        load_catalog().find(name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "other"), [("V100", "V100 PCIe 16GB"), ("A100", "A100 SXM 40GB"), ("RTX 3060", "RTX 3060 8GB")]
+)
+def test_ambiguous_name_reports_the_others(asked: str, other: str) -> None:
+    assert other in {gpu.name for gpu in load_catalog().find(asked).others}
+
+
+@pytest.mark.parametrize("asked", ["RTX 3090", "V100 SXM 16GB", "T4", "RTX 2070 Max-Q"])
+def test_full_name_is_not_ambiguous(asked: str) -> None:
+    assert load_catalog().find(asked).others == ()
+
+
+def test_a_suffix_is_never_dropped() -> None:
+    assert load_catalog().find("3080 Ti").gpu.name == "RTX 3080 Ti"
+    assert load_catalog().find("A10").gpu.name == "A10"
+    assert load_catalog().find("MI250").gpu.name == "MI250"
+
+
+def test_the_long_tail_answers_what_the_curated_table_lacks() -> None:
+    gpu = load_catalog().find("Radeon HD 7970").gpu
+    assert not gpu.curated
+    assert gpu.architecture.id == "gcn1"
+
+
+def test_vendor_words_choose_between_vendors() -> None:
+    assert load_catalog().find("Radeon 780M").gpu.vendor == "AMD"
+    assert load_catalog().find("GeForce GTX 780M").gpu.vendor == "NVIDIA"
+
+
+def test_tokens_split_glued_names() -> None:
+    assert tokens("rtx3090ti") == ("rtx", "3090", "ti")
+    assert tokens("A100-SXM4-40GB") == ("a100", "sxm4", "40gb")

@@ -1,0 +1,112 @@
+"""Typed GPUs and user catalogues: what is accepted, and how the rest is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.specs import gpu_from_text, read_catalog
+from gpuwise.provenance import Basis
+from gpuwise.units import GIB, MIB
+
+GOOD = "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W"
+
+
+def test_typed_gpu_has_the_figures_given() -> None:
+    gpu = gpu_from_text(GOOD)
+    assert (gpu.name, gpu.sm_count, gpu.boost_clock_hz, gpu.memory_bytes_per_s, gpu.tdp_watts) == ("Foo", 60, 2.5e9, 500e9, 200)
+    assert gpu.memory_bytes == 16 * GIB
+    assert gpu.peak_flops_per_s["matrix"]["fp16"] == 60 * 2.5e9 * 1024
+    assert gpu.fact("sm_count").basis is Basis.GIVEN
+
+
+def test_a_figure_nobody_gave_is_marked_assumed() -> None:
+    gpu = gpu_from_text(GOOD)
+    assert gpu.l2_bytes is not None
+    assert 10 * MIB < gpu.l2_bytes < 100 * MIB
+    assert gpu.fact("l2_bytes").basis is Basis.ASSUMED
+    assert "median" in gpu.fact("l2_bytes").note
+
+
+def test_accumulate_half_halves_the_matrix_rates_that_accumulate_in_fp32() -> None:
+    full, half = gpu_from_text(GOOD), gpu_from_text(GOOD + ",accumulate=half")
+    assert half.peak_flops_per_s["matrix"]["bf16"] == full.peak_flops_per_s["matrix"]["bf16"] / 2
+    assert half.peak_flops_per_s["matrix"]["fp16_acc16"] == full.peak_flops_per_s["matrix"]["fp16_acc16"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("sm=60", BadValue, "arch, boost, mem, bw"),
+        ("arch=ada,sm=60", BadValue, "boost, mem, bw"),
+        ("arch=ada,sm=,boost=1GHz", BadValue, "not key=value"),
+        ("arch=ada,sm=60,sm=61", BadValue, "given twice"),
+        ("arch=adda,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s", UnknownName, "no architecture called 'adda'"),
+        ("arch=ada,sm=60.5,boost=2.5GHz,mem=16GB,bw=500GB/s", BadValue, "not a whole number"),
+        ("arch=ada,sm=60,boost=2.5,mem=16GB,bw=500GB/s", BadValue, "has no unit"),
+        ("arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500W", BadValue, "unit 'W'"),
+        ("arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=2PB/s", BadValue, "cannot exist"),
+        ("arch=ada,sm=-60,boost=2.5GHz,mem=16GB,bw=500GB/s", BadValue, "cannot exist"),
+        ("arch=ada,sm=60,boost=-2.5GHz,mem=16GB,bw=500GB/s", BadValue, "cannot exist"),
+        ("arch=ada,sm=60,boost=2.5GHz,mem=0GB,bw=500GB/s", BadValue, "cannot exist"),
+        ("arch=ada,sm=60,boost=nan GHz,mem=16GB,bw=500GB/s", BadValue, "not a clock figure"),
+        ("arch=ada,sm=60,boost=1e999GHz,mem=16GB,bw=500GB/s", BadValue, "not a finite"),
+        ("arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=-5W", BadValue, "tdp_watts"),
+        ("arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,vram=5GB", BadValue, "not a key"),
+        ("arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=25TB/s", BadValue, "operations per byte"),
+        ("arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,accumulate=some", BadValue, "half or full"),
+        ("arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,price=cheap", BadValue, "not a money figure"),
+        ("=", BadValue, "not key=value"),
+    ],
+)
+def test_half_typed_or_absurd_specs_are_refused(text: str, error: type[GpuwiseError], says: str) -> None:
+    with pytest.raises(error) as caught:
+        load_catalog().find(text)
+    assert says in caught.value.message
+    assert caught.value.hint
+
+
+def _write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "my.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+ROW = '[[gpu]]\nname = "Lab card"\narch = "ada"\nsm = 60\nboost = "2.5 GHz"\nmem = "16 GB"\nbw = "500 GB/s"\n'
+
+
+def test_user_catalogue_is_found_before_ours(tmp_path: Path) -> None:
+    path = _write(tmp_path, ROW + ROW.replace("Lab card", "RTX 3090"))
+    catalog = load_catalog(path)
+    assert catalog.find("lab card").gpu.sm_count == 60
+    assert catalog.find("RTX 3090").gpu.sm_count == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "holds no [[gpu]] table"),
+        ("[gpu]\nname = 'x'", "holds no [[gpu]] table"),
+        ("gpu = 3", "holds no [[gpu]] table"),
+        ("[[gpu]\nname", "not valid TOML"),
+        ("[[gpu]]\narch = 'ada'", "no name"),
+        (ROW + "[[gpu]]\nname = 'half'\narch = 'ada'", "gpu 2 (half): a typed GPU also needs sm, boost, mem, bw"),
+        (ROW.replace('"500 GB/s"', "500"), "has no unit"),
+        (ROW.replace("60", "[1, 2]"), "not a whole number"),
+    ],
+)
+def test_broken_catalogue_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(BadFile) as caught:
+        read_catalog(_write(tmp_path, text))
+    assert says in caught.value.message
+    assert caught.value.hint
+
+
+def test_missing_catalogue_directory_or_binary_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00\x01")
+    for path in (tmp_path / "none.toml", tmp_path, tmp_path / "bytes.toml"):
+        with pytest.raises(BadFile):
+            read_catalog(path)

@@ -1,0 +1,16 @@
+"""An error says what, where and what to do."""
+
+from gpuwise.errors import GpuwiseError, MissingExtra
+
+
+def test_error_text_has_all_three_parts() -> None:
+    error = GpuwiseError("no GPU called 'x'", looked_in="3 GPUs", hint="try `gpuwise gpus`")
+    assert str(error) == "error: no GPU called 'x'\n  looked in: 3 GPUs\n\nhint: try `gpuwise gpus`"
+
+
+def test_error_text_without_parts_is_one_line() -> None:
+    assert str(GpuwiseError("it broke")) == "error: it broke"
+
+
+def test_missing_extra_prints_its_install_line() -> None:
+    assert 'pip install "gpuwise[nvidia]"' in str(MissingExtra("nvidia-ml-py", extra="nvidia", needed_for="seeing NVIDIA GPUs"))
