@@ -50,8 +50,8 @@ _SAME = {
     "pcie5": "pcie",
     "s": "super",
 }
-_LINES = "rtx gtx gt rx arc titan quadro tpu jetson mx geforce radeon tesla".split()
-_SUFFIXES = "ti super laptop mobile maxq xtx xt gre max pro ultra d s m".split()
+_LINES = "rtx gtx gt rx arc titan quadro tpu jetson pro geforce radeon tesla".split()
+_SUFFIXES = "ti super laptop mobile maxq xtx xt gre ada max pro ultra d s".split()
 # Detail of a product that a person may leave out, with how surprising it is to have it filled in.
 _OPTIONAL_COST = {
     "rtx": 0.1,
@@ -85,14 +85,14 @@ def tokens(name: str) -> tuple[str, ...]:
 
 
 def _split(word: str) -> list[str]:
-    """`rtx3090ti` -> rtx, 3090, ti; `a6000` stays whole."""
+    """`rtx3090ti` -> rtx, 3090, ti; `rtxa6000` -> rtx, a6000, which stays whole."""
     for line in _LINES:
         rest = word[len(line) :]
-        if word.startswith(line) and rest and (rest[0].isdigit() or rest[:2] in ("a4", "a5", "a6", "a2", "a1", "a3")):
+        if word.startswith(line) and re.match(r"\d|a\d{3,4}$|pro\d", rest):
             return [line, *_split(rest)]
     match = re.fullmatch(rf"(\d{{3,4}})({'|'.join(_SUFFIXES)})(.*)", word)
-    if match and match[2] != "m":
-        return [match[1], match[2], *_split(match[3])] if match[3] else [match[1], match[2]]
+    if match:
+        return [match[1], match[2], *(_split(match[3]) if match[3] else ())]
     return [word]
 
 
@@ -117,7 +117,8 @@ class NameIndex:
 
     def __init__(self, gpus: Sequence[Gpu]) -> None:
         self.gpus = gpus
-        self._exact: dict[tuple[str, ...], list[Gpu]] = defaultdict(list)
+        self._as_written: dict[tuple[str, ...], list[Gpu]] = defaultdict(list)
+        self._unified: dict[tuple[str, ...], list[Gpu]] = defaultdict(list)
         self._by_token: dict[str, list[tuple[frozenset[str], Gpu]]] = defaultdict(list)
         for gpu in gpus:
             for name in (gpu.name, *gpu.aliases):
@@ -125,9 +126,10 @@ class NameIndex:
 
     def _add(self, name: str, gpu: Gpu) -> None:
         raw = tokens(name)
-        for words in {tuple(sorted(raw)), tuple(sorted(_unified(raw)))}:
-            if gpu not in self._exact[words]:
-                self._exact[words].append(gpu)
+        for index, words in ((self._as_written, raw), (self._unified, _unified(raw))):
+            entries = index[tuple(sorted(words))]
+            if gpu not in entries:
+                entries.append(gpu)
         if name == gpu.name:
             entry = (frozenset(_unified(raw)), gpu)
             for word in entry[0]:
@@ -136,7 +138,7 @@ class NameIndex:
     def exact(self, name: str) -> Match | None:
         """The product with just this name or alias, give or take case, spacing, order and vendor words."""
         raw = tokens(name)
-        found = self._exact.get(tuple(sorted(raw))) or self._exact.get(tuple(sorted(_unified(raw)))) or []
+        found = self._as_written.get(tuple(sorted(raw))) or self._unified.get(tuple(sorted(_unified(raw)))) or []
         found = _of_vendor(found, name)
         if not found:
             return None
@@ -164,7 +166,7 @@ class NameIndex:
         """Products of the very same name, or that differ only in detail it leaves open (memory, form factor)."""
         own = frozenset(_unified(tokens(best.name)))
         siblings = [gpu for gpu in found if gpu is not best]
-        if own <= asked:
+        if own <= asked:  # the name leaves nothing open
             return tuple(siblings)
         for number in (word for word in asked if _is_model_number(word)):
             for words, gpu in self._by_token.get(number, ()):
@@ -209,6 +211,8 @@ def _explained(word: str, words: frozenset[str], gpu: Gpu) -> bool:
         return gpu.segment == "laptop"
     if word == "pcie":
         return gpu.cooler not in ("module", "laptop") and gpu.pcie_lanes is not None
+    if word == "nvlink":
+        return gpu.nvlink_bytes_per_s is not None
     return word == gpu.memory_type.lower() or word == gpu.chip.lower()
 
 

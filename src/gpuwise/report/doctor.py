@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.api.doctor import CheckedGpu, Checkup
+from gpuwise.api.checkup import CheckedGpu, Checkup
 from gpuwise.report.text import bold
 
 __all__ = ["render"]

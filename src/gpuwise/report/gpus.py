@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpuwise.api.gpus import GpuAnswer
+from gpuwise.api.hardware import GpuAnswer
 from gpuwise.hardware.types import DTYPES, Gpu
 from gpuwise.provenance import Source
 from gpuwise.report.text import Column, bold, join_notes, table
@@ -60,7 +60,7 @@ def _peak(gpu: Gpu, dtype: str) -> float | None:
 
 
 def _number(value: float | None, unit: str = "") -> str:
-    return _NONE if value is None else f"{value:g}{' ' + unit if unit else ''}"
+    return _NONE if value is None else f"{value:.4g}{' ' + unit if unit else ''}"
 
 
 def _usd(value: float | None) -> str:
@@ -114,12 +114,13 @@ def _columns(gpus: Sequence[Gpu]) -> list[Column]:
 def _rows(gpu: Gpu) -> list[tuple[str, str, str]]:
     """Label, shown value and the field whose source is cited."""
     unit = gpu.architecture.unit
+    lanes = f" ({gpu.core_count:,} {'ALUs' if unit == 'core' else 'cores'})" if gpu.core_count else ""
     return [
-        (f"{unit}s", f"{gpu.sm_count}" + (f" ({gpu.core_count:,} cores)" if gpu.core_count else ""), "sm_count"),
+        (f"{unit}s", f"{gpu.sm_count}{lanes}", "sm_count"),
         ("base clock", _hertz(gpu.base_clock_hz), "base_clock_hz"),
         ("boost clock", _hertz(gpu.boost_clock_hz), "boost_clock_hz"),
         ("matrix clock", _hertz(gpu.matrix_clock_hz) if gpu.matrix_clock_hz != gpu.boost_clock_hz else "", "matrix_clock_hz"),
-        ("memory", f"{_bytes(gpu.memory_bytes)} {gpu.memory_type}", "memory_bytes"),
+        ("memory", f"{_bytes(gpu.memory_bytes)} {gpu.memory_type}".strip(), "memory_bytes"),
         ("usable memory", _usable(gpu), "usable_memory_bytes"),
         ("bandwidth", _bandwidth(gpu), "memory_bytes_per_s"),
         ("L2 cache", _bytes(gpu.l2_bytes), "l2_bytes"),
@@ -165,13 +166,9 @@ def _nvlink(gpu: Gpu) -> str:
 
 
 def _sheet(gpu: Gpu, colour: bool) -> str:
-    architecture = gpu.architecture
     marks = _Footnotes()
-    lines = [
-        bold(gpu.name, colour=colour)
-        + f"  {gpu.vendor} {architecture.title}, {gpu.segment}"
-        + (f", {gpu.chip}" if gpu.chip else "")
-    ]
+    family = gpu.architecture.title.removeprefix(f"{gpu.vendor} ")
+    lines = [bold(gpu.name, colour=colour) + "  " + ", ".join(filter(None, (f"{gpu.vendor} {family}", gpu.segment, gpu.chip)))]
     if gpu.devices_per_board > 1:
         lines.append(f"one of {gpu.devices_per_board} GPUs on the board; figures are for one")
     lines.append("")
@@ -180,7 +177,9 @@ def _sheet(gpu: Gpu, colour: bool) -> str:
             fact = gpu.fact(field)
             assumed = f" ({fact.basis.value}: {fact.note})" if fact.note else ""
             lines.append(f"  {label:<15} {value}{assumed} {marks.mark(fact.source)}")
-    lines += ["", bold("  dense peaks      matrix     vector    published", colour=colour), *_peak_lines(gpu)]
+    lines += ["", bold("  dense peaks      matrix       vector   published", colour=colour), *_peak_lines(gpu)]
+    cited = f"; published figures {marks.mark(gpu.fact('published_flops_per_s').source)}" if gpu.published_flops_per_s else ""
+    lines.append(f"  (units x clock x operations per clock {marks.mark(gpu.architecture.source)}{cited})")
     lines += ["", *_software_lines(gpu, marks)]
     if gpu.note:
         lines.append(f"  note            {gpu.note}")
@@ -190,16 +189,16 @@ def _sheet(gpu: Gpu, colour: bool) -> str:
 def _peak_lines(gpu: Gpu) -> list[str]:
     lines = []
     for dtype in DTYPES:
+        unit = "OP/s" if dtype.startswith("int") else "FLOP/s"
         engines = [gpu.peak_flops_per_s.get(engine, {}).get(dtype) for engine in ("matrix", "vector")]
         published = [
-            f"{engine} {_tera(value)}"
+            f"{engine} {format_si(value / gpu.devices_per_board, unit)}"
             for engine in ("matrix", "vector")
             if (value := gpu.published_flops_per_s.get(engine, {}).get(dtype)) is not None
         ]
         if any(engines):
-            shown = [format_si(value, "FLOP/s" if dtype[0] != "i" else "OP/s") if value else _NONE for value in engines]
+            shown = [format_si(value, unit) if value else _NONE for value in engines]
             lines.append(f"  {dtype:<11} {shown[0]:>12} {shown[1]:>12}   {', '.join(published)}".rstrip())
-    lines.append("  (units x clock x operations per clock; published in TFLOP/s where its maker prints one)")
     return lines
 
 

@@ -38,6 +38,9 @@ SPELLINGS = {
     "A6000": "RTX A6000",
     "6000 Ada": "RTX 6000 Ada",
     "RTX 6000 Ada Generation": "RTX 6000 Ada",
+    "RTX6000Ada": "RTX 6000 Ada",
+    "RTXPRO6000": "RTX PRO 6000 Blackwell",
+    "A100-80G-PCIe-NVLink": "A100 PCIe 80GB",
     "Quadro RTX 6000": "Quadro RTX 6000",
     "quadro p4000": "Quadro P4000",
     "titan rtx": "Titan RTX",
@@ -151,7 +154,7 @@ def test_ambiguous_name_reports_the_others(asked: str, other: str) -> None:
     assert other in {gpu.name for gpu in load_catalog().find(asked).others}
 
 
-@pytest.mark.parametrize("asked", ["RTX 3090", "V100 SXM 16GB", "T4", "RTX 2070 Max-Q"])
+@pytest.mark.parametrize("asked", ["RTX 3090", "V100 SXM 16GB", "V100 SXM 32GB", "V100 SXM3 32GB", "T4", "RTX 2070 Max-Q"])
 def test_full_name_is_not_ambiguous(asked: str) -> None:
     assert load_catalog().find(asked).others == ()
 

@@ -1,0 +1,66 @@
+"""The docs say what the code does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise.cli.main import app
+from gpuwise.hardware import tables
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def test_command_reference_is_up_to_date() -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import build_reference
+    finally:
+        sys.path.pop(0)
+    assert build_reference.PAGE.read_text(encoding="utf-8") == build_reference.page(), "run python tools/build_reference.py"
+
+
+def _commands() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"```(?:console|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            for line in block.splitlines():
+                command = line.removeprefix("$ ")
+                if command.startswith("gpuwise "):
+                    found.append((page.name, command))
+    return found
+
+
+@pytest.mark.parametrize(("page", "command"), _commands())
+def test_every_command_in_the_docs_runs(page: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = re.search(
+        r"```toml\n(\[\[gpu\]\].*?)```", (ROOT / "docs/guides/your-own-gpu.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert example
+    (tmp_path / "my.toml").write_text(example[1], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    arguments = shlex.split(command.split(" | ")[0], comments=True)[1:]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, f"{page}: {command}: {result.exception}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_readme_shows_what_the_demo_prints() -> None:
+    result = CliRunner().invoke(app, ["gpus", "RTX 3090", "RTX 4090", "H100 SXM 80GB"])
+    assert result.output.strip() in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_column_of_the_table_is_documented() -> None:
+    text = (ROOT / "docs/reference/catalogue.md").read_text(encoding="utf-8")
+    assert [column for column in tables.COLUMNS if f"`{column}`" not in text] == []

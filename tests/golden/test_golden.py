@@ -1,0 +1,41 @@
+"""The text a user sees, to the letter. After a wanted change: GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden, then read the diff."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise.cli.main import app
+from gpuwise.errors import GpuwiseError
+
+FOLDER = Path(__file__).parent
+CASES = {
+    "sheet_rtx_3090": ["gpus", "RTX 3090"],
+    "sheet_k80": ["gpus", "Tesla K80"],
+    "sheet_typed": ["gpus", "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s"],
+    "compare_three": ["gpus", "RTX 3090", "RTX 4090", "H100"],
+    "compare_founding": ["gpus", "RTX 2070 Max-Q", "GTX 960M"],
+    "list_hopper": ["gpus", "--arch", "hopper"],
+    "error_unknown_gpu": ["gpus", "h100-pice"],
+    "error_half_typed": ["gpus", "arch=ada,sm=60"],
+    "error_absurd": ["gpus", "arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=2PB/s"],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_output_is_as_agreed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "dumb")
+    result = CliRunner().invoke(app, CASES[name], prog_name="gpuwise")
+    text = f"{result.exception}\n" if isinstance(result.exception, GpuwiseError) else result.output
+    golden = FOLDER / f"{name}.txt"
+    if os.environ.get("GPUWISE_UPDATE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_every_golden_file_has_its_case() -> None:
+    assert {path.stem for path in FOLDER.glob("*.txt")} == set(CASES)
