@@ -30,7 +30,7 @@ BY_CAPABILITY = {architecture.capability: key for key, architecture in tables.ar
     "3.5": "kepler-gk110",
     "7.5": "turing",
     "10.1": "blackwell-thor",
-    "12.1": "blackwell-rtx",
+    "12.1": "blackwell-spark",
 }
 BY_ARCHITECTURE = {
     "TeraScale": "terascale",
