@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.hardware import physics, tables
-from gpuwise.hardware.names import NameIndex
+from gpuwise.hardware.names import Match, NameIndex
+from gpuwise.hardware.types import Architecture, Gpu
 
 DATA = Path(tables.__file__).parent / "data"
 HEADERS = (
@@ -58,6 +59,9 @@ BY_ARCHITECTURE = {
 # Transfers per pin for each clock that TechPowerUp prints.
 TRANSFERS = {"DDR2": 2, "DDR3": 2, "DDR4": 2, "GDDR3": 2, "GDDR4": 2, "GDDR5": 4, "GDDR5X": 8, "GDDR6": 8, "GDDR6X": 16}
 TRANSFERS |= {"GDDR7": 16, "HBM": 2, "HBM2": 2, "HBM2e": 2, "LPDDR4": 2, "LPDDR4X": 2}
+# Products whose matrix rates with fp32 accumulation are halved, and virtual slices of a GPU, which are no products.
+HALVED = re.compile(r"GeForce|^L40G|^A10M|^Switch|^L40 CNX")
+SLICE = re.compile(r"-\d+[AQ]$|^GRID|^PG50|Playstation|Xbox")
 SLOTS = {"Single-slot": "1", "Dual-slot": "2", "Triple-slot": "3", "Quad-slot": "4"}
 
 
@@ -84,6 +88,15 @@ def segment_of(product: Mapping[str, Any]) -> str:
     return "workstation" if re.search(r"Quadro|Pro|FirePro|Workstation|NVS", generation) else "desktop"
 
 
+def fp64_exception(product: Mapping[str, Any], architecture: Architecture, unit_clocks_per_s: float) -> str:
+    """The fp64 rate where it differs from the architecture's, as on GeForce cards with a Tesla chip."""
+    usual = architecture.ops_per_unit_per_clock.get("vector", {}).get("fp64")
+    if usual is None or not product["double_float_performance_gflop_s"]:
+        return ""
+    rate = product["double_float_performance_gflop_s"] * 1e9 / unit_clocks_per_s
+    return "" if abs(rate / usual - 1) < 0.05 else f"vector.fp64={rate:.3g}"
+
+
 def text(value: float | None) -> str:
     return "" if value is None else f"{value:.10g}"
 
@@ -108,7 +121,7 @@ def row_of(product: Mapping[str, Any], key: str) -> dict[str, str]:
     kind = product["memory_type"] or ""
     rated = product["memory_clock_mhz"] and kind in TRANSFERS
     fp32 = product["single_float_performance_gflop_s"]
-    halved = architecture.half_accumulate and "GeForce" in product["name"]
+    halved = architecture.half_accumulate and HALVED.search(product["name"])
     return {
         "name": re.sub(r"(\d) GB\b", r"\1GB", product["name"]),
         "arch": key,
@@ -131,7 +144,7 @@ def row_of(product: Mapping[str, Any], key: str) -> dict[str, str]:
         "connectors": product["power_connectors"] or "",
         "launched": str(product["release_date"] or "")[:10],
         "half_accumulate": "yes" if halved else "",
-        "rates": "vector.fp64=16" if key == "kepler-gk110" and product["manufacturer"] == "NVIDIA" else "",
+        "rates": fp64_exception(product, architecture, units * clock * 1e6 * architecture.core_clock_ratio),
         "published_tflops": f"vector.fp32={text(fp32 / 1000)}" if fp32 else "",
     }
 
@@ -145,19 +158,34 @@ def sort_out(products: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, str]
     for product in products:
         name = re.sub(r"(\d) GB\b", r"\1GB", product["name"])
         key = architecture_of(product)
-        if curated.exact(name) is not None or name in kept:
+        if curated.exact(name) is not None or name in kept or SLICE.search(name):
             continue
         try:
             if key is None:
                 raise ValueError(f"nothing is known of computing on {product['architecture'] or 'its architecture'}")
             row = row_of(product, key)
-            found = physics.faults(tables.gpu_from_row(row, source=source, curated=False))
+            gpu = tables.gpu_from_row(row, source=source, curated=False)
+            if is_same(gpu, curated.loose(name)):
+                continue
+            found = physics.faults(gpu)
             if found:
                 raise ValueError("; ".join(str(fault) for fault in found))
             kept[name] = row
         except ValueError as reason:
             refused.append({"name": name, "reason": str(reason)})
     return sorted(kept.values(), key=lambda row: (row["arch"], row["name"])), sorted(refused, key=lambda row: row["name"])
+
+
+def is_same(gpu: Gpu, match: Match | None) -> bool:
+    """Whether the curated product that this name leads to is this very product under a longer name."""
+    if match is None:
+        return False
+    other = match.gpu
+    return (
+        (gpu.architecture, gpu.sm_count, gpu.memory_bytes) == (other.architecture, other.sm_count, other.memory_bytes)
+        and abs(gpu.boost_clock_hz / other.boost_clock_hz - 1) < 0.02
+        and abs(gpu.memory_bytes_per_s / other.memory_bytes_per_s - 1) < 0.03
+    )
 
 
 def write(path: Path, headers: Iterable[str], rows: Iterable[Mapping[str, str]]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer.main
 
-from gpuwise.cli.main import app
+from gpuwise.cli.app import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
 HEAD = """# Commands

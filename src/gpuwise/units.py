@@ -91,6 +91,8 @@ def parse_memory(text: str) -> float:
     >>> parse_memory("24GB") == 24 * GIB
     True
     """
+    if re.search(r"\d\s*[KMGT]b\s*$", text):
+        raise BadValue(f"'{text}' reads as bits", hint=f"write bytes, such as `{_EXAMPLES['bytes']}`")
     return parse(re.sub(r"(?i)([kmgt])i?b(ytes?)?\s*$", r"\1iB", text), "bytes")
 
 

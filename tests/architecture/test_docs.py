@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise.cli.main import app
+from gpuwise.cli.app import app
 from gpuwise.hardware import tables
 
 ROOT = Path(__file__).parents[2]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from importlib.resources import files
+from statistics import median
 
 import pytest
 
@@ -64,9 +66,8 @@ def test_every_gpu_with_a_matrix_engine_shows_a_published_matrix_peak_or_says_wh
     assert silent == []
 
 
-def test_names_and_aliases_are_unique() -> None:
-    keys = [{(gpu.vendor, *sorted(tokens(name))) for name in (gpu.name, *gpu.aliases)} for gpu in CURATED]
-    counts = Counter(key for row in keys for key in row)
+def test_names_are_unique() -> None:
+    counts = Counter((gpu.vendor, *sorted(tokens(gpu.name))) for gpu in CURATED)
     assert [key for key, count in counts.items() if count > 1] == []
 
 
@@ -120,6 +121,25 @@ def test_vector_peak_is_as_known(name: str, low: float, high: float) -> None:
     assert low <= BY_NAME[name].peak_flops_per_s["vector"]["fp32"] / 1e12 <= high
 
 
+# NVIDIA halves the matrix rate with fp32 accumulation on every GeForce, and on these server cards.
+HALVED_SERVERS = {"A10G", "L40", "L20"}
+
+
+@pytest.mark.parametrize("gpu", [g for g in CURATED if g.architecture.half_accumulate], ids=ids)
+def test_fp32_accumulation_is_halved_on_geforce_only(gpu: Gpu) -> None:
+    is_geforce = gpu.segment in ("desktop", "laptop") and re.match(r"(RTX \d{4}|MX\d+)( |$)(?!Ada)", gpu.name) is not None
+    assert gpu.half_accumulate == (is_geforce or gpu.name in HALVED_SERVERS)
+
+
+@pytest.mark.parametrize("gpu", [g for g in CURATED if g.tdp_watts and "vector" in g.peak_flops_per_s], ids=ids)
+def test_power_is_in_line_with_relatives(gpu: Gpu) -> None:
+    """Watts per unit and clock within a factor of five of the architecture's median: catches a misplaced digit."""
+    relatives = [g for g in CURATED if g.architecture is gpu.architecture and g.tdp_watts]
+    typical = median(g.tdp_watts / g.peak_flops_per_s["vector"]["fp32"] for g in relatives if g.tdp_watts)
+    assert gpu.tdp_watts is not None
+    assert 0.2 < gpu.tdp_watts / gpu.peak_flops_per_s["vector"]["fp32"] / typical < 5
+
+
 def _row(name: str) -> dict[str, str]:
     for path in (files("gpuwise.hardware") / "data" / "gpus").iterdir():
         if path.name.endswith(".csv"):
@@ -140,6 +160,24 @@ def _row(name: str) -> dict[str, str]:
         ("RTX 3090", {"sm": "84"}, "sm_count"),
         ("RTX 3090", {"sm": "72", "cores": "9216"}, "vector.fp32"),  # both wrong together
         ("RTX 3090", {"l2_kib": "6"}, "l2_bytes"),  # MiB for KiB
+        ("RTX 4080", {"l2_kib": "655360"}, "l2_bytes"),  # ten times too much
+        ("RTX 4080", {"memory_gib": "160"}, "memory_bytes"),
+        ("RTX 4080", {"pcie_lanes": "7"}, "pcie_lanes"),
+        ("RTX 4080", {"pcie_gen": "16"}, "pcie_generation"),
+        ("RTX 4080", {"price_usd": "1199000"}, "launch_usd"),
+        ("RTX 4080", {"slots": "30"}, "slots"),
+        ("RTX 4080", {"launched": "2034-01-01"}, "launched_on"),
+        ("GTX 1070", {"launched": "2025-06-10"}, "launched_on"),
+        ("RTX 4080", {"base_mhz": "22"}, "base_clock_hz"),
+        ("RTX 4080", {"tdp_w": "2"}, "tdp_watts"),
+        ("RTX 4080", {"power_max_w": "100"}, "tdp_watts"),
+        ("RX 7900 XTX", {"l3_mib": "0.5"}, "l3_bytes"),
+        ("H100 SXM 80GB", {"matrix_mhz": "2100"}, "matrix_clock_hz"),
+        ("H100 SXM 80GB", {"nvlink_gb_s": "9000"}, "nvlink_bytes_per_s"),
+        ("H100 SXM 80GB", {"rates": "matrix.fp64=64"}, "matrix.fp64"),
+        ("A100 SXM 80GB", {"published_tflops": "matrix.bf16=327"}, "matrix.bf16"),  # 5 % off
+        ("A100 SXM 80GB", {"bandwidth_gb_s": "2400"}, "memory_bytes_per_s"),
+        ("A100 SXM 80GB", {"bus_bits": "", "bandwidth_gb_s": "12000"}, "memory_bytes_per_s"),
         ("RTX 3090", {"tdp_w": "35000"}, "tdp_watts"),
         ("RTX 3090", {"launched": "2012-09-01"}, "launched_on"),
         ("RTX 3090", {"memory_type": "HBM2"}, "memory_bits_per_s_per_pin"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise.cli.main import app
+from gpuwise.cli.app import app
 from gpuwise.errors import GpuwiseError
 
 FOLDER = Path(__file__).parent

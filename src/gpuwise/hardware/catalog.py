@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuwise.errors import UnknownName
 from gpuwise.hardware import specs, tables
-from gpuwise.hardware.names import Match, NameIndex
+from gpuwise.hardware.names import VENDORS, Match, NameIndex
 from gpuwise.hardware.types import Gpu
 
 __all__ = ["Catalog", "load_catalog"]
@@ -27,6 +27,10 @@ class Catalog:
         return self._own + tuple(gpu for gpu in tables.curated_gpus() if gpu.name.lower() not in names)
 
     @cached_property
+    def _own_index(self) -> NameIndex:
+        return NameIndex(self._own)
+
+    @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
         """Everything, the long tail included."""
         return self.curated + tables.long_tail_gpus()
@@ -43,7 +47,13 @@ class Catalog:
         """The GPU meant by a name, an alias, a driver string or typed specs."""
         if "=" in name:
             return Match(gpu=specs.gpu_from_text(name))
-        match = self._index.exact(name) or self._index.loose(name) or self._tail_index.exact(name) or self._tail_index.loose(name)
+        match = (
+            self._own_index.exact(name)
+            or self._index.exact(name)
+            or self._tail_index.exact(name)
+            or self._index.loose(name)
+            or self._tail_index.loose(name)
+        )
         if match is None:
             raise self._unknown(name)
         return match
@@ -53,6 +63,8 @@ class Catalog:
         reason = tables.refused_gpus().get(name.strip().lower())
         if reason:
             hint = f"a GPU of that name is known but was refused ({reason}); type its specs instead: {specs.EXAMPLE}"
+        elif name.strip().lower() in VENDORS:
+            hint = f"that is a vendor: list its GPUs with `gpuwise gpus --vendor {name.strip()}`"
         elif near:
             hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? See `gpuwise gpus`"
         else:
@@ -60,7 +72,11 @@ class Catalog:
         return UnknownName(f"no GPU called '{name}'", looked_in=f"{len(self.gpus):,} GPUs and their aliases", hint=hint)
 
 
-@cache
 def load_catalog(own: Path | None = None) -> Catalog:
     """The shipped catalogue, extended by a user's own file if given."""
-    return Catalog(specs.read_catalog(own)) if own else Catalog()
+    return Catalog(specs.read_catalog(own)) if own else _shipped()
+
+
+@cache
+def _shipped() -> Catalog:
+    return Catalog()

@@ -17,7 +17,7 @@ from datetime import date
 from gpuwise.hardware.types import Gpu
 from gpuwise.units import GIB
 
-__all__ = ["Match", "NameIndex", "tokens"]
+__all__ = ["VENDORS", "Match", "NameIndex", "tokens"]
 
 _VENDOR_WORDS = {
     "nvidia": "NVIDIA",
@@ -31,6 +31,7 @@ _VENDOR_WORDS = {
     "apple": "Apple",
     "google": "Google",
 }
+VENDORS = frozenset(vendor.lower() for vendor in _VENDOR_WORDS.values())
 # Words that tell no product from another.
 _NOISE = frozenset(_VENDOR_WORDS) | frozenset(
     "gpu graphics card with design the corporation inc tm r founders edition generation accelerator cloud sramecc xnack vf "
@@ -67,6 +68,7 @@ _OPTIONAL_COST = {
 _VARIANT = re.compile(r"\d+gb|pcie|sxm\d?|nvl|dgxs|\d+core|blackwell|ada|hbm\d?e?|refresh")
 _LONGEST_NAME = 80
 _VARIANT_COST = 0.5
+_PRODUCT_COSTS = {"laptop": 2.0, "maxq": 6.0}
 _PRODUCT_COST = 5.0
 
 
@@ -101,6 +103,9 @@ def _unified(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_model_number(word: str) -> bool:
+    """`3090`, `a100` and `t4` are; `5`, `16gb`, `8core` and `sxm4` are not."""
+    if word.isdigit():
+        return len(word) >= 3
     return any(letter.isdigit() for letter in word) and not re.fullmatch(r"\d+(\.\d+)?gb|\d+core|sxm\d|hbm\d?e?|gddr\d\w?", word)
 
 
@@ -166,14 +171,15 @@ class NameIndex:
         """Products of the very same name, or that differ only in detail it leaves open (memory, form factor)."""
         own = frozenset(_unified(tokens(best.name)))
         siblings = [gpu for gpu in found if gpu is not best]
+        if any(word.startswith("gfx") for word in asked):  # a chip family, not a product
+            return tuple(gpu for gpu in self.gpus if gpu.architecture is best.architecture and gpu is not best)
         if own <= asked:  # the name leaves nothing open
             return tuple(siblings)
-        for number in (word for word in asked if _is_model_number(word)):
-            for words, gpu in self._by_token.get(number, ()):
-                open_detail = (words - asked) | (own - asked)
-                if asked <= words and gpu is not best and all(_cost(word) < 1 for word in open_detail):
-                    siblings.append(gpu)
-            break
+        rarest = min(asked, key=lambda word: len(self._by_token.get(word, ())))
+        for words, gpu in self._by_token.get(rarest, ()):
+            open_detail = (words - asked) | (own - asked)
+            if asked <= words and gpu is not best and all(_cost(word) < 1 for word in open_detail):
+                siblings.append(gpu)
         return tuple(dict.fromkeys(siblings))
 
     def close(self, name: str, count: int = 3) -> tuple[str, ...]:
@@ -219,4 +225,4 @@ def _explained(word: str, words: frozenset[str], gpu: Gpu) -> bool:
 def _cost(word: str) -> float:
     if word in _OPTIONAL_COST:
         return _OPTIONAL_COST[word]
-    return _VARIANT_COST if _VARIANT.fullmatch(word) else _PRODUCT_COST
+    return _VARIANT_COST if _VARIANT.fullmatch(word) else _PRODUCT_COSTS.get(word, _PRODUCT_COST)

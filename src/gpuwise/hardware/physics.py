@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.units import GIB, KIB, format_si
+from gpuwise.units import GIB, KIB, MIB, format_si
 
 __all__ = ["PEAK_TOLERANCE", "Fault", "faults"]
 
@@ -135,11 +135,47 @@ def _balance(gpu: Gpu, _: date) -> Iterator[Fault]:
         )
 
 
-def _power_per_unit(gpu: Gpu, _: date) -> Iterator[Fault]:
-    """Between 2 W and 1 kW for each TFLOP/s of fp32: the range from 2010 to today, with room."""
+def _power_per_flop(gpu: Gpu, _: date) -> Iterator[Fault]:
+    """Between 1.5 W and 1 kW for each TFLOP/s of fp32: the range from 2010 to today, with room."""
     fp32 = gpu.peak_flops_per_s.get("vector", {}).get("fp32")
     if gpu.tdp_watts is not None and fp32 is not None and not 1.5 <= gpu.tdp_watts / (fp32 / 1e12) <= 1000:
         yield Fault(field="tdp_watts", message=f"{gpu.tdp_watts:g} W for {fp32 / 1e12:.3g} fp32 TFLOP/s")
+
+
+def _engines(gpu: Gpu, _: date) -> Iterator[Fault]:
+    """A matrix engine slower than the vector engine would not have been built."""
+    vector = gpu.peak_flops_per_s.get("vector", {})
+    for dtype, peak in gpu.peak_flops_per_s.get("matrix", {}).items():
+        if not dtype.startswith("int") and peak < 0.99 * vector.get(dtype, 0.0):
+            yield Fault(field=f"matrix.{dtype}", message="is below the vector engine's rate")
+
+
+def _l2(gpu: Gpu, _: date) -> Iterator[Fault]:
+    largest = gpu.architecture.largest_l2_bytes
+    if gpu.l2_bytes is not None and largest is not None and gpu.l2_bytes > largest:
+        yield Fault(field="l2_bytes", message=f"{gpu.l2_bytes / MIB:g} MiB is above the {largest / MIB:g} of its largest chip")
+
+
+def _memory_chips(gpu: Gpu, _: date) -> Iterator[Fault]:
+    """GDDR chips have 32 data pins and 1/8 to 4 GiB; a board carries one or two for each 32 bits of the bus."""
+    if gpu.memory_bus_bits is None or gpu.memory_type[:5] not in ("GDDR5", "GDDR6", "GDDR7"):
+        return
+    size = gpu.memory_bytes / GIB
+    if not 0.1 <= size / (gpu.memory_bus_bits / 32) <= 6:
+        yield Fault(field="memory_bytes", message=f"{size:g} GiB do not fit a {gpu.memory_bus_bits} bit bus")
+
+
+_NVLINK_GB_PER_S = {1: 160, 2: 300, 3: 600, 4: 900, 5: 1800}  # the most a GPU of each generation has had
+
+
+def _links(gpu: Gpu, _: date) -> Iterator[Fault]:
+    if gpu.pcie_lanes is not None and gpu.pcie_lanes not in (1, 2, 4, 8, 16):
+        yield Fault(field="pcie_lanes", message=f"{gpu.pcie_lanes} lanes do not exist")
+    if gpu.pcie_generation is not None and not 1 <= gpu.pcie_generation <= 6:
+        yield Fault(field="pcie_generation", message=f"PCIe {gpu.pcie_generation} does not exist")
+    most = _NVLINK_GB_PER_S.get(gpu.nvlink_generation or 0, 0)
+    if gpu.nvlink_bytes_per_s is not None and not 0 < gpu.nvlink_bytes_per_s <= most * 1e9:
+        yield Fault(field="nvlink_bytes_per_s", message=f"above the {most} GB/s of NVLink {gpu.nvlink_generation}")
 
 
 def _date(gpu: Gpu, today: date) -> Iterator[Fault]:
@@ -147,6 +183,8 @@ def _date(gpu: Gpu, today: date) -> Iterator[Fault]:
         return
     if gpu.launched_on > today:
         yield Fault(field="launched_on", message=f"{gpu.launched_on} is in the future")
+    if (gpu.launched_on - gpu.architecture.introduced_on).days > 8 * 365:
+        yield Fault(field="launched_on", message=f"{gpu.launched_on} is over eight years after {gpu.architecture.title}")
     if (gpu.architecture.introduced_on - gpu.launched_on).days > 370:
         yield Fault(
             field="launched_on",
@@ -162,6 +200,7 @@ _RULES: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
     _within("memory_bytes_per_s", 1e9, 30e12, "B/s"),
     _within("l2_bytes", 16 * KIB, 1 * GIB, "B"),
     _within("l3_bytes", 1024 * KIB, 1 * GIB, "B"),
+    _within("usable_memory_bytes", 0.06 * GIB, 1024 * GIB, "B"),
     _within("tdp_watts", 1, 2000, "W"),
     _within("power_min_watts", 1, 2000, "W"),
     _within("power_max_watts", 1, 2500, "W"),
@@ -172,6 +211,10 @@ _RULES: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
     _peaks,
     _bandwidth,
     _balance,
-    _power_per_unit,
+    _power_per_flop,
+    _engines,
+    _l2,
+    _memory_chips,
+    _links,
     _date,
 )

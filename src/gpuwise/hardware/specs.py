@@ -124,6 +124,10 @@ def _complete(fields: dict[str, Any], source: Source) -> Gpu:
             estimate = _from_relatives(architecture, field, fields["sm_count"])
             if estimate is not None:
                 fields[field], exceptions[field] = estimate.value, estimate
+    if architecture.half_accumulate and "half_accumulate" not in fields:
+        exceptions["half_accumulate"] = _assumed(False, "full matrix rate; a GeForce card has accumulate=half")
+    if "matrix" in architecture.ops_per_unit_per_clock:
+        exceptions["matrix_clock_hz"] = _assumed(fields["boost_clock_hz"], "matrix engine taken at the boost clock")
     return Gpu(**fields, vendor=architecture.vendor, segment="typed", curated=False, source=source, exceptions=exceptions)
 
 
@@ -133,20 +137,26 @@ def _from_relatives(architecture: Architecture, field: str, sm_count: int) -> Fa
     if not relatives:
         return None
     per_unit = median(getattr(gpu, field) / gpu.sm_count for gpu in relatives)
+    largest = max(getattr(gpu, field) for gpu in relatives)
     note = f"median per {architecture.unit} of {len(relatives)} {architecture.title} GPUs"
-    source = Source(id="relatives", title=note, basis=Basis.ASSUMED)
-    return Fact(value=per_unit * sm_count, source=source, basis=Basis.ASSUMED, note=note)
+    return _assumed(min(per_unit * sm_count, largest), note)
+
+
+def _assumed(value: object, note: str) -> Fact:
+    return Fact(value=value, source=Source(id="assumed", title=note, basis=Basis.ASSUMED), basis=Basis.ASSUMED, note=note)
 
 
 def read_catalog(path: Path) -> tuple[Gpu, ...]:
     """The GPUs of a user's own TOML file."""
     rows = _catalog_rows(path)
     source = Source(id="user-catalog", title=f"user catalogue {path.name}", basis=Basis.GIVEN)
-    gpus = []
+    gpus: list[Gpu] = []
     for number, row in enumerate(rows, start=1):
         try:
             if "name" not in row:
                 raise BadValue("it has no name", hint='add `name = "…"`')
+            if str(row["name"]).lower() in (gpu.name.lower() for gpu in gpus):
+                raise BadValue("its name stands there twice", hint="give each GPU a name of its own")
             gpus.append(gpu_from_spec({key: str(value) for key, value in row.items()}, source=source))
         except GpuwiseError as fault:
             label = f" ({row['name']})" if "name" in row else ""
@@ -162,7 +172,7 @@ def _catalog_rows(path: Path) -> list[Mapping[str, Any]]:
         raise BadFile(f"no catalogue file {path}", hint="check the path given to --catalog") from None
     except (OSError, UnicodeDecodeError) as fault:
         raise BadFile(f"catalogue {path} cannot be read: {fault}", hint=hint) from None
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise BadFile(f"catalogue {path} is not valid TOML: {fault}", hint=hint) from None
     rows = table.get("gpu")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):

@@ -150,6 +150,7 @@ def _architecture(key: str, row: Mapping[str, Any]) -> Architecture:
         capability=row.get("capability", ""),
         unit=row["unit"],
         cores_per_unit=row.get("cores", 0),
+        largest_l2_bytes=row["largest_l2_kib"] * KIB if "largest_l2_kib" in row else None,
         core_clock_ratio=row.get("core_clock_ratio", 1.0),
         ops_per_unit_per_clock={engine: row[engine] for engine in ("vector", "matrix") if engine in row},
         half_accumulate=tuple(row.get("half_accumulate", ())),

@@ -32,6 +32,7 @@ class Architecture:
     capability: str
     unit: str
     cores_per_unit: int
+    largest_l2_bytes: float | None
     core_clock_ratio: float
     ops_per_unit_per_clock: Peaks
     half_accumulate: tuple[str, ...]
@@ -95,17 +96,23 @@ class Gpu:
     def peak_flops_per_s(self) -> Peaks:
         """Dense operations per second by engine and dtype: units x clock x operations per clock.
 
-        The vector engine is taken at the boost clock, the matrix engine at the clock its maker rates it at (the
-        same, except on Hopper and Blackwell servers). GeForce halves matrix rates that accumulate in fp32.
+        The vector engine and fp64 are taken at the boost clock, the rest of the matrix engine at the clock its maker
+        rates it at (the same, except on Hopper and Blackwell servers). GeForce halves matrix rates that accumulate in fp32.
         """
-        clocks = {
-            "vector": self.boost_clock_hz * self.architecture.core_clock_ratio,
-            "matrix": self.matrix_clock_hz,
-        }
         return {
-            engine: {dtype: self.sm_count * clocks[engine] * self._rate(engine, dtype) for dtype in rates}
+            engine: {dtype: self.sm_count * self._clock(engine, dtype) * self._rate(engine, dtype) for dtype in rates}
             for engine, rates in self.architecture.ops_per_unit_per_clock.items()
         }
+
+    def best_peak(self, dtype: str) -> float | None:
+        """The rate a framework would get for this dtype: the matrix engine where there is one, else the vector engine."""
+        peaks = self.peak_flops_per_s
+        return peaks.get("matrix", {}).get(dtype) or peaks.get("vector", {}).get(dtype)
+
+    def _clock(self, engine: str, dtype: str) -> float:
+        if engine == "vector":
+            return self.boost_clock_hz * self.architecture.core_clock_ratio
+        return self.boost_clock_hz if dtype == "fp64" else self.matrix_clock_hz
 
     def _rate(self, engine: str, dtype: str) -> float:
         exception = self.rate_exceptions.get(engine, {}).get(dtype)

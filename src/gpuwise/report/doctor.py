@@ -18,7 +18,7 @@ def render(checkup: Checkup, *, colour: bool = False) -> str:
     for checked in checkup.gpus:
         lines += _gpu_lines(checked)
     if not checkup.gpus:
-        lines.append("  no GPU found here; gpuwise predicts for any GPU without one: try `gpuwise gpus`")
+        lines.append("  no GPU found here; any GPU can be asked for by name all the same: try `gpuwise gpus`")
     lines += ["", bold("looked through", colour=colour)]
     for probe in machine.probes:
         lines.append(f"  {'yes' if probe.found else 'no ':<4} {probe.name}: {probe.detail}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpuwise.api.hardware import GpuAnswer
-from gpuwise.hardware.types import DTYPES, Gpu
-from gpuwise.provenance import Source
+from gpuwise.hardware.types import DTYPES, Architecture, Gpu
+from gpuwise.provenance import Basis, Fact, Source
 from gpuwise.report.text import Column, bold, join_notes, table
 from gpuwise.units import GIB, KIB, MIB, format_si
 
@@ -53,12 +53,6 @@ def _tera(value: float | None) -> str:
     return f"{tera:.0f}" if tera >= 100 else f"{tera:.1f}" if tera >= 1 else f"{tera:.2f}"
 
 
-def _peak(gpu: Gpu, dtype: str) -> float | None:
-    """The rate a framework would get for this dtype: the matrix engine where there is one, else the vector engine."""
-    peaks = gpu.peak_flops_per_s
-    return peaks.get("matrix", {}).get(dtype) or peaks.get("vector", {}).get(dtype)
-
-
 def _number(value: float | None, unit: str = "") -> str:
     return _NONE if value is None else f"{value:.4g}{' ' + unit if unit else ''}"
 
@@ -98,11 +92,11 @@ def _columns(gpus: Sequence[Gpu]) -> list[Column]:
         Column(title="memory", cells=each(lambda gpu: _bytes(gpu.memory_bytes))),
         Column(title="GB/s", cells=each(lambda gpu: f"{gpu.memory_bytes_per_s / 1e9:.0f}")),
         Column(title="fp32", cells=each(lambda gpu: _tera(gpu.peak_flops_per_s.get("vector", {}).get("fp32")))),
-        Column(title="tf32", cells=each(lambda gpu: _tera(_peak(gpu, "tf32"))), drop=5),
-        Column(title="fp16", cells=each(lambda gpu: _tera(_peak(gpu, "fp16")))),
-        Column(title="bf16", cells=each(lambda gpu: _tera(_peak(gpu, "bf16"))), drop=3),
-        Column(title="fp8", cells=each(lambda gpu: _tera(_peak(gpu, "fp8"))), drop=6),
-        Column(title="int8", cells=each(lambda gpu: _tera(_peak(gpu, "int8"))), drop=7),
+        Column(title="tf32", cells=each(lambda gpu: _tera(gpu.best_peak("tf32"))), drop=5),
+        Column(title="fp16", cells=each(lambda gpu: _tera(gpu.best_peak("fp16")))),
+        Column(title="bf16", cells=each(lambda gpu: _tera(gpu.best_peak("bf16"))), drop=3),
+        Column(title="fp8", cells=each(lambda gpu: _tera(gpu.best_peak("fp8"))), drop=6),
+        Column(title="int8", cells=each(lambda gpu: _tera(gpu.best_peak("int8"))), drop=7),
         Column(title="TDP W", cells=each(lambda gpu: _number(gpu.tdp_watts))),
         Column(title="price", cells=each(lambda gpu: _usd(gpu.launch_usd)), drop=1),
     ]
@@ -176,10 +170,10 @@ def _sheet(gpu: Gpu, colour: bool) -> str:
         if value and value != _NONE:
             fact = gpu.fact(field)
             assumed = f" ({fact.basis.value}: {fact.note})" if fact.note else ""
-            lines.append(f"  {label:<15} {value}{assumed} {marks.mark(fact.source)}")
+            lines.append(f"  {label:<15} {value}{assumed} {_cite(marks, fact)}")
     lines += ["", bold("  dense peaks      matrix       vector   published", colour=colour), *_peak_lines(gpu)]
-    cited = f"; published figures {marks.mark(gpu.fact('published_flops_per_s').source)}" if gpu.published_flops_per_s else ""
-    lines.append(f"  (units x clock x operations per clock {marks.mark(gpu.architecture.source)}{cited})")
+    cited = f"; published figures {_cite(marks, gpu.fact('published_flops_per_s'))}" if gpu.published_flops_per_s else ""
+    lines.append(f"  (units x clock x operations per clock {_cite(marks, gpu.architecture)}{cited})")
     lines += ["", *_software_lines(gpu, marks)]
     if gpu.note:
         lines.append(f"  note            {gpu.note}")
@@ -210,26 +204,26 @@ def _software_lines(gpu: Gpu, marks: _Footnotes) -> list[str]:
         ("features", ", ".join(architecture.features)),
         ("software", served),
     ]
-    return [f"  {label:<15} {value} {marks.mark(architecture.source)}" for label, value in rows if value]
+    return [f"  {label:<15} {value} {_cite(marks, architecture)}" for label, value in rows if value]
+
+
+def _cite(marks: _Footnotes, what: Fact | Architecture) -> str:
+    return marks.mark(what.source, what.basis if isinstance(what, Fact) else what.source.basis)
 
 
 class _Footnotes:
-    """Numbers the sources in the order they are first cited."""
+    """Numbers the sources in the order they are first cited; one used on two grounds has two numbers."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._sources: list[Source] = []
+        self._cited: dict[tuple[Source, Basis], int] = {}
 
-    def mark(self, source: Source) -> str:
-        if source.id not in self._numbers:
-            self._sources.append(source)
-            self._numbers[source.id] = len(self._sources)
-        return f"[{self._numbers[source.id]}]"
+    def mark(self, source: Source, basis: Basis) -> str:
+        return f"[{self._cited.setdefault((source, basis), len(self._cited) + 1)}]"
 
     def lines(self) -> list[str]:
         return [
-            f"  [{number}] {source.title} ({source.basis.value})" + (f" {source.url}" if source.url else "")
-            for number, source in enumerate(self._sources, start=1)
+            f"  [{number}] {source.title} ({basis.value})" + (f" {source.url}" if source.url else "")
+            for (source, basis), number in self._cited.items()
         ]
 
 
@@ -252,7 +246,7 @@ def _compared(gpu: Gpu) -> list[tuple[str, float | None, str]]:
         ("units", float(gpu.sm_count), f"{gpu.sm_count} {gpu.architecture.unit}"),
         ("boost clock", gpu.boost_clock_hz, _hertz(gpu.boost_clock_hz)),
         ("TDP", gpu.tdp_watts, _number(gpu.tdp_watts, "W")),
-        ("launch price", gpu.launch_usd, _usd(gpu.launch_usd)),
+        ("launch price", gpu.launch_usd, _usd(gpu.launch_usd) + (" a board" if gpu.devices_per_board > 1 else "")),
     ]
     return rows
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Device", "Machine", "Probe", "look_around"]
+__all__ = ["Device", "Machine", "Probe", "apple_device", "gfx_name", "kfd_devices", "look_around", "nvml_devices"]
 
 _PACKAGES = (
     "torch torchvision timm transformers lightning tensorflow keras jax numpy nvidia-ml-py amdsmi plotly fastapi dask"

@@ -100,8 +100,11 @@ def test_there_are_sixty_spellings() -> None:
 
 @pytest.mark.parametrize("gpu", load_catalog().curated, ids=lambda gpu: gpu.name)
 def test_every_curated_name_and_alias_finds_its_own_row(gpu: object) -> None:
-    for name in (gpu.name, *gpu.aliases, gpu.name.upper(), gpu.name.replace(" ", "-")):  # type: ignore[attr-defined]
+    for name in (gpu.name, gpu.name.upper(), gpu.name.replace(" ", "-")):  # type: ignore[attr-defined]
         assert load_catalog().find(name).gpu is gpu
+    for alias in gpu.aliases:  # type: ignore[attr-defined]
+        match = load_catalog().find(alias)
+        assert gpu in (match.gpu, *match.others)
 
 
 WRONG = {
@@ -157,6 +160,21 @@ def test_ambiguous_name_reports_the_others(asked: str, other: str) -> None:
 @pytest.mark.parametrize("asked", ["RTX 3090", "V100 SXM 16GB", "V100 SXM 32GB", "V100 SXM3 32GB", "T4", "RTX 2070 Max-Q"])
 def test_full_name_is_not_ambiguous(asked: str) -> None:
     assert load_catalog().find(asked).others == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "taken", "other"),
+    [
+        ("gfx90a", "MI250X", "MI210"),
+        ("Titan X", "Titan X Pascal", "Titan X Maxwell"),
+        ("M4", "M4 10-core", "Tesla M4"),
+        ("GTX 1650 Ti", "GTX 1650 Ti Mobile", None),
+    ],
+)
+def test_the_common_product_is_taken(asked: str, taken: str, other: str | None) -> None:
+    match = load_catalog().find(asked)
+    assert match.gpu.name == taken
+    assert other is None or other in {gpu.name for gpu in match.others}
 
 
 def test_a_suffix_is_never_dropped() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def test_peak_is_proportional_to_units_and_clock(arch: str, sm: int, ghz: float)
             assert abs(many.peak_flops_per_s[engine][dtype] / (peak * sm * ghz) - 1) < 1e-9
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=60))
 def test_any_text_is_a_gpu_or_a_clear_error(text: str) -> None:
     _is_answered(lambda: load_catalog().find(text).gpu.name)

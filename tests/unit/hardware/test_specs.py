@@ -83,6 +83,7 @@ def test_user_catalogue_is_found_before_ours(tmp_path: Path) -> None:
     catalog = load_catalog(path)
     assert catalog.find("lab card").gpu.sm_count == 60
     assert catalog.find("RTX 3090").gpu.sm_count == 60
+    assert load_catalog(_write(tmp_path, ROW.replace("Lab card", "A100"))).find("a100").gpu.sm_count == 60
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,8 @@ def test_user_catalogue_is_found_before_ours(tmp_path: Path) -> None:
         ("[[gpu]]\narch = 'ada'", "no name"),
         (ROW + "[[gpu]]\nname = 'half'\narch = 'ada'", "gpu 2 (half): a typed GPU also needs sm, boost, mem, bw"),
         (ROW.replace('"500 GB/s"', "500"), "has no unit"),
+        (ROW + ROW, "its name stands there twice"),
+        ("x = " + "[" * 5000, "not valid TOML"),
         (ROW.replace("60", "[1, 2]"), "not a whole number"),
     ],
 )

@@ -1,0 +1,36 @@
+"""The commands under one name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuwise import __version__
+from gpuwise.cli.doctor import doctor
+from gpuwise.cli.gpus import gpus
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="gpuwise",
+    help="Which GPU should I get, and why is mine slow?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(gpus)
+app.command()(doctor)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gpuwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
