@@ -20,8 +20,10 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e .
 	@touch $@
 
+# torchvision and timm without their dependencies: a capture needs their Python code only, and torchvision would bring CUDA.
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[dev]"
+	$(PIP) --no-deps torchvision timm
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.core

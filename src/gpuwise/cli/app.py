@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gpuwise import __version__
+from gpuwise.cli.capture import capture
 from gpuwise.cli.doctor import doctor
 from gpuwise.cli.gpus import gpus
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(gpus)
+app.command()(capture)
 app.command()(doctor)
 
 

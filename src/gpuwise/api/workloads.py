@@ -1,0 +1,201 @@
+"""What does a model ask of a GPU?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpuwise.errors import BadValue
+from gpuwise.hardware import tables
+from gpuwise.units import parse_memory
+from gpuwise.workload import files, find, zoo
+from gpuwise.workload.coverage import Coverage, coverage
+from gpuwise.workload.evaluate import Peak, Totals, call_counts, op_bytes, op_flops, peak_memory, product_values, totals
+from gpuwise.workload.sources.request import Request, parse_input
+from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.types import Workload
+
+__all__ = ["CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureQuery:
+    """Which model, how, and how long it may take."""
+
+    request: Request
+    compiled: bool = False
+    timeout_s: float = 120.0
+    memory_limit_bytes: float = 16e9
+    output: Path | None = None
+    assumptions: tuple[dict[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindRow:
+    """All calls of one kind of op."""
+
+    kind: str
+    calls: int
+    flops: float
+    moved_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureAnswer:
+    """A workload with its totals at its own size."""
+
+    workload: Workload
+    totals: Totals
+    peak: Peak
+    coverage: Coverage
+    kinds: tuple[KindRow, ...]
+    output: Path | None
+    assumptions: tuple[dict[str, str], ...]
+    data_date: date
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer in the names of the JSON contract."""
+        workload = self.workload
+        return {
+            "model": workload.model,
+            "source": workload.source,
+            "mode": workload.mode,
+            "precision": workload.precision,
+            "optimizer": workload.optimizer,
+            "batch": workload.batch,
+            "seq": workload.seq,
+            "parameters": workload.parameters,
+            "forward_flops": self.totals.forward_flops,
+            "backward_flops": self.totals.backward_flops,
+            "optimizer_flops": self.totals.optimizer_flops,
+            "read_bytes": self.totals.read_bytes,
+            "written_bytes": self.totals.written_bytes,
+            "ops": [
+                {"kind": row.kind, "calls": row.calls, "flops": row.flops, "moved_bytes": row.moved_bytes} for row in self.kinds
+            ],
+            "op_count": len(workload.calls),
+            "peak_allocated_bytes": self.peak.total_bytes,
+            "peak_by_category": {f"{name}_bytes": value for name, value in self.peak.by_category.items()},
+            "coverage_fraction": self.coverage.bytes_fraction,
+            "coverage": {
+                "calls_fraction": self.coverage.calls_fraction,
+                "flops_fraction": self.coverage.flops_fraction,
+                "bytes_fraction": self.coverage.bytes_fraction,
+            },
+            "unknown_ops": self.coverage.unknown,
+            "symbolic": list(workload.symbols),
+            "notes": list(workload.notes),
+            "output": str(self.output) if self.output else None,
+            "assumptions": list(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+
+def capture_query(
+    *,
+    model: str,
+    arguments: Sequence[str] = (),
+    batch: int | None = None,
+    seq: int | None = None,
+    image: int | None = None,
+    precision: str = "",
+    mode: str = "train",
+    optimizer: str = "",
+    implementation: str = "foreach",
+    accumulate: int = 1,
+    checkpoint: bool = False,
+    channels_last: bool = False,
+    clip: bool = False,
+    compiled: bool = False,
+    phase: str = "",
+    inputs: Sequence[str] = (),
+    timeout_s: float = 120.0,
+    memory_limit: str = "16GB",
+    output: Path | None = None,
+) -> CaptureQuery:
+    """The question as typed, checked and completed with stated defaults."""
+    if timeout_s <= 0:
+        raise BadValue(f"a timeout of {timeout_s:g} s leaves no time", hint="for example `--timeout 120`")
+    if phase not in ("", "prefill", "decode"):
+        raise BadValue(f"'{phase}' is no phase", looked_in="prefill, decode", hint="leave it out for other models")
+    defaults = _defaults(model, mode, precision, optimizer)
+    chosen = {entry["name"]: entry["value"] for entry in defaults}
+    settings = Settings(
+        mode=mode,
+        precision=precision or chosen["precision"],
+        optimizer=optimizer or chosen.get("optimizer", "none"),
+        implementation=implementation,
+        accumulate=accumulate,
+        checkpoint=checkpoint,
+        channels_last=channels_last,
+        clip=clip,
+    )
+    given = tuple(parse_input(text) for text in inputs)
+    request = Request(model=model, batch=batch, seq=seq, image=image, phase=phase, settings=settings, inputs=given)
+    return CaptureQuery(
+        request=msgspec.structs.replace(request, arguments=tuple(arguments)),
+        compiled=compiled,
+        timeout_s=timeout_s,
+        memory_limit_bytes=parse_memory(memory_limit),
+        output=output,
+        assumptions=defaults,
+    )
+
+
+def _defaults(model: str, mode: str, precision: str, optimizer: str) -> tuple[dict[str, str], ...]:
+    """What was taken for granted because the user did not say."""
+    assumed = []
+    if not precision:
+        assumed.append(_assumed("precision", "fp32", "what PyTorch does if nothing is said; --precision amp is faster"))
+    if not optimizer and mode == "train":
+        usual = zoo.entry(model).optimizer if zoo.has(model) else ""
+        reason = "what this model is usually trained with" if usual else "the most common choice"
+        assumed.append(_assumed("optimizer", usual or "adamw", f"{reason}; --optimizer changes it"))
+    return tuple(assumed)
+
+
+def _assumed(name: str, value: str, effect: str) -> dict[str, str]:
+    return {"name": name, "value": value, "basis": "assumed", "effect": effect}
+
+
+def capture(query: CaptureQuery, progress: Callable[[str], None] = lambda text: None) -> CaptureAnswer:
+    """The workload of a model: from the zoo, a workload file, or captured in a subprocess."""
+    workload = find.workload(
+        query.request,
+        compiled=query.compiled,
+        timeout_s=query.timeout_s,
+        memory_bytes=query.memory_limit_bytes,
+        progress=progress,
+    )
+    if query.output is not None:
+        files.write(workload, query.output)
+    return CaptureAnswer(
+        workload=workload,
+        totals=totals(workload),
+        peak=peak_memory(workload),
+        coverage=coverage(workload),
+        kinds=_by_kind(workload),
+        output=query.output,
+        assumptions=query.assumptions,
+        data_date=tables.data_date(),
+    )
+
+
+def _by_kind(workload: Workload) -> tuple[KindRow, ...]:
+    values = product_values(workload)
+    counts = call_counts(workload).sum(axis=0)
+    read, written = op_bytes(workload, values)
+    flops = op_flops(workload, values)[0]
+    rows: dict[str, list[float]] = {}
+    for column, op in enumerate(workload.ops):
+        row = rows.setdefault(op.kind, [0.0, 0.0, 0.0])
+        row[0] += counts[column]
+        row[1] += counts[column] * flops[column]
+        row[2] += counts[column] * (read[0, column] + written[0, column])
+    found = (KindRow(kind=kind, calls=int(n), flops=float(f), moved_bytes=float(b)) for kind, (n, f, b) in rows.items())
+    return tuple(sorted(found, key=lambda row: (-row.flops, -row.moved_bytes)))

@@ -1,0 +1,56 @@
+"""`gpuwise capture`: what a model asks of a GPU."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from gpuwise import api
+from gpuwise.cli.output import colour, print_json, print_text, terminal_width
+
+__all__ = ["capture"]
+
+
+_MODEL = "A zoo name, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json, file.py:Net or train.py."
+
+
+def capture(
+    model: Annotated[str, typer.Argument(help=_MODEL)],
+    arguments: Annotated[Optional[list[str]], typer.Argument(metavar="[-- ARGS]", help="Arguments of a training script.")] = None,
+    batch: Annotated[Optional[int], typer.Option(help="Samples per step (and GPU).")] = None,
+    seq: Annotated[Optional[int], typer.Option(help="Sequence length in tokens.")] = None,
+    image: Annotated[Optional[int], typer.Option(help="Image size in pixels.")] = None,
+    precision: Annotated[str, typer.Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8.")] = "",
+    mode: Annotated[str, typer.Option(help="train or infer.")] = "train",
+    optimizer: Annotated[str, typer.Option(help="none, sgd, momentum, adam, adamw, adafactor, lion or adam8bit.")] = "",
+    implementation: Annotated[str, typer.Option("--optimizer-impl", help="foreach, fused or for-loop.")] = "foreach",
+    accumulate: Annotated[int, typer.Option(help="Micro-batches accumulated into one step.")] = 1,
+    checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Recompute activations of repeated blocks.")] = False,
+    channels_last: Annotated[bool, typer.Option("--channels-last", help="NHWC memory layout.")] = False,
+    clip: Annotated[bool, typer.Option("--clip", help="Clip the gradient norm.")] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="Fuse kernels as torch.compile would.")] = False,
+    phase: Annotated[str, typer.Option(help="prefill or decode, for generating language models.")] = "",
+    inputs: Annotated[Optional[list[str]], typer.Option("--input", help="An input by hand: x=batch,3,224,224:fp32.")] = None,
+    timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds the capture may take.")] = 120.0,
+    memory_limit: Annotated[str, typer.Option(help="Memory the capture may use.")] = "16GB",
+    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Write the workload here (.json, .json.gz).")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Capture a model without a GPU and without weights: its ops, FLOPs, bytes and memory, for any batch size."""
+    asked = {name: value for name, value in locals().items() if name != "json" and value is not None}
+    from gpuwise.report.capture import render
+
+    answer = api.capture(api.capture_query(**asked), progress=_show_progress)
+    if json:
+        print_json(answer.to_dict())
+    else:
+        print_text(render(answer, width=terminal_width(), colour=colour()))
+
+
+def _show_progress(text: str) -> None:
+    """One line on stderr for each thing the capture begins, where a person is watching."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"… {text}\n")

@@ -1,0 +1,219 @@
+"""Captures a model in a process of its own, with a time and a memory limit.
+
+User code can hang, abort, print, fork, or eat all memory; none of that reaches the process that asked, and no process is left
+behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from gpuwise import errors
+from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.workload import files
+from gpuwise.workload.sources.failures import Failure
+from gpuwise.workload.sources.request import Request
+from gpuwise.workload.types import Workload
+
+__all__ = ["capture"]
+
+_START = "import sys; sys.path.append(sys.argv.pop(1)); from gpuwise.workload.sources.worker import run; run(*sys.argv[1:4])"
+_POLL_S = 0.05
+_KEPT_BYTES = 2**16
+_TOKEN = "GPUWISE_CAPTURE"
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in', re.MULTILINE)
+
+
+def capture(
+    request: Request,
+    *,
+    timeout_s: float = 120.0,
+    memory_bytes: float = 16e9,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Workload:
+    """The workload of this request. Runs code the user named, in a subprocess."""
+    try:
+        question = msgspec.json.encode(request)
+    except UnicodeEncodeError:
+        raise BadValue(f"{request.model!a} is not a name in valid Unicode", hint="rename the file") from None
+    with tempfile.TemporaryDirectory(prefix="gpuwise-", ignore_cleanup_errors=True) as folder:
+        paths = {name: Path(folder) / name for name in ("request", "result", "status")}
+        paths["request"].write_bytes(question)
+        code, said = _run(request, paths, timeout_s, memory_bytes, progress)
+        result = paths["result"].read_bytes() if paths["result"].exists() else b""
+    if code == 0 and result:
+        return files.decode(result, request.model)
+    if code == 3 and result:
+        failure = msgspec.json.decode(result, type=Failure)
+        kind = getattr(errors, failure.kind, GpuwiseError) if failure.kind != "MissingExtra" else GpuwiseError
+        raise kind(failure.message, looked_in=failure.looked_in, hint=failure.hint)
+    raise _death(request, code, said)
+
+
+def _run(
+    request: Request, paths: dict[str, Path], timeout_s: float, memory_bytes: float, progress: Callable[[str], None]
+) -> tuple[int, str]:
+    """The exit code of the capturing process, and the end of what it printed."""
+    package = str(Path(errors.__file__).parents[1])  # found even where the path of this process is relative or made by hand
+    names = ("request", "result", "status")
+    command = [sys.executable, "-c", _START, package, *(str(paths[name]) for name in names)]
+    token = paths["request"].parent.name
+    environment = os.environ | {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONIOENCODING": "utf-8:backslashreplace",
+        "GPUWISE_MEMORY_BYTES": str(int(memory_bytes)),
+        _TOKEN: token,
+    }
+    process = subprocess.Popen(  # noqa: S603
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    )
+    assert process.stdout is not None  # noqa: S101
+    output = _Tail(process.stdout)
+    try:
+        code = _wait(process, request, paths["status"], timeout_s, progress, output)
+    finally:
+        _kill(process, token)
+    return code, output.text()
+
+
+class _Tail:
+    """Reads all that a process prints and keeps the end of it: a program may print without limit."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe, self._kept = pipe, b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._pipe:
+            while chunk := os.read(self._pipe.fileno(), _KEPT_BYTES):
+                self._kept = (self._kept + chunk)[-_KEPT_BYTES:]
+
+    def text(self, wait_s: float = 1.0) -> str:
+        """The end of the output so far; waits for the rest if the process has ended."""
+        self._thread.join(wait_s)
+        return self._kept.decode("utf-8", errors="replace")
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    request: Request,
+    status: Path,
+    timeout_s: float,
+    progress: Callable[[str], None],
+    output: _Tail,
+) -> int:
+    deadline, shown = time.monotonic() + timeout_s, ""
+    while (code := process.poll()) is None:
+        if time.monotonic() > deadline:
+            raise _too_long(process, request, timeout_s, shown, output)
+        text = status.read_text(encoding="utf-8", errors="replace") if status.exists() else ""
+        if text and text != shown:
+            shown = text
+            progress(text)
+        time.sleep(_POLL_S)
+    return code
+
+
+def _too_long(process: subprocess.Popen[bytes], request: Request, timeout_s: float, shown: str, output: _Tail) -> GpuwiseError:
+    where = ""
+    if hasattr(signal, "SIGUSR1"):
+        process.send_signal(signal.SIGUSR1)  # the worker prints its stack
+        where = _user_line(output.text(0.3))
+    return BadValue(
+        f"capturing {request.model} did not finish within {timeout_s:g} s"
+        + (f"; it was at {where}" if where else "")
+        + (f" (while {shown})" if shown else ""),
+        hint=f"give it longer with `--timeout {timeout_s * 4:g}`, or look for an endless loop in its code",
+    )
+
+
+def _user_line(said: str) -> str:
+    """The innermost line of user code in the last stack that faulthandler printed."""
+    stack = said[said.rfind("(most recent call first)") :]
+    libraries = (str(Path(__file__).parents[1]), str(Path(os.__file__).parent), "<")
+    for found in _FRAME.finditer(stack):
+        if "site-packages" not in found["file"] and not found["file"].startswith(libraries):
+            return f"{Path(found['file']).name} line {found['line']}"
+    return ""
+
+
+def _kill(process: subprocess.Popen[bytes], token: str) -> None:
+    """End the process and all it started: it leads a group of its own; who left the group still has our token."""
+    if hasattr(os, "killpg"):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            process.kill()
+        for _ in range(5):
+            strays = _strays(token)
+            if not strays:
+                break
+            for stray in strays:
+                _end(stray)
+    else:
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)  # noqa: S603, S607
+    process.wait()
+
+
+def _strays(token: str) -> list[int]:
+    """Processes that carry our token in their environment (where the system shows it, as Linux does), zombies aside."""
+    mark = f"{_TOKEN}={token}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+        except OSError:  # another user's, or gone
+            continue
+    return found
+
+
+def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _death(request: Request, code: int, said: str) -> GpuwiseError:
+    """The process ended without an answer: by a signal, os._exit, or a crash inside a library."""
+    if code == -getattr(signal, "SIGKILL", 9):
+        return GpuwiseError(
+            f"the process capturing {request.model} was killed, most likely for lack of memory",
+            hint="let the code hold less data, or close other programs",
+        )
+    how = f"was ended by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended itself with code {code}"
+    where = _user_line(said) if code < 0 else ""
+    lines = [line for line in said[: said.rfind("Fatal Python error")].strip().splitlines() if line.strip()][-1:]
+    return GpuwiseError(
+        f"the process capturing {request.model} {how}"
+        + (f" at {where}" if where else "")
+        + (f"; it last said: {lines[0].strip()[:300]}" if lines else ""),
+        hint="run the code by itself to see what it does; an extension compiled for a GPU cannot run in a capture",
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

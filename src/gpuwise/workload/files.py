@@ -1,0 +1,241 @@
+"""Workloads as files: versioned JSON, gzipped when the name ends in .gz. Documented in docs/reference/workload-file.md.
+
+Lists of calls and buffers are flat integers, each entry relative to the one before, so that repeated layers become repeated
+text and compress to almost nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gpuwise.errors import BadFile
+from gpuwise.workload.types import AttrValue, Buffer, Call, Op, TensorSpec, Workload
+
+__all__ = ["VERSION", "decode", "encode", "read", "write"]
+
+VERSION = 1
+_FORMAT = "gpuwise-workload"
+_LARGEST_BYTES = 512 * 2**20
+
+
+class _OpRow(msgspec.Struct, array_like=True):
+    kind: str
+    name: str
+    dtype: str
+    sizes: list[int]
+    attrs: dict[str, bool | int | float | str | list[int]]
+    reads: list[int]
+    writes: list[int]
+
+
+class _File(msgspec.Struct, kw_only=True):
+    format: str
+    version: int
+    model: str
+    source: str
+    mode: str
+    precision: str
+    optimizer: str
+    options: dict[str, bool | int | float | str]
+    batch: int
+    seq: int | None
+    symbols: list[str]
+    parameters: int
+    dims: list[list[float]]
+    products: list[list[int]]
+    tensors: list[tuple[str, int]]
+    ops: list[_OpRow]
+    modules: list[str]
+    calls: list[list[int]]
+    buffers: list[tuple[int, int, int, int]]
+    notes: list[str]
+
+
+def encode(workload: Workload) -> bytes:
+    """The workload as JSON."""
+    return msgspec.json.encode(
+        _File(
+            format=_FORMAT,
+            version=VERSION,
+            model=workload.model,
+            source=workload.source,
+            mode=workload.mode,
+            precision=workload.precision,
+            optimizer=workload.optimizer,
+            options={key: value for key, value in workload.options.items() if not isinstance(value, tuple)},
+            batch=workload.batch,
+            seq=workload.seq,
+            symbols=list(workload.symbols),
+            parameters=workload.parameters,
+            dims=[[int(c) if float(c).is_integer() else float(c) for c in row] for row in workload.dims],
+            products=[list(product) for product in workload.products],
+            tensors=[(tensor.dtype, tensor.elements) for tensor in workload.tensors],
+            ops=[_op_row(op) for op in workload.ops],
+            modules=list(workload.modules),
+            calls=_encode_calls(workload),
+            buffers=_encode_buffers(workload.buffers),
+            notes=list(workload.notes),
+        )
+    )
+
+
+def _op_row(op: Op) -> _OpRow:
+    attrs = {key: list(value) if isinstance(value, tuple) else value for key, value in op.attrs.items()}
+    return _OpRow(op.kind, op.name, op.dtype, list(op.sizes), attrs, list(op.reads), list(op.writes))
+
+
+def _encode_calls(workload: Workload) -> list[list[int]]:
+    """[op, phase, module step, reads, buffer distances…]: buffers count back from the newest one alive at the call."""
+    newest = np.cumsum(np.bincount([buffer.born for buffer in workload.buffers], minlength=len(workload.calls) + 1))
+    rows, module = [], 0
+    for index, call in enumerate(workload.calls):
+        top = int(newest[index])
+        distances = [top - buffer for buffer in (*call.reads, *call.writes)]
+        rows.append([call.op, call.phase, call.module - module, len(call.reads), *distances])
+        module = call.module
+    return rows
+
+
+def _encode_buffers(buffers: tuple[Buffer, ...]) -> list[tuple[int, int, int, int]]:
+    """(tensor, category, born since the last buffer, calls lived)."""
+    rows, born = [], 0
+    for buffer in buffers:
+        rows.append((buffer.tensor, buffer.category, buffer.born - born, buffer.died - buffer.born))
+        born = buffer.born
+    return rows
+
+
+def decode(data: bytes, where: str = "workload") -> Workload:
+    """The workload of a JSON text; BadFile says what is wrong with any other text."""
+    hint = "write one with `gpuwise capture MODEL -o FILE`"
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        raise BadFile(f"{where} is not a whole workload file: {fault}", hint=hint) from None
+    if head.format != _FORMAT:
+        raise BadFile(f"{where} is not a gpuwise workload file", hint=hint)
+    if head.version != VERSION:
+        raise BadFile(f"{where} has format version {head.version}; this gpuwise reads {VERSION}", hint=hint)
+    try:
+        file = msgspec.json.decode(data, type=_File)
+        return _workload(file)
+    except (msgspec.DecodeError, ValueError, IndexError) as fault:
+        raise BadFile(f"{where} is damaged: {fault}", hint=hint) from None
+
+
+class _Head(msgspec.Struct):
+    format: str = ""
+    version: int = -1
+
+
+def _workload(file: _File) -> Workload:
+    calls, buffers = _decode_calls(file), _decode_buffers(file.buffers)
+    workload = Workload(
+        model=file.model,
+        source=file.source,
+        mode=file.mode,
+        precision=file.precision,
+        optimizer=file.optimizer,
+        options=dict(file.options),
+        batch=file.batch,
+        seq=file.seq,
+        symbols=tuple(file.symbols),
+        parameters=file.parameters,
+        dims=np.array(file.dims, dtype=np.float64).reshape(-1, 4),
+        products=tuple(tuple(product) for product in file.products),
+        tensors=tuple(TensorSpec(dtype, elements) for dtype, elements in file.tensors),
+        ops=tuple(_op(row) for row in file.ops),
+        calls=calls,
+        modules=tuple(file.modules),
+        buffers=buffers,
+        notes=tuple(file.notes),
+    )
+    _check(workload)
+    return workload
+
+
+def _op(row: _OpRow) -> Op:
+    attrs: dict[str, AttrValue] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.attrs.items()}
+    return Op(row.kind, row.name, row.dtype, tuple(row.sizes), attrs, tuple(row.reads), tuple(row.writes))
+
+
+def _decode_calls(file: _File) -> tuple[Call, ...]:
+    births, born = [0] * (len(file.calls) + 1), 0
+    for _, _, step, _ in file.buffers:
+        born += step
+        births[born] += 1
+    newest = np.cumsum(births)
+    calls, module = [], 0
+    for index, (op, phase, step, reads, *distances) in enumerate(file.calls):
+        module += step
+        ids = tuple(int(newest[index]) - distance for distance in distances)
+        calls.append(Call(op, phase, module, ids[:reads], ids[reads:]))
+    return tuple(calls)
+
+
+def _decode_buffers(rows: list[tuple[int, int, int, int]]) -> tuple[Buffer, ...]:
+    buffers, born = [], 0
+    for tensor, category, step, lived in rows:
+        born += step
+        buffers.append(Buffer(tensor, category, born, born + lived))
+    return tuple(buffers)
+
+
+def _check(workload: Workload) -> None:
+    """Every reference leads somewhere, so that a damaged file fails here and not in the middle of an answer."""
+    counts = (len(workload.ops), 3, len(workload.modules))
+    for call in workload.calls:
+        if not all(0 <= value < count for value, count in zip((call.op, call.phase, call.module), counts, strict=True)):
+            raise ValueError("a call names an op, phase or module that is not there")
+        if any(not 0 <= buffer < len(workload.buffers) for buffer in (*call.reads, *call.writes)):
+            raise ValueError("a call names a buffer that is not there")
+    _within("product", (dim for product in workload.products for dim in product), len(workload.dims))
+    _within("tensor", (tensor.elements for tensor in workload.tensors), len(workload.products))
+    for op in workload.ops:
+        _within("op", op.sizes, len(workload.products))
+        _within("op", (*op.reads, *op.writes), len(workload.tensors))
+    _within("buffer", (buffer.tensor for buffer in workload.buffers), len(workload.tensors))
+    _within("buffer", (buffer.died for buffer in workload.buffers), len(workload.calls) + 1)
+
+
+def _within(what: str, values: Any, count: int) -> None:
+    if any(not 0 <= value < count for value in values):
+        raise ValueError(f"a {what} refers to a row that is not there")
+
+
+def write(workload: Workload, path: Path) -> None:
+    """Write the file whole or not at all."""
+    data = encode(workload)
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as fault:
+        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its rights") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Workload:
+    """The workload of a file, plain or gzipped."""
+    hint = "write one with `gpuwise capture MODEL -o FILE`"
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            data = gzip.GzipFile(fileobj=file).read(_LARGEST_BYTES + 1) if packed else file.read(_LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        raise BadFile(f"no workload file {path}", hint=hint) from None
+    except (OSError, EOFError) as fault:
+        raise BadFile(f"{path} cannot be read: {fault}", hint=hint) from None
+    if len(data) > _LARGEST_BYTES:
+        raise BadFile(f"{path} is larger than {_LARGEST_BYTES // 2**20} MB", hint=hint)
+    return decode(data, str(path))

@@ -1,0 +1,179 @@
+"""A PyTorch model made by user code, as a subject: its inputs, its loss, and a first look at whether it runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from gpuwise.errors import BadValue
+from gpuwise.workload.sources.failures import user_line
+from gpuwise.workload.sources.pytorch.default_loss import default_loss, given_loss
+from gpuwise.workload.sources.pytorch.example_inputs import Candidate, Passed, candidates, signature_text
+from gpuwise.workload.sources.pytorch.overrides import install
+from gpuwise.workload.sources.pytorch.stand_ins import OnCpu, gpu_names, swapped
+from gpuwise.workload.sources.pytorch.step import Subject
+from gpuwise.workload.sources.request import Request
+
+__all__ = ["subject_from_maker"]
+
+_DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What user code returned."""
+
+    model: torch.nn.Module
+    inputs: Any = None
+    loss: Callable[..., Any] | None = None
+
+
+def subject_from_maker(make: Callable[[], Any], request: Request, remarks: tuple[str, ...] = ()) -> Subject:
+    """The model that `make()` returns, looked at once on fake tensors to learn what it takes."""
+    library, notes = install(), list(remarks)
+    training = request.settings.mode == "train"
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        with _believing(notes, real_constants=True):
+            made = _parsed(make(), request.model)
+            _adopt(made.model)
+        made.model.train(training)
+        found, assumed = _first_that_runs(made, request, training, notes)
+    del library
+
+    def build() -> torch.nn.Module:
+        with _believing(notes, real_constants=True):
+            return _adopt(_parsed(make(), request.model).model)
+
+    def forward(model: torch.nn.Module, passed: Passed, is_training: bool) -> Any:
+        with _believing(notes):
+            return _forward(model, made.loss, passed, is_training)[0]
+
+    return Subject(
+        build=build,
+        inputs=found.inputs,
+        forward=forward,
+        batch=found.batch,
+        seq=found.seq,
+        seqs=found.seqs,
+        notes=tuple(dict.fromkeys((*notes, *assumed))),
+    )
+
+
+@contextlib.contextmanager
+def _believing(notes: list[str], real_constants: bool = False) -> Iterator[None]:
+    """User code inside believes that it has a GPU."""
+    with swapped(gpu_names(notes.append)), OnCpu(real_constants):
+        yield
+
+
+def _parsed(value: Any, label: str) -> _Made:
+    parts = value if isinstance(value, tuple) else (value,)
+    if not parts or len(parts) > 3 or not isinstance(parts[0], torch.nn.Module):
+        what = (
+            f"a tuple of {', '.join(type(part).__name__ for part in parts)}"
+            if isinstance(value, tuple)
+            else f"a {type(value).__name__}"
+        )
+        raise BadValue(
+            f"{label} gives {what}, not a model",
+            hint="return a torch.nn.Module or a Keras model, or (model, inputs), or (model, inputs, loss_function)",
+        )
+    if len(parts) == 3 and parts[2] is not None and not callable(parts[2]):
+        raise BadValue(f"{label} gives a loss of type {type(parts[2]).__name__}", hint="the third value must be a function")
+    return _Made(*parts)
+
+
+def _adopt(model: torch.nn.Module) -> torch.nn.Module:
+    """Give parameters that are real, or from an earlier look, fake twins of this capture: a model may be built once only."""
+    mode, twins = torch.empty(0).fake_mode, dict[int, torch.nn.Parameter | torch.Tensor]()
+
+    def twin(tensor: torch.Tensor) -> torch.Tensor:
+        if isinstance(tensor, FakeTensor) and tensor.fake_mode is mode:
+            return tensor
+        if id(tensor) not in twins:
+            fresh = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            twins[id(tensor)] = torch.nn.Parameter(fresh, tensor.requires_grad) if is_parameter else fresh
+        return twins[id(tensor)]
+
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                module._parameters[name] = twin(parameter)
+        for name, buffer in module._buffers.items():
+            if isinstance(buffer, FakeTensor):  # real ones may hold values that the model reads
+                module._buffers[name] = twin(buffer)
+    return model
+
+
+def _first_that_runs(made: _Made, request: Request, training: bool, notes: list[str]) -> tuple[Candidate, list[str]]:
+    """The first candidate inputs with which a step runs, and what is to be said of inputs and loss."""
+    problem: Exception | None = None
+    for candidate in candidates(made.model, made.inputs, request):
+        try:
+            with _believing(notes):
+                remark = _trial(made, candidate, training)
+        except Exception as fault:
+            if candidate.is_certain and request.inputs and isinstance(fault, (RuntimeError, TypeError)):
+                raise _wrong_inputs(made.model, request, fault) from None
+            if candidate.is_certain or type(fault).__name__ in _DATA_DEPENDENT:
+                raise
+            problem = fault
+            continue
+        settled = candidate.settled()
+        return settled, [text for text in (settled.note, remark) if text]
+    reason = f" ({str(problem).strip().splitlines()[0][:200]})" if problem is not None and str(problem).strip() else ""
+    text, example = signature_text(made.model)
+    raise BadValue(
+        f"the inputs of {request.model} cannot be guessed{reason}: its forward takes {text}",
+        hint=f"pass them by hand, such as `{example}`, or name a function that returns (model, inputs)",
+    )
+
+
+def _wrong_inputs(model: torch.nn.Module, request: Request, fault: Exception) -> Exception:
+    """The inputs given by hand do not suit the model; unless the fault is one that no inputs would avoid."""
+    if type(fault).__name__ in _DATA_DEPENDENT:
+        return fault
+    line = user_line(fault.__traceback__)
+    reason = str(fault).strip().splitlines()[0][:300]
+    return BadValue(
+        f"{request.model} does not run with the inputs given{f', at {line}' if line else ''}: {reason}",
+        hint=f"its forward takes {signature_text(model)[0]}; check the shape and dtype of each `--input`",
+    )
+
+
+def _trial(made: _Made, candidate: Candidate, training: bool) -> str:
+    """Run one step small; where a sequence may vary, at two lengths. Returns what is to be said of the loss."""
+    batch = candidate.batch if candidate.is_certain else 2
+    loss, remark = _forward(made.model, made.loss, candidate.inputs(batch, candidate.seq), training)
+    if training:
+        _check_loss(loss)
+    if candidate.seq is not None:
+        try:
+            _forward(made.model, made.loss, candidate.inputs(batch, candidate.seqs[0]), training)
+        except Exception:
+            candidate.fix_length()
+    return remark
+
+
+def _forward(model: torch.nn.Module, loss: Callable[..., Any] | None, passed: Passed, training: bool) -> tuple[Any, str]:
+    output = model(*passed["args"], **passed["kwargs"])
+    if not training:
+        return output, ""
+    if loss is not None:
+        return given_loss(loss, output, passed["targets"])
+    return default_loss(output, passed)
+
+
+def _check_loss(loss: Any) -> None:
+    if not isinstance(loss, torch.Tensor) or loss.dim() or not loss.requires_grad:
+        what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+        raise BadValue(
+            f"the loss is {what}, from which no gradient can be taken",
+            hint="it must be one number that depends on the parameters; `--mode infer` needs no loss",
+        )

@@ -1,0 +1,48 @@
+"""Which source captures a model name. One file a source; each offers `subject(request)`.
+
+timm:convnext_base           sources/timm.py
+torchvision:resnet50         sources/torchvision.py
+hf:bert-base-uncased         sources/huggingface.py
+path/config.json             sources/huggingface.py
+keras:ResNet50               sources/keras.py
+file.py:Net, pkg.mod:func    sources/user_code.py
+train.py                     sources/script.py (a whole run: `record_script`)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from gpuwise.errors import BadValue
+from gpuwise.workload.sources.request import Request
+
+__all__ = ["PREFIXES", "source_of", "subject_of"]
+
+PREFIXES = {"timm": "timm", "torchvision": "torchvision", "hf": "huggingface", "keras": "keras"}
+
+
+def source_of(model: str) -> str:
+    """The source a model name belongs to, by its form alone."""
+    prefix, colon, rest = model.partition(":")
+    if colon and prefix in PREFIXES:
+        if not rest:
+            raise BadValue(f"'{model}' names no model", hint=f"for example `{prefix}:resnet50`")
+        return PREFIXES[prefix]
+    if model.endswith(".json"):
+        return "huggingface"
+    if model.endswith(".py"):
+        return "script"
+    if colon:
+        return "user_code"
+    raise BadValue(
+        f"'{model}' is no model we can capture",
+        looked_in="zoo names, timm:, torchvision:, hf:, keras:, file.py:Net, package.module:function, train.py, config.json",
+        hint="for example `timm:resnet50`, `hf:gpt2` or `my_model.py:Net`",
+    )
+
+
+def subject_of(request: Request) -> Any:
+    """What to record for this request. Imports the framework the source needs."""
+    module = import_module(f"gpuwise.workload.sources.{source_of(request.model)}")
+    return module.subject(request)

@@ -1,0 +1,169 @@
+"""The capturing process: takes one request, records the model, leaves a workload file or an error behind.
+
+Started by `gpuwise.workload.capture`; user code runs here, never in the process that asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.workload import files
+from gpuwise.workload.sources.failures import describe
+from gpuwise.workload.sources.raw import RawCapture
+from gpuwise.workload.sources.registry import source_of, subject_of
+from gpuwise.workload.sources.request import Request
+from gpuwise.workload.symbols import Description, join
+from gpuwise.workload.types import Workload
+
+__all__ = ["main", "record", "run"]
+
+Say = Callable[[str], None]
+Point = tuple[int, int | None]
+_BATCHES = (2, 3, 5, 8)
+_RESERVE_BYTES = 2**24
+
+
+def record(request: Request, say: Say = lambda text: None) -> Workload:
+    """Capture the model at several sizes and join them into one symbolic workload."""
+    if source_of(request.model) == "script":
+        from gpuwise.workload.sources.script import record_script
+
+        step, about = record_script(request, say)
+        return join([step], about)
+    say("importing the framework and building the model")
+    subject = subject_of(request)
+    from gpuwise.workload.sources.pytorch.step import capture
+
+    settings = request.settings
+    wanted: Point = (request.batch or subject.batch, (request.seq or subject.seq) if subject.seq is not None else None)
+    if request.seq is not None and subject.seq is None:
+        raise BadValue(f"{request.model} has no sequence, but --seq {request.seq} was given", hint="leave --seq out")
+    points = _points(subject)
+    say(f"recording a {settings.mode} step at {len(points)} sizes")
+    captures, parameters = _captured(capture, subject, settings, points, wanted)
+    about = Description(
+        model=request.model,
+        source=source_of(request.model),
+        mode=settings.mode,
+        precision=settings.precision,
+        optimizer=settings.optimizer if settings.mode == "train" else "",
+        options=_options(request),
+        parameters=parameters,
+    )
+    say("joining the sizes into one symbolic workload")
+    workload = join(captures, about)
+    if not workload.symbols and len(captures) > 1:
+        notes = workload.notes
+        captures, _ = capture(subject, settings, [wanted])
+        fixed = join(captures, about)
+        return replace(fixed, notes=tuple(dict.fromkeys((*notes, *fixed.notes))))
+    return replace(workload, batch=wanted[0], seq=wanted[1])
+
+
+def _captured(capture: Any, subject: Any, settings: Any, points: list[Point], wanted: Point) -> tuple[list[RawCapture], int]:
+    """The captures at these sizes; at the wanted one alone if the model does not run at others."""
+    try:
+        found, parameters = capture(subject, settings, points)
+    except GpuwiseError:
+        raise
+    except Exception as fault:
+        reason = str(fault).strip().splitlines()[0][:200] if str(fault).strip() else type(fault).__name__
+        found, parameters = capture(subject, settings, [wanted])
+        found[0].notes.append(f"kept at the captured size: it does not run at others ({reason})")
+    return found, parameters
+
+
+def _points(subject: Any) -> list[Point]:
+    """Sizes to fit on and, last, one to verify on. A batch of one is left out: dimensions of one behave differently."""
+    if subject.seq is None:
+        return [(batch, None) for batch in _BATCHES]
+    short, long, check = subject.seqs
+    return [(2, short), (3, short), (2, long), (3, long), (5, check)]
+
+
+def _options(request: Request) -> dict[str, Any]:
+    """The choices that are not the defaults, for the record."""
+    chosen = msgspec.to_builtins(request.settings)
+    plain = msgspec.to_builtins(type(request.settings)())
+    kept = {key: value for key, value in chosen.items() if value != plain[key] and key not in ("mode", "precision", "optimizer")}
+    sizes = {key: value for key, value in (("image", request.image), ("phase", request.phase or None)) if value is not None}
+    return kept | sizes
+
+
+def main(request_path: str, result_path: str, status_path: str) -> int:
+    """Answer one request file. Exit code 0: a workload was written; 3: a failure was."""
+    _end_with_parent()
+    _tell_where_it_stands()
+    _limit_memory()
+    reserve = bytearray(_RESERVE_BYTES)
+    request = msgspec.json.decode(Path(request_path).read_bytes(), type=Request)
+    status, own = Path(status_path), os.getpid()
+    try:
+        workload = record(request, lambda text: _write(status, text))
+        if os.getpid() == own:
+            Path(result_path).write_bytes(files.encode(workload))
+        return 0
+    except BaseException as error:  # whatever user code raises is an answer for its author
+        del reserve  # so that there is memory to tell of the lack of it
+        if os.getpid() != own:  # a child that user code forked came out of it
+            os._exit(1)
+        failure = describe(request.model, error)
+    Path(result_path).write_bytes(msgspec.json.encode(failure))
+    return 3
+
+
+def _write(status: Path, text: str) -> None:
+    status.write_text(text, encoding="utf-8")
+
+
+def _limit_memory() -> None:
+    """Cap the address space where the system can (not on Windows, and macOS may refuse)."""
+    limit = int(os.environ.get("GPUWISE_MEMORY_BYTES", "0"))
+    if limit and sys.platform != "win32":
+        import resource
+
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _tell_where_it_stands() -> None:
+    """On a crash, and when the parent asks (SIGUSR1) before it ends us for taking too long, print the stack."""
+    faulthandler.enable()
+    if hasattr(signal, "SIGUSR1"):
+        faulthandler.register(signal.SIGUSR1, all_threads=False)
+
+
+def _end_with_parent() -> None:
+    """If the process that asked dies without ending us, end ourselves and all we started."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        if hasattr(os, "killpg"):
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def run(request_path: str, result_path: str, status_path: str) -> None:
+    """Answer one request and end the process."""
+    exit_code = main(request_path, result_path, status_path)
+    with contextlib.suppress(ValueError, OSError):
+        sys.stdout.flush()
+    os._exit(exit_code)  # threads and exit handlers of user code must not keep us

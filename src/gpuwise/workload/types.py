@@ -1,0 +1,124 @@
+"""What a workload is: the ops of one step in order, and the buffers they leave in memory. Knows no GPU.
+
+Sizes are symbolic. A dimension is a polynomial `c0 + c1·batch + c2·seq + c3·batch·seq`; a size is a product of
+dimensions. So one capture answers every batch (and sequence) by arithmetic. Ops of one signature are stored once and
+called many times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CATEGORIES", "DTYPE_BYTES", "KINDS", "PHASES", "AttrValue", "Buffer", "Call", "Op", "TensorSpec", "Workload"]
+
+DTYPE_BYTES: Mapping[str, float] = {
+    "fp64": 8,
+    "fp32": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "fp8": 1,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+    "complex64": 8,
+    "complex128": 16,
+}
+PHASES = ("forward", "backward", "optimizer")
+CATEGORIES = ("weight", "gradient", "optimizer", "input", "activation", "temporary")
+
+# kind -> what its `sizes` mean, in order. Bytes come from the tensors read and written, not from the sizes.
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "matmul": ("batch", "m", "n", "k"),
+    "conv": ("n", "c_in", "c_out", "kernel", "out_positions", "in_positions"),
+    "attention": ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "value_dim"),
+    "rnn": ("steps", "batch", "input", "hidden", "layers", "directions"),
+    "norm": ("rows", "columns"),
+    "softmax": ("rows", "columns"),
+    "loss": ("rows", "columns"),
+    "elementwise": ("elements",),
+    "reduction": ("in_elements", "out_elements"),
+    "embedding": ("rows", "width", "table_rows"),
+    "pool": ("in_elements", "out_elements", "window"),
+    "optimizer": ("elements", "tensors"),
+    "cast": ("elements",),
+    "copy": ("elements",),
+    "index": ("elements",),
+    "sort": ("rows", "columns"),
+    "random": ("elements",),
+    "other": ("elements",),
+}
+
+AttrValue = int | float | str | bool | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What a kernel reads or writes of a tensor: a dtype and a number of elements (a row of `products`)."""
+
+    dtype: str
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One signature of work. `sizes` are rows of `products`, named by `KINDS[kind]`; reads and writes rows of `tensors`."""
+
+    kind: str
+    name: str
+    dtype: str
+    sizes: tuple[int, ...]
+    attrs: Mapping[str, AttrValue]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One execution of an op: which, in which phase, for which module, reading and writing which buffers."""
+
+    op: int
+    phase: int
+    module: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One allocation. It exists during the calls `born <= i < died`; what outlives the step dies at the number of calls."""
+
+    tensor: int
+    category: int
+    born: int
+    died: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Workload:
+    """One step of one model: training (forward, backward, optimizer) or inference (forward)."""
+
+    model: str
+    source: str
+    mode: str
+    precision: str
+    optimizer: str = ""
+    options: Mapping[str, AttrValue] = field(default_factory=dict)
+    batch: int
+    seq: int | None = None
+    symbols: tuple[str, ...] = ()
+    parameters: int
+    dims: NDArray[np.float64]
+    products: tuple[tuple[int, ...], ...]
+    tensors: tuple[TensorSpec, ...]
+    ops: tuple[Op, ...]
+    calls: tuple[Call, ...]
+    modules: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,400 @@
+"""Whole training scripts: the step they take is captured; what they do instead is one clear error, and no process stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="scripts are captured through PyTorch")
+
+import gpuwise
+from gpuwise.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.workload import evaluate
+from gpuwise.workload.capture import capture
+from gpuwise.workload.sources.request import Request
+from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.types import Workload
+
+pytestmark = pytest.mark.slow
+
+PLAIN = """
+import torch
+from torch import nn
+
+def build():
+    return Net(), (torch.randn(16, 3, 32, 32), torch.randint(0, 10, (16,))), nn.CrossEntropyLoss()
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.scores = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Linear(8, 10)
+
+    def forward(self, x):
+        return self.scores(self.norm(self.conv(x)).relu().mean((2, 3)))
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    data = torch.utils.data.TensorDataset(torch.randn(64, 3, 32, 32), torch.randint(0, 10, (64,)))
+    loader = torch.utils.data.DataLoader(data, 16, shuffle=True, num_workers=2, pin_memory=True)
+    net, criterion = Net().to(device), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+    for x, y in loader:
+        x, y = x.to(device, non_blocking=True), y.to(device)
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+"""
+
+MIXED = """
+import argparse, copy, math, os
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=8)
+options = parser.parse_args()
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+torch.manual_seed(0)
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.norm, self.scale = nn.LayerNorm(width), nn.Parameter(torch.ones(()))
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(0.1), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        places = torch.arange(x.shape[1], device="cuda")
+        mask = torch.zeros(x.shape[1], x.shape[1], device=x.device)
+        x = x + self.attention(x, x, x, need_weights=False, attn_mask=mask)[0] + places[None, :, None] * 0
+        return self.norm(x + self.mlp(x) * self.scale)
+
+class Net(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.table, self.scores = nn.Embedding(100, width), nn.Linear(width, 100)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(2))
+
+    def forward(self, tokens):
+        x = self.table(tokens)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return self.scores(x)
+
+net = torch.compile(Net().cuda())
+average = copy.deepcopy(net)
+net = DistributedDataParallel(net, device_ids=[0])
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+scaler = torch.cuda.amp.GradScaler()
+for step in range(10):
+    x = torch.randint(0, 100, (options.batch_size, 32)).cuda()
+    y = torch.randint(0, 100, (options.batch_size, 32), device="cuda")
+    with torch.cuda.amp.autocast():
+        logits = net(x)
+        loss = F.cross_entropy(logits.view(-1, 100), y.view(-1))
+    if not math.isfinite(loss.item()) or not torch.isfinite(loss) or torch.isnan(logits).any():
+        raise SystemExit(1)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad(set_to_none=True)
+    schedule.step()
+    torch.cuda.synchronize()
+    correct = (logits.argmax(-1) == y).sum().item()
+    print(f"{loss:.3f} {float(loss)} {correct / y.numel()}", loss, logits[0, 0, :2].tolist(), logits.cpu().detach().numpy())
+    if loss < 0.1:
+        break
+    torch.save(net.state_dict(), "/nonexistent/checkpoint.pt")
+"""
+
+TWO_OPTIMIZERS = """
+import torch
+from torch import nn
+G, D = nn.Linear(4, 8).cuda(), nn.Linear(8, 1).cuda()
+g, d = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())
+for step in range(9):
+    fake = G(torch.randn(16, 4, device="cuda"))
+    d.zero_grad(); D(fake.detach()).mean().backward(); d.step()
+    g.zero_grad(); D(fake).mean().neg().backward(); g.step()
+"""
+
+ACCUMULATES = """
+import torch
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.Adam(net.parameters())
+for step in range(12):
+    net.train()
+    for part in range(3):
+        net(torch.randn(5, 4)).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    net.eval()
+    with torch.no_grad():
+        print(net(torch.randn(50, 4)).mean().item())
+"""
+
+REAL_DATA = """
+import pathlib, sys
+import numpy as np
+import torch
+values = np.loadtxt(sys.argv[1], delimiter=",")
+assert values.sum() == 120.0
+class Rows(torch.utils.data.Dataset):
+    def __len__(self): return len(values)
+    def __getitem__(self, row):
+        x = torch.from_numpy(values[row]).float()
+        assert float(x.sum()) == values[row].sum() and x.numpy().shape == (4,)
+        return (x - x.mean()) * (1 if torch.rand(1).item() <= 1 else 0), int(values[row][0]) % 2
+train, rest = torch.utils.data.random_split(Rows(), [24, 6])
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.RMSprop(net.parameters())
+for x, y in torch.utils.data.DataLoader(train, batch_size=8, shuffle=True, num_workers=8):
+    optimizer.zero_grad()
+    chosen = y > 0
+    out = net(x)
+    (torch.nn.functional.cross_entropy(out, y) + out[chosen].mean()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_process_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a test starts carries a mark; none may be alive when it ends."""
+    mark = f"GPUWISE_TEST_MARK={uuid.uuid4()}"
+    monkeypatch.setenv(*mark.split("="))
+    yield
+    assert _alive(mark) == []
+
+
+def _alive(mark: str) -> list[str]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+def script(folder: Path, text: str, name: str = "train.py") -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def captured(model: str, *arguments: str, timeout_s: float = 90, memory_bytes: float = 16e9, **options: object) -> Workload:
+    request = Request(model=model, arguments=arguments, **options)  # type: ignore[arg-type]
+    return capture(request, timeout_s=timeout_s, memory_bytes=memory_bytes)
+
+
+def calls(workload: Workload) -> Counter[tuple[int, str, str, str]]:
+    found = ((call, workload.ops[call.op]) for call in workload.calls)
+    return Counter((call.phase, op.kind, op.name, workload.modules[call.module]) for call, op in found)
+
+
+# ---------------------------------------------------------------- what is captured
+
+
+def test_a_script_is_the_same_work_as_its_model(tmp_path: Path) -> None:
+    path = script(tmp_path, PLAIN)
+    by_script = captured(path)
+    by_model = captured(f"{path}:build", settings=Settings(optimizer="momentum"))
+    assert calls(by_script) == calls(by_model)
+    assert evaluate.totals(by_script) == evaluate.totals(by_model, 16)
+    assert (by_script.batch, by_script.symbols, by_script.optimizer, by_script.precision) == (16, (), "momentum", "fp32")
+    assert by_script.parameters == by_model.parameters
+    assert by_script.source == "script"
+    assert any("at its own sizes only" in note for note in by_script.notes)
+    peaks = [evaluate.peak_memory(workload, 16) for workload in (by_script, by_model)]
+    assert peaks[0].total_bytes == pytest.approx(peaks[1].total_bytes, rel=0.02)
+    assert peaks[0].by_category["optimizer"] == peaks[1].by_category["optimizer"] > 0
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "name"), [("AdamW(net.parameters())", "adamw"), ("Adam(net.parameters(), fused=True)", "adam")]
+)
+def test_the_optimizer_runs_as_on_a_gpu(tmp_path: Path, optimizer: str, name: str) -> None:
+    text = PLAIN.replace("SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)", optimizer)
+    path = script(tmp_path, text.replace("    data = ", "    torch.zeros(1, device=device)\n    data = "))
+    settings = Settings(optimizer=name, implementation="fused" if "fused" in optimizer else "foreach")
+    by_script, by_model = captured(path), captured(f"{path}:build", settings=settings)
+    assert calls(by_script) == calls(by_model)
+    assert by_script.optimizer == name
+
+
+def test_mixed_precision_checkpoints_and_reading_values(tmp_path: Path) -> None:
+    workload = captured(script(tmp_path, MIXED), "--batch-size", "4")
+    assert (workload.precision, workload.optimizer, workload.batch, workload.seq) == ("amp", "adamw", 4, 32)
+    found = calls(workload)
+    attention = [(phase, count) for (phase, kind, *_), count in found.items() if kind == "attention"]
+    assert sum(count for phase, count in attention if phase == 0) == 2
+    assert sum(count for phase, count in attention if phase == 1) == 4  # computed again, then backward
+    notes = " ".join(workload.notes)
+    line = MIXED.splitlines().index("    if loss < 0.1:") + 1
+    assert f"taken as false (train.py line {line})" in notes
+    for expected in ("torch.compile was left out", "several GPUs", "torch.save was left out", "taken as 1"):
+        assert expected in notes
+
+
+def test_a_round_of_two_optimizers_is_one_step(tmp_path: Path) -> None:
+    workload = captured(script(tmp_path, TWO_OPTIMIZERS))
+    matmuls = Counter(call.phase for call in workload.calls if workload.ops[call.op].kind == "matmul")
+    assert matmuls[0] == 3  # the generator once, the discriminator twice
+    assert workload.parameters == 4 * 8 + 8 + 8 + 1
+
+
+def test_accumulated_batches_are_one_step_and_validation_is_none(tmp_path: Path) -> None:
+    workload = captured(script(tmp_path, ACCUMULATES))
+    assert workload.options["accumulate"] == 3
+    assert workload.batch == 5
+    assert Counter(call.phase for call in workload.calls if workload.ops[call.op].kind == "matmul")[0] == 3
+    assert any("1 validation passes" in note for note in workload.notes)
+    assert any("runs on the CPU" in note for note in workload.notes)
+
+
+def test_real_data_is_read(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("1,1,1,1\n" * 30, encoding="utf-8")
+    workload = captured(script(tmp_path, REAL_DATA), str(tmp_path / "rows.csv"))
+    assert workload.batch == 8
+    assert any("all are taken" in note for note in workload.notes)
+
+
+def test_a_unicode_path_and_a_module_beside_the_script(tmp_path: Path) -> None:
+    folder = tmp_path / "Übung 訓練"
+    folder.mkdir()
+    (folder / "helper.py").write_text("NAME = 'ж'", encoding="utf-8")
+    path = script(folder, "import helper; print(helper.NAME)\n" + PLAIN, "тренировка.py")
+    assert captured(path).batch == 16
+
+
+def test_a_script_that_catches_everything_still_ends(tmp_path: Path) -> None:
+    text = PLAIN.replace(
+        "        optimizer.step()", "        try:\n            optimizer.step()\n        except BaseException:\n            pass"
+    )
+    assert captured(script(tmp_path, text)).batch == 16
+
+
+# ---------------------------------------------------------------- what cannot be captured
+
+
+def failure(kind: type[GpuwiseError], model: str, *arguments: str, **options: object) -> str:
+    with pytest.raises(kind) as caught:
+        captured(model, *arguments, **options)  # type: ignore[arg-type]
+    assert caught.value.hint
+    assert "Traceback" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "import os\nprint('last words')\nos.abort()\n",
+            "ended by signal 6 (SIGABRT) at train.py line 3; it last said: last words",
+        ),
+        ("import os\nos._exit(5)\n", "ended itself with code 5"),
+        ("import sys\n\nsys.exit(3)\n", "ended the program at train.py line 3 (sys.exit(3))"),
+        ("import numpy\n\nnumpy.loadtxt('data/train.csv')\n", "at train.py line 3: FileNotFoundError: data/train.csv"),
+        ("open('no/such.csv')\n", "'no/such.csv' is not there; paths are relative to"),
+        ("import flash_attn\n", "flash_attn is an extension for GPUs"),
+        ("input('go on?')\n", "waits for input from the keyboard"),
+        ("print('hello')\n", "ended without a step of any torch.optim optimizer"),
+        (
+            "import argparse\np = argparse.ArgumentParser()\np.add_argument('--data', required=True)\np.parse_args()\n",
+            "are required: --data",
+        ),
+        ("def f(:\n", "train.py line 1 is not valid Python"),
+        ("\0", "is not valid Python"),
+    ],
+)
+def test_a_script_that_does_something_else(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in failure(GpuwiseError, script(tmp_path, text))
+
+
+def test_one_step_is_too_few(tmp_path: Path) -> None:
+    text = PLAIN.replace("        optimizer.step()", "        optimizer.step()\n        break")
+    assert "ended after one optimizer step" in failure(GpuwiseError, script(tmp_path, text))
+
+
+def test_a_missing_script(tmp_path: Path) -> None:
+    assert "no script" in failure(BadFile, str(tmp_path / "no.py"))
+
+
+def test_a_script_cannot_infer_and_sets_its_own_batch(tmp_path: Path) -> None:
+    path = script(tmp_path, PLAIN)
+    assert "cannot be captured for inference" in failure(BadValue, path, settings=Settings(mode="infer"))
+    assert "sets its own batch (16); --batch 32 cannot change it" in failure(BadValue, path, batch=32)
+
+
+def test_a_script_that_hangs_is_ended_and_says_where(tmp_path: Path) -> None:
+    path = script(tmp_path, "import time\ndef wait():\n    while True:\n        time.sleep(0.01)\nwait()\n")
+    start = time.monotonic()
+    text = failure(BadValue, path, timeout_s=8)
+    assert "did not finish within 8 s; it was at train.py line" in text
+    assert time.monotonic() - start < 15
+
+
+def test_a_script_that_prints_megabytes(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        "import sys\nfor _ in range(60):\n    print('x' * 1_000_000)\nsys.stderr.write('y' * 1000)\nraise KeyError('z')\n",
+    )
+    text = failure(GpuwiseError, path)
+    assert "at train.py line 5: KeyError: 'z'" in text
+    assert len(text) < 1000
+
+
+def test_children_that_outlive_the_script_are_ended(tmp_path: Path) -> None:
+    text = (
+        "import os, subprocess, time\n"
+        "if os.fork() == 0:\n    os.setsid()\n    time.sleep(300)\n"
+        "if os.fork() == 0:\n    raise SystemExit(7)\n"
+        "subprocess.Popen(['sleep', '301'])\n"
+        "subprocess.Popen(['sleep', '302'], start_new_session=True)\n"
+    )
+    assert captured(script(tmp_path, text + PLAIN)).batch == 16
+    assert "ended without a step" in failure(GpuwiseError, script(tmp_path, text))
+
+
+def test_a_script_that_eats_memory_meets_the_limit(tmp_path: Path) -> None:
+    path = script(tmp_path, "hoard = []\nwhile True:\n    hoard.append(bytearray(10**8))\n")
+    assert "ran out of memory at train.py line 3" in failure(GpuwiseError, path, memory_bytes=4e9)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_capture_whose_parent_is_killed_ends_itself(tmp_path: Path) -> None:
+    path = script(tmp_path, "import time\nopen('started', 'w').close()\ntime.sleep(300)\n")
+    package = str(Path(gpuwise.__file__).parents[1])
+    code = f"import sys; sys.path.append({package!r})\nfrom gpuwise.workload.capture import capture, Request\n"
+    code += f"capture(Request(model={path!r}))"
+    parent = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    _until((tmp_path / "started").exists)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    mark = f"GPUWISE_TEST_MARK={os.environ['GPUWISE_TEST_MARK']}"
+    _until(lambda: not _alive(mark))
+
+
+def _until(holds: object, patience_s: float = 60.0) -> None:
+    deadline = time.monotonic() + patience_s
+    while not holds():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

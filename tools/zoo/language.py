@@ -1,0 +1,145 @@
+"""Language and speech models of Hugging Face transformers, from the hyper-parameters in gpuwise's own table; and GPT-3."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpuwise.workload.sources import huggingface
+from gpuwise.workload.sources.huggingface_configs import known_parameters
+from gpuwise.workload.sources.pytorch.step import Subject
+from gpuwise.workload.sources.request import Request
+from gpuwise.workload.sources.settings import Settings
+from zoo.model import Model, Wish
+
+__all__ = ["models"]
+
+_CACHED = ("prefill", "decode")
+_CONTEXT = 2048  # positions in the prompt, and in the cache, where the training sequence is not shorter
+
+# name, id, family, batch and sequence of a training step, title, aliases
+_ENCODERS = """
+bert-base-uncased   bert-base-uncased        bert     32  128 BERT-base      bert bert-base bert-base-cased
+bert-large-uncased  bert-large-uncased       bert     16  128 BERT-large     bert-large bert-large-cased
+roberta-base        roberta-base             roberta  32  512 RoBERTa-base   roberta
+roberta-large       roberta-large            roberta  16  512 RoBERTa-large
+distilbert-base     distilbert-base-uncased  bert     32  128 DistilBERT     distilbert distilbert-base-uncased
+t5-small            t5-small                 t5       32  512 T5-small       t5
+t5-base             t5-base                  t5       16  512 T5-base
+t5-large            t5-large                 t5        8  512 T5-large
+t5-3b               t5-3b                    t5        4  512 T5-3B          t5-xl
+wav2vec2-base       facebook/wav2vec2-base   wav2vec2  8  500 wav2vec2-base  wav2vec2 wav2vec wav2vec2.0
+wav2vec2-large      facebook/wav2vec2-large  wav2vec2  8  500 wav2vec2-large
+"""
+_GENERATORS = """
+gpt2           gpt2                             gpt2     8 1024 GPT-2-small    gpt2-small
+gpt2-medium    gpt2-medium                      gpt2     8 1024 GPT-2-medium   gpt2-m
+gpt2-large     gpt2-large                       gpt2     4 1024 GPT-2-large    gpt2-l
+gpt2-xl        gpt2-xl                          gpt2     4 1024 GPT-2-XL
+opt-1.3b       facebook/opt-1.3b                opt      4 2048 OPT-1.3B
+opt-2.7b       facebook/opt-2.7b                opt      2 2048 OPT-2.7B
+opt-6.7b       facebook/opt-6.7b                opt      1 2048 OPT-6.7B
+opt-13b        facebook/opt-13b                 opt      1 2048 OPT-13B
+opt-30b        facebook/opt-30b                 opt      1 2048 OPT-30B
+opt-66b        facebook/opt-66b                 opt      1 2048 OPT-66B
+llama-2-7b     meta-llama/Llama-2-7b-hf         llama    1 4096 Llama-2-7B     llama llama2 llama-7b llama-2-7b-hf codellama-7b
+llama-2-13b    meta-llama/Llama-2-13b-hf        llama    1 4096 Llama-2-13B    llama-13b llama-2-13b-hf
+llama-2-70b    meta-llama/Llama-2-70b-hf        llama    1 4096 Llama-2-70B    llama-70b llama-2-70b-hf
+llama-3-8b     meta-llama/Meta-Llama-3-8B       llama    1 4096 Llama-3-8B     llama3 llama-8b llama-3.1-8b meta-llama-3-8b
+llama-3-70b    meta-llama/Meta-Llama-3-70B      llama    1 4096 Llama-3-70B    llama-3.1-70b llama-3.3-70b meta-llama-3-70b
+llama-3.2-1b   meta-llama/Llama-3.2-1B          llama    2 4096 Llama-3.2-1B   llama-1b llama-3-1b
+llama-3.2-3b   meta-llama/Llama-3.2-3B          llama    1 4096 Llama-3.2-3B   llama-3b llama-3-3b
+tinyllama-1.1b TinyLlama/TinyLlama-1.1B-Chat-v1.0 llama  4 2048 TinyLlama-1.1B tinyllama tiny-llama
+mistral-7b     mistralai/Mistral-7B-v0.1        mistral  1 4096 Mistral-7B     mistral mistral-7b-v0.1
+mixtral-8x7b   mistralai/Mixtral-8x7B-v0.1      mixtral  1 4096 Mixtral-8x7B   mixtral mixtral-8x7b-v0.1
+qwen2.5-0.5b   Qwen/Qwen2.5-0.5B                qwen     4 2048 Qwen2.5-0.5B   qwen-0.5b
+qwen2.5-1.5b   Qwen/Qwen2.5-1.5B                qwen     2 2048 Qwen2.5-1.5B   qwen-1.5b
+qwen2.5-3b     Qwen/Qwen2.5-3B                  qwen     1 2048 Qwen2.5-3B     qwen-3b
+qwen2.5-7b     Qwen/Qwen2.5-7B                  qwen     1 2048 Qwen2.5-7B     qwen qwen2.5 qwen-7b
+qwen2.5-14b    Qwen/Qwen2.5-14B                 qwen     1 2048 Qwen2.5-14B    qwen-14b
+qwen2.5-32b    Qwen/Qwen2.5-32B                 qwen     1 2048 Qwen2.5-32B    qwen-32b
+qwen2.5-72b    Qwen/Qwen2.5-72B                 qwen     1 2048 Qwen2.5-72B    qwen-72b
+"""
+_SPEECH = """
+whisper-tiny   openai/whisper-tiny              whisper 16  448 Whisper-tiny
+whisper-base   openai/whisper-base              whisper 16  448 Whisper-base
+whisper-small  openai/whisper-small             whisper  8  448 Whisper-small  whisper
+whisper-medium openai/whisper-medium            whisper  4  448 Whisper-medium
+whisper-large  openai/whisper-large-v3          whisper  2  448 Whisper-large  whisper-large-v3
+"""
+# name, layers, width, heads, published parameters, title, aliases; the 13B with the width of 5120 that its 40 heads ask for
+_GPT3 = """
+gpt3-small  12   768 12   125_000_000 GPT-3-125M  gpt3-125m
+gpt3-xl     24  2048 16 1_300_000_000 GPT-3-1.3B  gpt3-1.3b
+gpt3-2.7b   32  2560 32 2_700_000_000 GPT-3-2.7B
+gpt3-6.7b   32  4096 32 6_700_000_000 GPT-3-6.7B
+gpt3-13b    40  5120 40 13_000_000_000 GPT-3-13B
+gpt3-175b   96 12288 96 175_000_000_000 GPT-3-175B gpt3 gpt-3
+"""
+
+
+def models() -> list[Model]:
+    """All of them, each at its usual training length."""
+    found = [_entry(line, ("",)) for line in _lines(_ENCODERS)]
+    found += [_entry(line, _CACHED) for line in _lines(_GENERATORS)]
+    found += [_entry(line, ("", *_CACHED)) for line in _lines(_SPEECH)]
+    return found + [_gpt3(*line.split()) for line in _lines(_GPT3)]
+
+
+def _lines(table: str) -> list[str]:
+    return [line for line in table.splitlines() if line.strip()]
+
+
+def _entry(line: str, phases: tuple[str, ...]) -> Model:
+    name, model, family, batch, seq, title, *aliases = line.split()
+    return Model(
+        name=name,
+        title=title,
+        family=family,
+        source=f"hf:{model}",
+        subject=lambda wish: _subject(f"hf:{model}", wish, int(seq)),
+        aliases=tuple(aliases),
+        published=known_parameters()[model],
+        optimizer="adamw",
+        batch=int(batch),
+        seq=int(seq),
+        phases=phases,
+    )
+
+
+def _subject(model: str, wish: Wish, seq: int) -> Subject:
+    settings = Settings(mode=wish.mode, precision=wish.precision)
+    found: Any = huggingface.subject(Request(model=model, phase=wish.phase, settings=settings))
+    if wish.phase and found.seq is not None:
+        found = replace(found, seq=min(_CONTEXT, seq), batch=1)
+    return found
+
+
+def _gpt3(name: str, layers: str, width: str, heads: str, published: str, title: str, *aliases: str) -> Model:
+    sizes = {"n_layer": int(layers), "n_embd": int(width), "n_head": int(heads), "n_positions": 2048, "vocab_size": 50257}
+    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], **sizes}
+
+    def subject(wish: Wish) -> Subject:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "config.json"
+            path.write_text(json.dumps(config), encoding="utf-8")
+            found = _subject(str(path), wish, 2048)
+        return replace(found, notes=tuple(note for note in found.notes if "config.json" not in note))
+
+    return Model(
+        name=name,
+        title=title,
+        family="gpt3",
+        source="arXiv:2005.14165 table 2.1, built as GPT-2 with dense attention",
+        subject=subject,
+        aliases=aliases,
+        published=int(published),
+        tolerance=0.025,
+        optimizer="adamw",
+        batch=1 if int(published) > 5e9 else 4,
+        seq=2048,
+        phases=_CACHED,
+    )
