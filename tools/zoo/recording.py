@@ -12,7 +12,6 @@ from gpuwise.workload.columns import Graph, graph_of, slots, workload_of
 from gpuwise.workload.evaluate import product_values
 from gpuwise.workload.rewrite import narrowed, without
 from gpuwise.workload.sources.pytorch.step import Subject, capture
-from gpuwise.workload.sources.raw import RawCapture
 from gpuwise.workload.sources.settings import Settings
 from gpuwise.workload.symbols import Description, join
 from gpuwise.workload.types import Workload
@@ -21,7 +20,6 @@ from zoo.model import Model, Wish
 __all__ = ["Recorded", "difference", "points_of", "record", "recordings", "unseen"]
 
 Point = tuple[int, int | None]
-_LARGE, _STAND_IN = 10**8, 99_999_989
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +96,6 @@ def record(model: Model, wish: Wish, points: Sequence[Point] | None = None) -> R
 def _joined(model: Model, wish: Wish, subject: Subject, points: Sequence[Point]) -> Workload:
     """One workload with plain SGD, which shows what an optimizer updates."""
     captures, parameters = capture(subject, Settings(mode=wish.mode, precision=wish.precision, optimizer="sgd"), points)
-    stand_ins = _stand_in_for_large_constants(captures)
     about = Description(
         model=model.name,
         source="zoo",
@@ -108,22 +105,7 @@ def _joined(model: Model, wish: Wish, subject: Subject, points: Sequence[Point])
         options={},
         parameters=parameters,
     )
-    joined = join(captures, about)
-    dims = joined.dims.copy()
-    for stand_in, value in stand_ins.items():
-        dims[dims[:, 0] == stand_in, 0] = value
-    return replace(joined, dims=dims)
-
-
-def _stand_in_for_large_constants(captures: Sequence[RawCapture]) -> dict[int, int]:
-    """Billions of parameters in one size are too large for the fit's tolerance; small odd numbers take their place meanwhile."""
-    found: dict[int, int] = {}
-    for call in (call for one in captures for call in one.calls if call.kind == "optimizer"):
-        total = call.sizes[0][0]
-        if total > _LARGE:
-            found.setdefault(total, _STAND_IN + 2 * len(found))
-            call.sizes = ((found[total],), *call.sizes[1:])
-    return {stand_in: value for value, stand_in in found.items()}
+    return join(captures, about)
 
 
 def _without_sgd(graph: Graph) -> Graph:

@@ -169,12 +169,21 @@ class _Builder:
         batches = np.array([capture.batch for capture in self._captures], dtype=np.float64)
         basis = monomials(batches, None if None in seqs else np.array(seqs, dtype=np.float64))
         width = 2 if None in seqs else 4
-        solution, *_ = np.linalg.lstsq(basis[:-1, :width], values[:-1], rcond=None)
-        whole = np.round(solution)
-        solution = np.where(np.abs(solution - whole) < 1e-6, whole, solution)
-        wrong = np.any(np.abs(basis[:, :width] @ solution - values) > 1e-6, axis=0)
+        # Differences to the first capture, so that large constants (weights) do not drown small slopes in rounding.
+        base = values[0]
+        slopes, *_ = np.linalg.lstsq(basis[1:-1, 1:width] - basis[0, 1:width], values[1:-1] - base, rcond=None)
+        slopes = _whole(slopes)
+        constant = _whole(base - basis[0, 1:width] @ slopes)
+        solution = np.vstack([constant, slopes])
+        wrong = np.any(np.abs(basis[:, :width] @ solution - values) > 1e-6 * np.maximum(1.0, np.abs(values) * 1e-9), axis=0)
         if wrong.any():
             seen = ", ".join(f"{value:.0f}" for value in values[:, int(np.argmax(wrong))])
             raise NotAffine(f"a dimension is {seen} at batches {batches.astype(int).tolist()}")
         result[:, :width] = solution.T
         return result
+
+
+def _whole(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Whole numbers where the fit is one but for rounding."""
+    nearest = np.round(values)
+    return np.where(np.abs(values - nearest) < 1e-6, nearest, values)

@@ -221,10 +221,11 @@ def _rows(kind: str, columns: Callable[[Sequence[Any], Any], Shape], which: int 
 
 
 def _without(shape: Shape, row: Shape) -> Shape:
-    left = list(shape)
+    """The other dimensions. Rows lie at the end of a shape, so equal sizes are taken from there."""
+    left = list(reversed(shape))
     for dim in row:
         left.remove(dim)
-    return tuple(left)
+    return tuple(reversed(left))
 
 
 def _along(position: int) -> Callable[[Sequence[Any], Any], Shape]:

@@ -25,8 +25,9 @@ POOLS = (
     "avg_pool3d avg_pool1d _adaptive_avg_pool3d max_pool3d_with_indices_backward avg_pool3d_backward "
     "upsample_nearest2d upsample_nearest2d_backward upsample_bilinear2d upsample_bilinear2d_backward "
     "upsample_bicubic2d _upsample_bicubic2d_aa upsample_bicubic2d_backward upsample_nearest1d "
-    "upsample_nearest1d_backward upsample_linear1d upsample_trilinear3d _upsample_bilinear2d_aa grid_sampler_2d "
-    "grid_sampler_2d_backward max_pool2d im2col col2im torchvision::roi_align torchvision::_roi_align_backward"
+    "upsample_nearest1d_backward upsample_linear1d upsample_trilinear3d upsample_nearest3d "
+    "upsample_nearest3d_backward _upsample_bilinear2d_aa grid_sampler_2d grid_sampler_2d_backward max_pool2d im2col "
+    "col2im torchvision::roi_align torchvision::_roi_align_backward"
 ).split()
 LOSSES = (
     "nll_loss_forward nll_loss_backward binary_cross_entropy_with_logits nll_loss2d_forward nll_loss2d_backward "

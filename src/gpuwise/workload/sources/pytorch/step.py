@@ -53,7 +53,7 @@ def capture(subject: Subject, settings: Settings, points: Sequence[tuple[int, in
         optimizer = make_optimizer(model.parameters(), settings) if settings.mode == "train" else None
         captures = []
         if optimizer is not None:
-            _Step(subject, settings, model, optimizer, points[0]).run(None)
+            _make_state(model, optimizer)
         for point in points:
             recorded = _Step(subject, settings, model, optimizer, point).recorded()
             recorded.notes += subject.notes
@@ -73,6 +73,15 @@ class _RealConstants(TorchFunctionMode):
         real = not any(isinstance(tensor, FakeTensor) for tensor in tensors) if tensors else func in self._MAKERS
         with unset_fake_temporarily() if real else contextlib.nullcontext():
             return func(*args, **(kwargs or {}))
+
+
+def _make_state(model: torch.nn.Module, optimizer: Any) -> None:
+    """Let the optimizer make its state, as a first step would, without running the model for it."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.empty_like(parameter)
+    optimizer.step()
+    model.zero_grad(set_to_none=True)
 
 
 def _prepared(model: torch.nn.Module, settings: Settings) -> torch.nn.Module:
