@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c co
 .PHONY: help demo test check format clean long-tail
 
 help:
-	@echo "make demo    set up $(VENV) and compare three GPUs"
+	@echo "make demo    set up $(VENV) and predict ResNet-50 on three GPUs"
 	@echo "make test    set up $(VENV) and run everything: format, lint, types, imports, tests"
 	@echo "make check   the fast inner loop"
 
@@ -27,7 +27,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.core
-	$(BIN)/gpuwise gpus "RTX 3090" "RTX 4090" "H100 SXM 80GB"
+	$(BIN)/gpuwise predict resnet50 --gpu "RTX 3090" --gpu "RTX 4090" --gpu "H100 SXM 80GB"
 
 test: $(VENV)/.dev
 	$(BIN)/ruff format --check .

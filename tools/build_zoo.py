@@ -150,6 +150,7 @@ def _entry(model: Any, recorded: list[Any]) -> zoo.Entry:
         optimizer=model.optimizer,
         aliases=model.aliases,
         seq=model.seq,
+        longest=model.longest,
         image=model.image,
         options=dict(model.options),
         notes=shared,

@@ -57,7 +57,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 
 def test_readme_shows_what_the_demo_prints() -> None:
-    result = CliRunner().invoke(app, ["gpus", "RTX 3090", "RTX 4090", "H100 SXM 80GB"])
+    result = CliRunner().invoke(app, ["predict", "resnet50", "--gpu", "RTX 3090", "--gpu", "RTX 4090", "--gpu", "H100 SXM 80GB"])
     assert result.output.strip() in (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.workload.sources import huggingface
-from gpuwise.workload.sources.huggingface_configs import known_parameters
+from gpuwise.workload.sources.huggingface_configs import find_config, known_parameters
 from gpuwise.workload.sources.pytorch.step import Subject
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.sources.settings import Settings
@@ -70,10 +70,12 @@ whisper-small  openai/whisper-small             whisper  8  448 Whisper-small  w
 whisper-medium openai/whisper-medium            whisper  4  448 Whisper-medium
 whisper-large  openai/whisper-large-v3          whisper  2  448 Whisper-large  whisper-large-v3
 """
-# name, layers, width, heads, published parameters, title, aliases; the 13B with the width of 5120 that its 40 heads ask for
+# name, layers, width, heads, published parameters, title, aliases; the 13B with the width of 5120 that its 40 heads ask for, and
+# an XL with the width of 3072 that the paper's 24 heads of 128 ask for (some benchmarks build it so)
 _GPT3 = """
 gpt3-small  12   768 12   125_000_000 GPT-3-125M  gpt3-125m
 gpt3-xl     24  2048 16 1_300_000_000 GPT-3-1.3B  gpt3-1.3b
+gpt3-xl-3072 24 3072 24 2_880_000_000 GPT-3-XL-3072
 gpt3-2.7b   32  2560 32 2_700_000_000 GPT-3-2.7B
 gpt3-6.7b   32  4096 32 6_700_000_000 GPT-3-6.7B
 gpt3-13b    40  5120 40 13_000_000_000 GPT-3-13B
@@ -106,8 +108,18 @@ def _entry(line: str, phases: tuple[str, ...]) -> Model:
         optimizer="adamw",
         batch=int(batch),
         seq=int(seq),
+        longest=_longest(model),
         phases=phases,
     )
+
+
+def _longest(model: str) -> int | None:
+    """Positions of the model's table; RoBERTa's first two are padding."""
+    config = find_config(f"hf:{model}").config
+    found = config.get("n_positions", config.get("max_position_embeddings"))
+    if not found or config["model_type"] in ("t5", "whisper", "wav2vec2"):
+        return None
+    return int(found) - (2 if found == 514 else 0)
 
 
 def _subject(model: str, wish: Wish, seq: int) -> Subject:
@@ -141,5 +153,6 @@ def _gpt3(name: str, layers: str, width: str, heads: str, published: str, title:
         optimizer="adamw",
         batch=1 if int(published) > 5e9 else 4,
         seq=2048,
+        longest=2048,
         phases=_CACHED,
     )

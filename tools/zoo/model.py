@@ -24,7 +24,8 @@ class Model:
     """One entry. `subject(Wish)` says how to capture it.
 
     `published` is the number of parameters that its authors or their code state; the build fails where ours is off by more than
-    the fraction `tolerance`. `optimizer`, `batch` and `seq` are what people usually train it with.
+    the fraction `tolerance`. `optimizer`, `batch` and `seq` are what people usually train it with; `longest` is the longest
+    sequence it has positions for.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Model:
     optimizer: str = "momentum"
     batch: int = 32
     seq: int | None = None
+    longest: int | None = None
     image: int | None = None
     phases: tuple[str, ...] = ("",)
     modes: tuple[str, ...] = ("train", "infer")

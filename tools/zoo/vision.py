@@ -73,14 +73,14 @@ efficientnet_b7     66.35  600 momentum efficientnet_b7                Efficient
 regnety_002          3.16  224 momentum regnety_002                    RegNetY-200MF         regnet_y_200mf
 regnety_004          4.34  224 momentum regnety_004                    RegNetY-400MF         regnet_y_400mf
 regnety_008          6.26  224 momentum regnety_008                    RegNetY-800MF         regnet_y_800mf
-regnety_016         11.20  224 momentum regnety_016                    RegNetY-1.6GF         regnet_y_1_6gf
-regnety_032         19.44  224 momentum regnety_032                    RegNetY-3.2GF         regnet_y_3_2gf
+regnety_016         11.20  224 momentum regnety_016                    RegNetY-1.6GF
+regnety_032         19.44  224 momentum regnety_032                    RegNetY-3.2GF
 regnety_040         20.65  224 momentum regnety_040                    RegNetY-4GF           regnety regnety_4gf
 regnety_064         30.58  224 momentum regnety_064                    RegNetY-6.4GF
 regnety_080         39.18  224 momentum regnety_080                    RegNetY-8GF           regnet_y_8gf
 regnety_120         51.82  224 momentum regnety_120                    RegNetY-12GF
-regnety_160         83.59  224 momentum regnety_160                    RegNetY-16GF          regnet_y_16gf
-regnety_320        145.05  224 momentum regnety_320                    RegNetY-32GF          regnet_y_32gf
+regnety_160         83.59  224 momentum regnety_160                    RegNetY-16GF
+regnety_320        145.05  224 momentum regnety_320                    RegNetY-32GF
 convnext_tiny       28.59  224 adamw    convnext_tiny                  ConvNeXt-T            convnext convnext_t
 convnext_small      50.22  224 adamw    convnext_small                 ConvNeXt-S            convnext_s
 convnext_base       88.59  224 adamw    convnext_base                  ConvNeXt-B            convnext_b

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
+    from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
+    from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
+    from gpuwise.api.validation import ValidateAnswer, validate
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
 
 __all__ = [
@@ -16,18 +19,32 @@ __all__ = [
     "CaptureQuery",
     "CheckedGpu",
     "Checkup",
+    "CompareAnswer",
     "GpuAnswer",
     "GpuQuery",
+    "Job",
     "KindRow",
+    "OpShare",
+    "Pair",
+    "PredictAnswer",
+    "Prediction",
+    "ValidateAnswer",
     "capture",
     "capture_query",
+    "compare",
     "doctor",
     "gpus",
+    "predict",
+    "predict_query",
+    "validate",
 ]
 
 _HOMES = {
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
+    "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
+    "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
+    "validation": ("ValidateAnswer", "validate"),
     "workloads": ("CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"),
 }
 

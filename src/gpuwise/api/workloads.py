@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
@@ -16,22 +15,31 @@ from gpuwise.units import parse_memory
 from gpuwise.workload import files, find, zoo
 from gpuwise.workload.coverage import Coverage, coverage
 from gpuwise.workload.evaluate import Peak, Totals, call_counts, op_bytes, op_flops, peak_memory, product_values, totals
-from gpuwise.workload.sources.request import Request, parse_input
+from gpuwise.workload.sources.request import InputSpec, Request, parse_input
 from gpuwise.workload.sources.settings import Settings
 from gpuwise.workload.types import Workload
 
 __all__ = ["CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"]
 
+_TRAINING_ONLY = {
+    "optimizer": "--optimizer",
+    "implementation": "--optimizer-impl",
+    "accumulate": "--accumulate",
+    "checkpoint": "--checkpoint",
+    "clip": "--clip",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureQuery:
-    """Which model, how, and how long it may take."""
+    """Which model, how, and how long it may take. `asked` names the settings that were given, not assumed."""
 
     request: Request
     compiled: bool = False
     timeout_s: float = 120.0
     memory_limit_bytes: float = 16e9
     output: Path | None = None
+    asked: frozenset[str] = frozenset()
     assumptions: tuple[dict[str, str], ...] = ()
 
 
@@ -104,10 +112,10 @@ def capture_query(
     seq: int | None = None,
     image: int | None = None,
     precision: str = "",
-    mode: str = "train",
+    mode: str = "",
     optimizer: str = "",
-    implementation: str = "foreach",
-    accumulate: int = 1,
+    implementation: str = "",
+    accumulate: int | None = None,
     checkpoint: bool = False,
     channels_last: bool = False,
     clip: bool = False,
@@ -119,40 +127,72 @@ def capture_query(
     output: Path | None = None,
 ) -> CaptureQuery:
     """The question as typed, checked and completed with stated defaults."""
-    if timeout_s <= 0:
-        raise BadValue(f"a timeout of {timeout_s:g} s leaves no time", hint="for example `--timeout 120`")
     if phase not in ("", "prefill", "decode"):
         raise BadValue(f"'{phase}' is no phase", looked_in="prefill, decode", hint="leave it out for other models")
-    defaults = _defaults(model, mode, precision, optimizer)
-    chosen = {entry["name"]: entry["value"] for entry in defaults}
-    settings = Settings(
-        mode=mode,
-        precision=precision or chosen["precision"],
-        optimizer=optimizer or chosen.get("optimizer", "none"),
-        implementation=implementation,
-        accumulate=accumulate,
-        checkpoint=checkpoint,
-        channels_last=channels_last,
-        clip=clip,
+    given: dict[str, Any] = {"mode": mode, "precision": precision, "optimizer": optimizer, "implementation": implementation}
+    given |= {"accumulate": accumulate, "checkpoint": checkpoint, "channels_last": channels_last, "clip": clip}
+    chosen = {name: value for name, value in given.items() if value is not None and value is not False and value != ""}
+    own = find.tells_itself(model)
+    assumed = () if own else _assumptions(model, mode or "train", chosen)
+    settings = Settings(**({"optimizer": "none"} | {entry["name"]: entry["value"] for entry in assumed} | chosen))
+    if settings.mode == "infer" and not own:
+        _refuse_training_only(chosen)
+    sizes = {"image": image, "phase": phase, "inputs": tuple(inputs)}
+    request = Request(
+        model=model,
+        batch=batch,
+        seq=seq,
+        image=image,
+        phase=phase,
+        settings=settings,
+        inputs=_inputs(inputs),
+        arguments=tuple(arguments),
     )
-    given = tuple(parse_input(text) for text in inputs)
-    request = Request(model=model, batch=batch, seq=seq, image=image, phase=phase, settings=settings, inputs=given)
     return CaptureQuery(
-        request=msgspec.structs.replace(request, arguments=tuple(arguments)),
+        request=request,
         compiled=compiled,
-        timeout_s=timeout_s,
-        memory_limit_bytes=parse_memory(memory_limit),
+        timeout_s=_timeout(timeout_s),
+        memory_limit_bytes=_memory(memory_limit),
         output=output,
-        assumptions=defaults,
+        asked=frozenset((*chosen, *(name for name, value in sizes.items() if value not in (None, "", ())))),
+        assumptions=assumed,
     )
 
 
-def _defaults(model: str, mode: str, precision: str, optimizer: str) -> tuple[dict[str, str], ...]:
+def _inputs(texts: Sequence[str]) -> tuple[InputSpec, ...]:
+    found = tuple(parse_input(text) for text in texts)
+    names = [spec.name for spec in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadValue(f"the input '{name}' is given {names.count(name)} times", hint="give each `--input` once")
+    return found
+
+
+def _timeout(timeout_s: float) -> float:
+    if not (math.isfinite(timeout_s) and timeout_s > 0):
+        raise BadValue(f"a timeout of {timeout_s:g} s is none", hint="a number of seconds above 0, such as `--timeout 120`")
+    return timeout_s
+
+
+def _memory(text: str) -> float:
+    limit = parse_memory(text)
+    if not 1 <= limit < 2**60:
+        raise BadValue(f"a memory limit of '{text}' is none", hint="between 1 byte and 1 EB, such as `--memory-limit 16GB`")
+    return limit
+
+
+def _refuse_training_only(chosen: Mapping[str, object]) -> None:
+    for name, flag in _TRAINING_ONLY.items():
+        if name in chosen and (name, chosen[name]) not in (("optimizer", "none"), ("accumulate", 1)):
+            raise BadValue(f"{flag} changes nothing in inference", hint=f"leave {flag} out, or use `--mode train`")
+
+
+def _assumptions(model: str, mode: str, chosen: Mapping[str, object]) -> tuple[dict[str, str], ...]:
     """What was taken for granted because the user did not say."""
     assumed = []
-    if not precision:
+    if "precision" not in chosen:
         assumed.append(_assumed("precision", "fp32", "what PyTorch does if nothing is said; --precision amp is faster"))
-    if not optimizer and mode == "train":
+    if "optimizer" not in chosen and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
         reason = "what this model is usually trained with" if usual else "the most common choice"
         assumed.append(_assumed("optimizer", usual or "adamw", f"{reason}; --optimizer changes it"))
@@ -165,8 +205,11 @@ def _assumed(name: str, value: str, effect: str) -> dict[str, str]:
 
 def capture(query: CaptureQuery, progress: Callable[[str], None] = lambda text: None) -> CaptureAnswer:
     """The workload of a model: from the zoo, a workload file, or captured in a subprocess."""
+    if query.output is not None:
+        files.check_output(query.output)
     workload = find.workload(
         query.request,
+        asked=query.asked,
         compiled=query.compiled,
         timeout_s=query.timeout_s,
         memory_bytes=query.memory_limit_bytes,

@@ -8,8 +8,11 @@ import typer
 
 from gpuwise import __version__
 from gpuwise.cli.capture import capture
+from gpuwise.cli.compare import compare
 from gpuwise.cli.doctor import doctor
 from gpuwise.cli.gpus import gpus
+from gpuwise.cli.predict import predict
+from gpuwise.cli.validate import validate
 
 __all__ = ["app"]
 
@@ -22,6 +25,9 @@ app = typer.Typer(
 )
 app.command()(gpus)
 app.command()(capture)
+app.command()(predict)
+app.command()(compare)
+app.command()(validate)
 app.command()(doctor)
 
 

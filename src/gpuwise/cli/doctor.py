@@ -9,7 +9,6 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli.output import colour, print_json, print_text
-from gpuwise.report.doctor import render
 
 __all__ = ["doctor"]
 
@@ -19,6 +18,8 @@ def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show Python, frameworks, drivers and GPUs of this machine, each GPU matched to the catalogue."""
+    from gpuwise.report.doctor import render
+
     checkup = api.doctor(catalog)
     if json:
         print_json(checkup.to_dict())

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["colour", "print_json", "print_text", "terminal_width"]
+__all__ = ["colour", "print_json", "print_text", "show_progress", "terminal_width"]
 
 
 def colour() -> bool:
@@ -31,3 +31,9 @@ def print_text(text: str) -> None:
 def print_json(answer: dict[str, Any]) -> None:
     """Write one JSON object and nothing else."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
+
+
+def show_progress(text: str) -> None:
+    """One line on stderr for each thing that long work begins, where a person is watching."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"… {text}\n")

@@ -6,7 +6,6 @@ behind.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -24,16 +23,20 @@ import msgspec
 from gpuwise import errors
 from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.workload import files
-from gpuwise.workload.sources.failures import Failure
+from gpuwise.workload.plain_text import plain
+from gpuwise.workload.processes import TOKEN, kill
+from gpuwise.workload.sources.failures import Failure, is_lack_of_memory
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.types import Workload
 
-__all__ = ["capture"]
+__all__ = ["START", "capture", "environment", "raised"]
 
-_START = "import sys; sys.path.append(sys.argv.pop(1)); from gpuwise.workload.sources.worker import run; run(*sys.argv[1:4])"
+# What lies in the current folder is not imported by accident: `python -c` would look there first.
+START = "import sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; sys.path.append(sys.argv.pop(1)); "
+_RUN = START + "from gpuwise.workload.sources.worker import run; run(*sys.argv[1:4])"
 _POLL_S = 0.05
 _KEPT_BYTES = 2**16
-_TOKEN = "GPUWISE_CAPTURE"
+_ROOM_BYTES = 4 * 2**30  # with less, a framework may not even be imported
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in', re.MULTILINE)
 
 
@@ -57,10 +60,19 @@ def capture(
     if code == 0 and result:
         return files.decode(result, request.model)
     if code == 3 and result:
-        failure = msgspec.json.decode(result, type=Failure)
-        kind = getattr(errors, failure.kind, GpuwiseError) if failure.kind != "MissingExtra" else GpuwiseError
-        raise kind(failure.message, looked_in=failure.looked_in, hint=failure.hint)
-    raise _death(request, code, said)
+        raise raised(msgspec.json.decode(result, type=Failure))
+    raise _death(request, code, said, memory_bytes)
+
+
+def raised(failure: Failure) -> GpuwiseError:
+    """What the capturing process could not do, as an error of this one."""
+    kind: type[GpuwiseError] = getattr(errors, failure.kind, GpuwiseError) if failure.kind != "MissingExtra" else GpuwiseError
+    return kind(failure.message, looked_in=failure.looked_in, hint=failure.hint)
+
+
+def environment(token: str) -> dict[str, str]:
+    """What a capturing process must know: no network, no GPU, and a mark by which it and all it starts are found."""
+    return {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", TOKEN: token}
 
 
 def _run(
@@ -69,22 +81,15 @@ def _run(
     """The exit code of the capturing process, and the end of what it printed."""
     package = str(Path(errors.__file__).parents[1])  # found even where the path of this process is relative or made by hand
     names = ("request", "result", "status")
-    command = [sys.executable, "-c", _START, package, *(str(paths[name]) for name in names)]
+    command = [sys.executable, "-c", _RUN, package, *(str(paths[name]) for name in names)]
     token = paths["request"].parent.name
-    environment = os.environ | {
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONIOENCODING": "utf-8:backslashreplace",
-        "GPUWISE_MEMORY_BYTES": str(int(memory_bytes)),
-        _TOKEN: token,
-    }
+    limits = {"PYTHONIOENCODING": "utf-8:backslashreplace", "GPUWISE_MEMORY_BYTES": str(int(memory_bytes))}
     process = subprocess.Popen(  # noqa: S603
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=environment,
+        env=os.environ | environment(token) | limits,
         start_new_session=True,
     )
     assert process.stdout is not None  # noqa: S101
@@ -92,7 +97,7 @@ def _run(
     try:
         code = _wait(process, request, paths["status"], timeout_s, progress, output)
     finally:
-        _kill(process, token)
+        kill(process, token)
     return code, output.text()
 
 
@@ -158,43 +163,7 @@ def _user_line(said: str) -> str:
     return ""
 
 
-def _kill(process: subprocess.Popen[bytes], token: str) -> None:
-    """End the process and all it started: it leads a group of its own; who left the group still has our token."""
-    if hasattr(os, "killpg"):
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            process.kill()
-        for _ in range(5):
-            strays = _strays(token)
-            if not strays:
-                break
-            for stray in strays:
-                _end(stray)
-    else:
-        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)  # noqa: S603, S607
-    process.wait()
-
-
-def _strays(token: str) -> list[int]:
-    """Processes that carry our token in their environment (where the system shows it, as Linux does), zombies aside."""
-    mark = f"{_TOKEN}={token}".encode()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-        except OSError:  # another user's, or gone
-            continue
-    return found
-
-
-def _end(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def _death(request: Request, code: int, said: str) -> GpuwiseError:
+def _death(request: Request, code: int, said: str, memory_bytes: float) -> GpuwiseError:
     """The process ended without an answer: by a signal, os._exit, or a crash inside a library."""
     if code == -getattr(signal, "SIGKILL", 9):
         return GpuwiseError(
@@ -204,11 +173,14 @@ def _death(request: Request, code: int, said: str) -> GpuwiseError:
     how = f"was ended by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended itself with code {code}"
     where = _user_line(said) if code < 0 else ""
     lines = [line for line in said[: said.rfind("Fatal Python error")].strip().splitlines() if line.strip()][-1:]
+    hint = "run the code by itself to see what it does; an extension compiled for a GPU cannot run in a capture"
+    if memory_bytes < _ROOM_BYTES or is_lack_of_memory(said):
+        hint = f"its memory limit was {memory_bytes / 2**30:.3g} GB: raise it, such as `--memory-limit 16GB`"
     return GpuwiseError(
         f"the process capturing {request.model} {how}"
         + (f" at {where}" if where else "")
-        + (f"; it last said: {lines[0].strip()[:300]}" if lines else ""),
-        hint="run the code by itself to see what it does; an extension compiled for a GPU cannot run in a capture",
+        + (f"; it last said: {plain(lines[0].strip()[:300])}" if lines else ""),
+        hint=hint,
     )
 
 

@@ -78,9 +78,11 @@ def _rnn_flops(op: Op, size: dict[str, Array]) -> Array:
     """The gate products of every step, layer and direction; the backward pass has twice as many."""
     gates = {"lstm": 4, "gru": 3}.get(str(op.attrs["cell"]), 1)
     hidden, directions, layers = size["hidden"], size["directions"], size["layers"]
-    first = size["input"] + hidden
-    later = hidden * directions + hidden
-    per_step = 2 * gates * hidden * directions * (first + (layers - 1) * later)
+    projection = float(op.attrs.get("projection", 0))  # type: ignore[arg-type]
+    handed_on = projection or hidden  # from step to step and from layer to layer
+    first = size["input"] + handed_on
+    later = handed_on * directions + handed_on
+    per_step = 2 * directions * (gates * hidden * (first + (layers - 1) * later) + layers * hidden * projection)
     return size["steps"] * size["batch"] * per_step * (1 if op.attrs["pass"] == "forward" else 2)
 
 

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from gpuwise.errors import BadFile
+from gpuwise.errors import BadFile, BadValue
+from gpuwise.workload.file_checks import check
+from gpuwise.workload.plain_text import plain
 from gpuwise.workload.types import AttrValue, Buffer, Call, Op, TensorSpec, Workload
 
-__all__ = ["VERSION", "decode", "encode", "read", "write"]
+__all__ = ["ENDINGS", "VERSION", "check_output", "decode", "encode", "is_workload", "read", "write"]
 
 VERSION = 1
+ENDINGS = (".json", ".json.gz")
 _FORMAT = "gpuwise-workload"
+_HINT = "write one with `gpuwise capture MODEL -o FILE`"
 _LARGEST_BYTES = 512 * 2**20
 
 
@@ -63,11 +67,11 @@ def encode(workload: Workload) -> bytes:
         _File(
             format=_FORMAT,
             version=VERSION,
-            model=workload.model,
-            source=workload.source,
+            model=plain(workload.model),
+            source=plain(workload.source),
             mode=workload.mode,
             precision=workload.precision,
-            optimizer=workload.optimizer,
+            optimizer=plain(workload.optimizer),
             options={key: value for key, value in workload.options.items() if not isinstance(value, tuple)},
             batch=workload.batch,
             seq=workload.seq,
@@ -77,17 +81,17 @@ def encode(workload: Workload) -> bytes:
             products=[list(product) for product in workload.products],
             tensors=[(tensor.dtype, tensor.elements) for tensor in workload.tensors],
             ops=[_op_row(op) for op in workload.ops],
-            modules=list(workload.modules),
+            modules=[plain(name) for name in workload.modules],
             calls=_encode_calls(workload),
             buffers=_encode_buffers(workload.buffers),
-            notes=list(workload.notes),
+            notes=[plain(note) for note in workload.notes],
         )
     )
 
 
 def _op_row(op: Op) -> _OpRow:
     attrs = {key: list(value) if isinstance(value, tuple) else value for key, value in op.attrs.items()}
-    return _OpRow(op.kind, op.name, op.dtype, list(op.sizes), attrs, list(op.reads), list(op.writes))
+    return _OpRow(op.kind, plain(op.name), op.dtype, list(op.sizes), attrs, list(op.reads), list(op.writes))
 
 
 def _encode_calls(workload: Workload) -> list[list[int]]:
@@ -113,20 +117,19 @@ def _encode_buffers(buffers: tuple[Buffer, ...]) -> list[tuple[int, int, int, in
 
 def decode(data: bytes, where: str = "workload") -> Workload:
     """The workload of a JSON text; BadFile says what is wrong with any other text."""
-    hint = "write one with `gpuwise capture MODEL -o FILE`"
     try:
         head = msgspec.json.decode(data, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        raise BadFile(f"{where} is not a whole workload file: {fault}", hint=hint) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise BadFile(f"{where} is not a whole workload file: {fault}", hint=_HINT) from None
     if head.format != _FORMAT:
-        raise BadFile(f"{where} is not a gpuwise workload file", hint=hint)
+        raise BadFile(f"{where} is not a gpuwise workload file", hint=_HINT)
     if head.version != VERSION:
-        raise BadFile(f"{where} has format version {head.version}; this gpuwise reads {VERSION}", hint=hint)
+        raise BadFile(f"{where} has format version {head.version}; this gpuwise reads {VERSION}", hint=_HINT)
     try:
         file = msgspec.json.decode(data, type=_File)
         return _workload(file)
-    except (msgspec.DecodeError, ValueError, IndexError) as fault:
-        raise BadFile(f"{where} is damaged: {fault}", hint=hint) from None
+    except (msgspec.DecodeError, ValueError, IndexError, OverflowError, RecursionError) as fault:
+        raise BadFile(f"{where} is damaged: {plain(str(fault))}", hint=_HINT) from None
 
 
 class _Head(msgspec.Struct):
@@ -135,13 +138,15 @@ class _Head(msgspec.Struct):
 
 
 def _workload(file: _File) -> Workload:
+    if any(len(row) != 4 for row in file.dims):
+        raise ValueError("a dimension has not four coefficients")
     calls, buffers = _decode_calls(file), _decode_buffers(file.buffers)
     workload = Workload(
-        model=file.model,
-        source=file.source,
+        model=plain(file.model),
+        source=plain(file.source),
         mode=file.mode,
         precision=file.precision,
-        optimizer=file.optimizer,
+        optimizer=plain(file.optimizer),
         options=dict(file.options),
         batch=file.batch,
         seq=file.seq,
@@ -152,28 +157,32 @@ def _workload(file: _File) -> Workload:
         tensors=tuple(TensorSpec(dtype, elements) for dtype, elements in file.tensors),
         ops=tuple(_op(row) for row in file.ops),
         calls=calls,
-        modules=tuple(file.modules),
+        modules=tuple(plain(name) for name in file.modules),
         buffers=buffers,
-        notes=tuple(file.notes),
+        notes=tuple(plain(note) for note in file.notes),
     )
-    _check(workload)
+    check(workload)
     return workload
 
 
 def _op(row: _OpRow) -> Op:
     attrs: dict[str, AttrValue] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.attrs.items()}
-    return Op(row.kind, row.name, row.dtype, tuple(row.sizes), attrs, tuple(row.reads), tuple(row.writes))
+    return Op(row.kind, plain(row.name), row.dtype, tuple(row.sizes), attrs, tuple(row.reads), tuple(row.writes))
 
 
 def _decode_calls(file: _File) -> tuple[Call, ...]:
     births, born = [0] * (len(file.calls) + 1), 0
     for _, _, step, _ in file.buffers:
         born += step
+        if not 0 <= born < len(births):
+            raise ValueError("a buffer is born outside the step")
         births[born] += 1
     newest = np.cumsum(births)
     calls, module = [], 0
     for index, (op, phase, step, reads, *distances) in enumerate(file.calls):
         module += step
+        if not 0 <= reads <= len(distances):
+            raise ValueError(f"a call reads {reads} of {len(distances)} buffers")
         ids = tuple(int(newest[index]) - distance for distance in distances)
         calls.append(Call(op, phase, module, ids[:reads], ids[reads:]))
     return tuple(calls)
@@ -185,28 +194,6 @@ def _decode_buffers(rows: list[tuple[int, int, int, int]]) -> tuple[Buffer, ...]
         born += step
         buffers.append(Buffer(tensor, category, born, born + lived))
     return tuple(buffers)
-
-
-def _check(workload: Workload) -> None:
-    """Every reference leads somewhere, so that a damaged file fails here and not in the middle of an answer."""
-    counts = (len(workload.ops), 3, len(workload.modules))
-    for call in workload.calls:
-        if not all(0 <= value < count for value, count in zip((call.op, call.phase, call.module), counts, strict=True)):
-            raise ValueError("a call names an op, phase or module that is not there")
-        if any(not 0 <= buffer < len(workload.buffers) for buffer in (*call.reads, *call.writes)):
-            raise ValueError("a call names a buffer that is not there")
-    _within("product", (dim for product in workload.products for dim in product), len(workload.dims))
-    _within("tensor", (tensor.elements for tensor in workload.tensors), len(workload.products))
-    for op in workload.ops:
-        _within("op", op.sizes, len(workload.products))
-        _within("op", (*op.reads, *op.writes), len(workload.tensors))
-    _within("buffer", (buffer.tensor for buffer in workload.buffers), len(workload.tensors))
-    _within("buffer", (buffer.died for buffer in workload.buffers), len(workload.calls) + 1)
-
-
-def _within(what: str, values: Any, count: int) -> None:
-    if any(not 0 <= value < count for value in values):
-        raise ValueError(f"a {what} refers to a row that is not there")
 
 
 def write(workload: Workload, path: Path) -> None:
@@ -224,18 +211,54 @@ def write(workload: Workload, path: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
+def check_output(path: Path) -> None:
+    """Whether a workload can be written here: asked before a long capture, not after it."""
+    if not path.name.endswith(ENDINGS):
+        raise BadValue(
+            f"{path} would be a file that no command takes as MODEL",
+            looked_in=f"its ending; known are {' and '.join(ENDINGS)}",
+            hint=f"for example `-o {path.stem or 'model'}.json.gz`",
+        )
+    if path.is_dir():
+        raise BadFile(f"{path} is a folder", hint=f"name a file in it, such as `{path / 'model.json'}`")
+    if not path.parent.is_dir():
+        raise BadFile(f"{path} cannot be written: no folder {path.parent}", hint=f"make it first: `mkdir -p {path.parent}`")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise BadFile(f"{path} cannot be written: {path.parent} is read-only", hint="choose a folder that you may write to")
+
+
 def read(path: Path) -> Workload:
     """The workload of a file, plain or gzipped."""
-    hint = "write one with `gpuwise capture MODEL -o FILE`"
+    return decode(_content(path), str(path))
+
+
+def is_workload(path: Path) -> bool:
+    """Whether this file is one of ours, whole or not; a model's config.json is not."""
+    data = _content(path)
+    try:
+        return msgspec.json.decode(data, type=_Claim).format == _FORMAT
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return f'"{_FORMAT}"'.encode() in data
+
+
+class _Claim(msgspec.Struct):
+    format: object = None
+
+
+def _content(path: Path) -> bytes:
+    """The text of a file, unpacked."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise BadFile(f"{path} is not a regular file", hint=_HINT)  # reading a pipe may never end
     try:
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             data = gzip.GzipFile(fileobj=file).read(_LARGEST_BYTES + 1) if packed else file.read(_LARGEST_BYTES + 1)
     except FileNotFoundError:
-        raise BadFile(f"no workload file {path}", hint=hint) from None
-    except (OSError, EOFError) as fault:
-        raise BadFile(f"{path} cannot be read: {fault}", hint=hint) from None
+        hint = "write a workload file with `gpuwise capture MODEL -o FILE`, or give the path of a model's config.json"
+        raise BadFile(f"no file {path}", looked_in=str(path.parent.absolute()), hint=hint) from None
+    except (OSError, EOFError, zlib.error, ValueError) as fault:
+        raise BadFile(f"{path} cannot be read: {fault}", hint=_HINT) from None
     if len(data) > _LARGEST_BYTES:
-        raise BadFile(f"{path} is larger than {_LARGEST_BYTES // 2**20} MB", hint=hint)
-    return decode(data, str(path))
+        raise BadFile(f"{path} is larger than {_LARGEST_BYTES // 2**20} MB", hint=_HINT)
+    return data

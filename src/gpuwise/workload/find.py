@@ -2,58 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from gpuwise.errors import BadValue, GpuwiseError, UnknownName
-from gpuwise.workload import capture, files, zoo
-from gpuwise.workload.fuse import fused
+from gpuwise.workload import files, zoo
+from gpuwise.workload.sources.registry import PREFIXES
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.types import Workload
 
-__all__ = ["workload"]
+__all__ = ["tells_itself", "workload"]
 
-_PEEK_BYTES = 64
+_FLAGS = {"implementation": "--optimizer-impl", "channels_last": "--channels-last", "inputs": "--input"}
+# What a script or a workload file was captured with, where nothing else is written down.
+_PLAIN = {"implementation": "foreach", "accumulate": 1, "checkpoint": False, "channels_last": False, "clip": False}
+_TOLD_BY_SCRIPTS = ("mode", "precision", "optimizer", "accumulate")
 
 
 def workload(
     request: Request,
     *,
+    asked: Collection[str] = (),
     compiled: bool = False,
     timeout_s: float = 120.0,
     memory_bytes: float = 16e9,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Workload:
-    """The workload this request names. Only `file.py:Net`, `package.module:function` and `script.py` run code of the user."""
+    """The workload this request names. Only `file.py:Net`, `package.module:function` and `script.py` run code of the user.
+
+    `asked` names the settings that the user gave; a script or workload file that has others is refused.
+    """
     for name, value in (("batch", request.batch), ("seq", request.seq), ("image", request.image)):
         if value is not None and not 1 <= value < 2**31:
             raise BadValue(f"--{name} must be at least 1 and below 2^31, not {value}", hint=f"for example `--{name} 32`")
+    _refuse_what_nobody_uses(request, asked)
     found = _stored(request)
     if found is None:
+        from gpuwise.workload import cache, capture  # not needed for what is stored, and slow to import
+
         found = capture.capture(request, timeout_s=timeout_s, memory_bytes=memory_bytes, progress=progress)
-    return fused(found) if compiled else found
+        cache.keep(request, found)
+    if tells_itself(request.model):
+        _agree(found, request, asked)
+    return _fused(found) if compiled else found
+
+
+def _fused(found: Workload) -> Workload:
+    from gpuwise.workload.fuse import fused
+
+    return fused(found)
+
+
+def tells_itself(model: str) -> bool:
+    """Whether precision, optimizer and the like are not ours to choose: a training script or a workload file has its own."""
+    return _is_script(model) or _is_workload_file(model)
+
+
+def _is_script(model: str) -> bool:
+    return model.endswith(".py") and model.partition(":")[0] not in PREFIXES
+
+
+def _is_workload_file(model: str) -> bool:
+    return model.endswith(".json.gz") or (model.endswith(".json") and files.is_workload(Path(model)))
+
+
+def _refuse_what_nobody_uses(request: Request, asked: Collection[str]) -> None:
+    """An option that would change nothing is a question misunderstood."""
+    model, prefix = request.model, request.model.partition(":")[0]
+    if request.arguments and not _is_script(model):
+        given = " ".join(request.arguments)
+        raise BadValue(
+            f"{model} takes no arguments, but '{given:.60}' was given",
+            hint="a training script does: `gpuwise capture train.py -- ARGUMENTS`",
+        )
+    if _is_script(model):
+        for name in sorted(set(asked) - set(_TOLD_BY_SCRIPTS)):
+            raise BadValue(
+                f"{Path(model).name} is a training script and decides itself; {_flag(name)} cannot change it",
+                hint=f"change it there, or pass arguments to it: `gpuwise capture {model} -- ARGUMENTS`",
+            )
+    elif ":" in model:
+        if request.phase and prefix != "hf":
+            raise BadValue(f"{model} has no phase '{request.phase}'", hint="leave --phase out; hf: models that generate have it")
+        if request.inputs and prefix in PREFIXES:
+            raise BadValue(f"{model} makes its own inputs", hint="leave --input out")
+
+
+def _agree(found: Workload, request: Request, asked: Collection[str]) -> None:
+    """What the user asked for is what the script or file has."""
+    own: dict[str, object] = _PLAIN | {"image": None, "phase": "", "inputs": ()} | dict(found.options)
+    own |= {"mode": found.mode, "precision": found.precision, "optimizer": found.optimizer or "none"}
+    for name in sorted(asked):
+        wanted = getattr(request.settings, name) if hasattr(request.settings, name) else getattr(request, name)
+        if wanted != own[name]:
+            has = f"has {name.replace('_', ' ')} {own[name]}" if own[name] not in (None, "", ()) else f"has no {name}"
+            again = "change it there" if _is_script(request.model) else "capture the model again"
+            flag = _flag(name) if wanted is True or name == "inputs" else f"{_flag(name)} {wanted}"
+            raise BadValue(f"{found.model} {has}; {flag} cannot change that", hint=f"leave {_flag(name)} out, or {again}")
+
+
+def _flag(name: str) -> str:
+    return _FLAGS.get(name, f"--{name}")
 
 
 def _stored(request: Request) -> Workload | None:
     """A workload that need not be captured."""
-    path = Path(request.model)
-    if request.model.endswith((".json", ".json.gz")):
-        return _resized(files.read(path), request) if _is_workload_file(path) else None
+    if request.model.endswith(files.ENDINGS):
+        return _resized(files.read(Path(request.model)), request) if _is_workload_file(request.model) else None
     if zoo.has(request.model):
         return _resized(zoo.load(request.model, request), request)
     if ":" not in request.model and not request.model.endswith(".py"):
         raise _unknown(request.model)
-    return None
+    from gpuwise.workload import cache
 
-
-def _is_workload_file(path: Path) -> bool:
-    """Whether this JSON file is ours; a model's config.json is not."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_PEEK_BYTES)
-    except OSError:
-        return path.suffix == ".gz"  # reading it will say what is wrong
-    return head.startswith(b"\x1f\x8b") or b'"gpuwise-workload"' in head
+    kept = cache.find(request)
+    return _resized(kept, request) if kept is not None else None
 
 
 def _resized(found: Workload, request: Request) -> Workload:
@@ -67,6 +130,9 @@ def _resized(found: Workload, request: Request) -> Workload:
             held = f"was captured at {name} {captured} only" if captured is not None else f"has no {name}"
             raise BadValue(f"{found.model} {held}, not {wanted}", hint=f"leave --{name} out, or capture the model again")
         found = replace(found, batch=wanted) if name == "batch" else replace(found, seq=wanted)
+        if found.source == "user_code":
+            note = f"{name} {wanted} was not run, only computed: capture the model at it where its code depends on the {name}"
+            found = replace(found, notes=(*found.notes, note))
     return found
 
 

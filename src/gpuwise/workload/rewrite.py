@@ -2,7 +2,7 @@
 
 - another 16-bit type: the same graph, other dtypes; tf32 and fp8 change nothing but what kernels may use;
 - a model wholly in 16 bits: the fp32 graph with narrower tensors, but for what fused kernels keep in fp32;
-- mixed precision in bf16: the graph of fp16 without the gradient scaler;
+- mixed precision in bf16: the graph of fp16 without the gradient scaler, and with the casts that softmax needs there;
 - an optimizer: its multi-tensor ops behind a graph that ends with the gradients;
 - channels-last: the same convolutions on the other layout.
 
@@ -20,12 +20,24 @@ from numpy.typing import NDArray
 
 from gpuwise.errors import BadValue
 from gpuwise.workload.columns import Graph, Ints, slots
+from gpuwise.workload.rewrite_softmax import with_softmax_casts
 from gpuwise.workload.types import CATEGORIES, Op, TensorSpec
 
-__all__ = ["OPTIMIZERS", "channels_last", "narrowed", "retyped", "unscaled", "with_optimizer", "without"]
+__all__ = [
+    "BLOCK",
+    "OPTIMIZERS",
+    "SMALLEST_IN_8_BITS",
+    "channels_last",
+    "narrowed",
+    "retyped",
+    "unscaled",
+    "with_optimizer",
+    "without",
+]
 
 _OPTIMIZER, _INPUT, _TEMPORARY = (CATEGORIES.index(name) for name in ("optimizer", "input", "temporary"))
-_BLOCK = 256  # values that share a scale in an 8-bit state
+BLOCK = 256  # values that share a scale in an 8-bit state
+SMALLEST_IN_8_BITS = 4096  # bitsandbytes keeps the states of smaller tensors in fp32
 # Among what an op reads and then writes, the place of a tensor that stays in fp32.
 _WIDE = {
     "gpuwise::attention": -1,
@@ -40,6 +52,8 @@ _WIDE = {
 
 def retyped(graph: Graph, names: Mapping[str, str]) -> Graph:
     """The same graph with dtypes called otherwise, such as {"bf16": "fp16"}."""
+    if names.get("fp16") == "bf16":
+        graph = with_softmax_casts(graph)
     return replace(
         graph,
         tensors=[TensorSpec(names.get(tensor.dtype, tensor.dtype), tensor.elements) for tensor in graph.tensors],
@@ -335,8 +349,10 @@ def _update_in_8_bits(editor: _Editor, weights: Ints, gradients: Ints) -> None:
     for weight, gradient in zip(weights.tolist(), gradients.tolist(), strict=True):
         (tensor,) = editor.tensors_of(np.array([weight]))
         elements = editor.elements([tensor])
-        kept = [editor.tensor("uint8", editor.tensors[tensor].elements)] * 2
-        kept += [editor.tensor("fp32", editor.product(-(-elements // _BLOCK)))] * 2
+        small = elements < SMALLEST_IN_8_BITS
+        kept = [editor.tensor("fp32" if small else "uint8", editor.tensors[tensor].elements)] * 2
+        if not small:
+            kept += [editor.tensor("fp32", editor.product(-(-elements // BLOCK)))] * 2
         states = editor.buffers(kept, _OPTIMIZER)
         own, slope = _Lists([weight], [tensor]), _Lists([gradient], [tensor])
         editor.call("gpuwise::adam8bit", (editor.product(elements), one), (own, slope, states), (own, states))

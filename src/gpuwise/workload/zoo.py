@@ -39,7 +39,8 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the zoo knows of a model. `batch`, `seq`, `image` and `optimizer` are what people usually train it with."""
+    """What the zoo knows of a model. `batch`, `seq`, `image` and `optimizer` are what people usually train it with;
+    `longest` is the longest sequence it has positions for."""
 
     name: str
     title: str
@@ -50,6 +51,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     optimizer: str
     aliases: tuple[str, ...] = ()
     seq: int | None = None
+    longest: int | None = None
     image: int | None = None
     options: dict[str, int | str] = {}
     notes: tuple[str, ...] = ()
@@ -128,6 +130,7 @@ def load(model: str, request: Request | None = None) -> Workload:
         mode = "train" if any(stored.mode == "train" for stored in found.graphs) else "infer"
         request = Request(model=found.name, settings=Settings(mode=mode, optimizer=found.optimizer))
     _refuse_what_needs_a_capture(found, request)
+    _refuse_too_long(found, request)
     with no_collection():
         return _loaded(found, request)
 
@@ -177,6 +180,14 @@ def _refuse_what_needs_a_capture(found: Entry, request: Request) -> None:
         anew = known.startswith(("timm:", "torchvision:", "hf:"))
         where = f"`{known}`, which captures it anew" if anew else "your own code of it, as `file.py:Net`"
         raise BadValue(f"the zoo holds {found.name}{size} as it is and cannot answer {asked[0]}", hint=f"ask for {where}")
+
+
+def _refuse_too_long(found: Entry, request: Request) -> None:
+    if request.seq is not None and found.longest is not None and request.seq > found.longest:
+        raise BadValue(
+            f"{found.name} has positions for {found.longest:,} tokens, not {request.seq:,}",
+            hint=f"at most `--seq {found.longest}`, or a model with a longer context",
+        )
 
 
 def _graph(found: Entry, settings: Settings, phase: str) -> tuple[Stored, Graph]:

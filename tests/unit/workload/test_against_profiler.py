@@ -53,8 +53,8 @@ def _make_attention_run() -> None:
     def forward(q: Any, k: Any, v: Any, mask: Any, dropout: float, causal: bool) -> Any:
         return q.transpose(-2, -3).clone().transpose(-2, -3), torch.zeros(q.shape[:-1])
 
-    def backward(grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, mask: Any, causal: bool) -> Any:
-        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+    def backward(grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, mask: Any, causal: bool, learns: bool) -> Any:
+        return [torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)]
 
     torch.library.register_kernel("gpuwise::attention", "cpu", forward)
     torch.library.register_kernel("gpuwise::attention_backward", "cpu", backward)

@@ -63,6 +63,38 @@ def test_a_workload_file_is_a_model(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["w.json.gz"]
 
 
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        (["--precision", "amp"], "has precision fp32; --precision amp cannot change that"),
+        (["--optimizer", "adam"], "has optimizer momentum; --optimizer adam cannot"),
+        (["--mode", "infer"], "has mode train; --mode infer cannot"),
+        (["--image", "7"], "has image 224; --image 7 cannot"),
+        (["--checkpoint"], "--checkpoint cannot"),
+        (["--accumulate", "4"], "has accumulate 1; --accumulate 4 cannot"),
+        (["--input", "x=batch,3"], "has no inputs; --input cannot"),
+    ],
+)
+def test_a_workload_file_keeps_its_settings(option: list[str], says: str, tmp_path: Path) -> None:
+    run("resnet18", "-o", "w.json", folder=tmp_path)
+    done = run("w.json", *option, folder=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_a_workload_file_is_asked_with_its_own_settings_and_nothing_is_assumed(tmp_path: Path) -> None:
+    run("resnet18", "-o", "w.json", "--precision", "amp", folder=tmp_path)
+    answer = json.loads(run("w.json", "--precision", "amp", "--json", folder=tmp_path).stdout)
+    assert (answer["precision"], answer["optimizer"], answer["assumptions"]) == ("amp", "momentum", [])
+
+
+def test_a_file_in_another_order_is_still_one(tmp_path: Path) -> None:
+    run("resnet18", "-o", "w.json", folder=tmp_path)
+    path = tmp_path / "w.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), sort_keys=True), encoding="utf-8")
+    assert run("w.json", folder=tmp_path).returncode == 0
+
+
 def test_assumptions_are_stated() -> None:
     names = {entry["name"] for entry in json.loads(run("resnet18", "--json").stdout)["assumptions"]}
     assert names == {"precision", "optimizer"}
@@ -89,6 +121,16 @@ def test_assumptions_are_stated() -> None:
         ["resnet18", "--timeout", "0"],
         ["resnet18", "--memory-limit", "much"],
         ["resnet18", "-o", "no/such/folder/w.json"],
+        ["resnet18", "--timeout", "nan"],
+        ["resnet18", "--memory-limit", "-5GB"],
+        ["resnet18", "--memory-limit", "1e30GB"],
+        ["resnet18", "-o", "w.txt"],
+        ["resnet18", "some", "arguments"],
+        ["resnet18", "--mode", "infer", "--clip"],
+        ["resnet18", "--mode", "infer", "--optimizer", "adam"],
+        ["resnet18", "--input", "x=batch,3", "--input", "x=batch,3"],
+        ["timm:resnet18", "--input", "x=batch,3"],
+        ["timm:resnet18", "--phase", "decode"],
         ["none.json"],
         ["none.json.gz"],
         ["timm:"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,95 @@ def test_broken_file_is_refused(data: bytes, says: str, tmp_path: Path) -> None:
         files.read(path)
     assert says in caught.value.message
     assert caught.value.hint
+
+
+def _op(row: int, **changes: Any) -> bytes:
+    """The tiny file with one op changed."""
+    whole = json.loads(files.encode(tiny()))
+    names = ("kind", "name", "dtype", "sizes", "attrs", "reads", "writes")
+    whole["ops"][row] = [changes.get(name, value) for name, value in zip(names, whole["ops"][row], strict=True)]
+    return json.dumps(whole).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (_changed(tensors=[["foo", 0], ["fp32", 1], ["fp32", 2]]), "'foo' is no dtype of a tensor"),
+        (_op(0, kind="matmul!"), "'matmul!' is no kind of op"),
+        (_op(0, sizes=[3]), "a matmul has 1 sizes instead of 4"),
+        (_op(0, dtype="fp99"), "'fp99' is no dtype of matmul"),
+        (_op(1, kind="conv", sizes=[0] * 6), "a conv does not say its groups"),
+        (_op(1, kind="attention", sizes=[0] * 7, attrs={"causal": True, "pass": "up"}), "'up' is no pass of attention"),
+        (_changed(buffers=[[0, 99, 0, 2]] * 4), "category 99"),
+        (_changed(buffers=[[0, -1, 0, 2]] * 4), "category -1"),
+        (_changed(buffers=[[0, 0, -1, 2]] * 4), "born outside the step"),
+        (_changed(buffers=[[0, 0, 0, -1]] * 4), "born or dies outside the step"),
+        (_changed(calls=[[0, 0, 0, -1, 3, 2, 1]]), "a call reads -1 of 3 buffers"),
+        (_changed(calls=[[0, 0, 0, 3, 3, 2, 1]]), "another number of buffers than its op"),
+        (_changed(dims=[[-5, 0, 0, 0], [8, 0, 0, 0], [4, 0, 0, 0]]), "dimension 0 is -5"),
+        (_changed(dims=[[1e308, 1e308, 0, 0], [8, 0, 0, 0], [4, 0, 0, 0]]), "dimension 0 is inf"),
+        (_changed(dims=[[1, 0], [0, 0], [8, 0], [0, 0], [4, 0], [0, 0]]), "not four coefficients"),
+        (_changed(batch=0), "the batch is 0"),
+        (_changed(batch=10**30), "the batch is 1e+30"),
+        (_changed(seq=-3), "the sequence is -3"),
+        (_changed(symbols=["batch", "seq"]), "symbolic in seq but has none"),
+        (_changed(symbols=["foo"]), "are none of"),
+        (_changed(parameters=-1), "-1 parameters"),
+        (_changed(mode="dance"), "'dance' is no mode"),
+        (_changed(precision="\x1b[31mred"), "'\\x1b[31mred' is no precision"),
+    ],
+)
+def test_what_cannot_be_is_refused(data: bytes, says: str) -> None:
+    with pytest.raises(BadFile) as caught:
+        files.decode(data)
+    assert says in caught.value.message
+    assert caught.value.message.isprintable()
+
+
+def test_a_damaged_packed_stream_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "w.json.gz"
+    path.write_bytes(gzip.compress(files.encode(tiny()))[:12] + b"\xff" * 50)
+    with pytest.raises(BadFile):
+        files.read(path)
+
+
+def test_text_of_a_file_cannot_act_on_a_terminal() -> None:
+    again = files.decode(_changed(model="x\x1b]0;evil\x07\nline", notes=["\u202ebackwards"]))
+    assert again.model == r"x\x1b]0;evil\x07\nline"
+    assert again.notes == (r"\u202ebackwards",)
+
+
+def test_lone_surrogates_are_written_out() -> None:
+    assert files.decode(files.encode(tiny(modules=("m\udcffx", "relu")))).modules[0] == r"m\udcffx"
+
+
+def test_a_file_is_known_by_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    whole = json.loads(files.encode(tiny()))
+    path.write_text(json.dumps(whole, sort_keys=True, indent=4), encoding="utf-8")
+    assert files.is_workload(path)
+    path.write_text(json.dumps({"a": "x" * 100} | whole), encoding="utf-8")
+    assert files.is_workload(path)
+    path.write_text(json.dumps({"model_type": "bert", "note": "gpuwise-workload"}), encoding="utf-8")
+    assert not files.is_workload(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "w.json")
+    for look in (files.read, files.is_workload):
+        with pytest.raises(BadFile, match="not a regular file"):
+            look(tmp_path / "w.json")
+
+
+def test_where_to_write_is_checked_beforehand(tmp_path: Path) -> None:
+    files.check_output(tmp_path / "w.json.gz")
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(BadValue, match="no command takes"):
+        files.check_output(tmp_path / "w.txt")
+    for path in (tmp_path / "folder.json", tmp_path / "no" / "w.json"):
+        with pytest.raises(BadFile):
+            files.check_output(path)
 
 
 def test_missing_cut_or_foreign_files_are_refused(tmp_path: Path) -> None:

@@ -294,6 +294,7 @@ def test_what_is_no_id_is_refused(name: str) -> None:
         ("[1, 2]", "holds no JSON object"),
         ('{"name": "a-web-page", "version": "1.0"}', 'has no "model_type"'),
         ('{"model_type": 3}', 'has no "model_type"'),
+        ('{"model_type": "bert", "architectures": 5}', '"architectures": 5, which is no list of names'),
         ('{"model_type": "bert", "hidden_size": "wide"}', "is not a valid 'bert' configuration"),
         ('{"model_type": "bert", "pad": "' + "x" * 5_000_000 + '"}', "no model's configuration is that large"),
     ],

@@ -38,6 +38,14 @@ class Net(torch.nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(2).mean(1))
 
 
+class Soft(Net):
+    """The same, weighted by softmax and log-softmax, which cast in their own kernels on fp16 alone."""
+
+    def forward(self, x: Any) -> Any:
+        scores = super().forward(x)
+        return torch.softmax(scores, -1) * torch.log_softmax(self.out(self.mix.weight[:1, :] * scores.mean()), -1)
+
+
 def _forward(model: Any, batch: Any, training: bool) -> Any:
     scores = model(batch[0])
     return torch.nn.functional.cross_entropy(scores, batch[1]) if training else scores
@@ -65,9 +73,9 @@ def captured(subject: Subject = SUBJECT, **settings: Any) -> Workload:
     return join(captures, about)
 
 
-def base(**settings: Any) -> Graph:
+def base(subject: Subject = SUBJECT, **settings: Any) -> Graph:
     """A training graph without its optimizer, as the zoo stores it."""
-    graph = graph_of(captured(optimizer="sgd", **settings))
+    graph = graph_of(captured(subject, optimizer="sgd", **settings))
     update = np.array([op.name == "_foreach_add_" for op in graph.ops])[graph.op_of]
     update &= np.arange(len(update)) >= sum(graph.phase_counts[:2])
     weights, gradients, _ = np.split(graph.refs[slots(graph)[0] == int(np.flatnonzero(update)[0])], 3)
@@ -107,6 +115,26 @@ def test_taking_the_update_off_leaves_a_step_without_optimizer(precision: str) -
 
 def test_mixed_precision_loses_its_scaler() -> None:
     agree(retyped(unscaled(base(precision="amp")), {"fp16": "bf16"}), captured(optimizer="none", precision="amp-bf16"))
+
+
+@pytest.mark.parametrize("mode", ["train", "infer"])
+def test_softmax_of_bf16_needs_casts_that_fp16_does_not(mode: str) -> None:
+    subject = replace(SUBJECT, build=Soft)
+    ours = graph_of(captured(subject, optimizer="none", precision="amp", mode=mode))
+    made = retyped(unscaled(ours), {"fp16": "bf16"})
+    assert [op.reads for op in ours.ops if op.name == "_softmax"] != [op.reads for op in made.ops if op.name == "_softmax"]
+    agree(made, captured(subject, optimizer="none", precision="amp-bf16", mode=mode))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "amp"])
+def test_adam_in_8_bits_is_the_recorded_one(precision: str) -> None:
+    subject = replace(SUBJECT, build=lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(108, 64)))
+    made = with_optimizer(base(subject, precision=precision), "adam8bit", "foreach")
+    assert {op.writes and made.tensors[op.writes[1]].dtype for op in made.ops if op.name == "gpuwise::adam8bit"} == {
+        "uint8",
+        "fp32",
+    }
+    agree(made, captured(subject, optimizer="adam8bit", precision=precision))
 
 
 @pytest.mark.parametrize(("optimizer", "implementation"), [key for key in OPTIMIZERS if key[0] != "lion"])

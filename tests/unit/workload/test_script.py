@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("torch", reason="scripts are captured through PyTorch")
 
 import gpuwise
+from gpuwise import api
 from gpuwise.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.workload import evaluate
 from gpuwise.workload.capture import capture
@@ -261,6 +262,24 @@ def test_a_round_of_two_optimizers_is_one_step(tmp_path: Path) -> None:
     assert workload.parameters == 4 * 8 + 8 + 8 + 1
 
 
+def test_a_round_lasts_until_every_optimizer_has_stepped(tmp_path: Path) -> None:
+    text = TWO_OPTIMIZERS.replace("    g.zero_grad()", "    if step % 3 == 0: g.zero_grad()").replace("range(9)", "range(30)")
+    workload = captured(script(tmp_path, text))
+    products = Counter(call.phase for call in workload.calls if workload.ops[call.op].kind == "matmul")
+    assert products[0] == 3 * 2 + 1  # three times the generator and the discriminator, once more the discriminator
+    assert any("3 of adam (optimizer 1), 1 of adam (optimizer 2)" in note for note in workload.notes)
+
+
+@pytest.mark.parametrize("steps", [6, 60])
+def test_an_optimizer_that_does_not_come_again_is_named(tmp_path: Path, steps: int) -> None:
+    text = TWO_OPTIMIZERS.replace("    g.zero_grad()", "    if step == 0: g.zero_grad()").replace("range(9)", f"range({steps})")
+    workload = captured(script(tmp_path, text.replace("g, d = torch.optim.Adam", "g, d = torch.optim.SGD")))
+    assert workload.optimizer == "adam"
+    assert any("not in the step captured: the update of sgd" in note for note in workload.notes)
+    assert Counter(call.phase for call in workload.calls if workload.ops[call.op].kind == "matmul")[0] == 2
+    assert all(buffer.died <= len(workload.calls) for buffer in workload.buffers)
+
+
 def test_accumulated_batches_are_one_step_and_validation_is_none(tmp_path: Path) -> None:
     workload = captured(script(tmp_path, ACCUMULATES))
     assert workload.options["accumulate"] == 3
@@ -342,6 +361,27 @@ def test_a_script_cannot_infer_and_sets_its_own_batch(tmp_path: Path) -> None:
     path = script(tmp_path, PLAIN)
     assert "cannot be captured for inference" in failure(BadValue, path, settings=Settings(mode="infer"))
     assert "sets its own batch (16); --batch 32 cannot change it" in failure(BadValue, path, batch=32)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"precision": "amp"}, "has precision fp32; --precision amp cannot change that"),
+        ({"optimizer": "adam"}, "has optimizer momentum; --optimizer adam cannot"),
+        ({"accumulate": 4}, "has accumulate 1; --accumulate 4 cannot"),
+        ({"checkpoint": True}, "decides itself; --checkpoint cannot"),
+        ({"image": 7}, "decides itself; --image cannot"),
+    ],
+)
+def test_what_a_script_decides_is_not_changed_in_silence(tmp_path: Path, options: dict[str, object], says: str) -> None:
+    with pytest.raises(BadValue) as caught:
+        api.capture(api.capture_query(model=script(tmp_path, PLAIN), **options))  # type: ignore[arg-type]
+    assert says in caught.value.message
+
+
+def test_nothing_is_assumed_about_a_script(tmp_path: Path) -> None:
+    answer = api.capture(api.capture_query(model=script(tmp_path, PLAIN), precision="fp32", optimizer="momentum"))
+    assert answer.assumptions == ()
 
 
 def test_a_script_that_hangs_is_ended_and_says_where(tmp_path: Path) -> None:

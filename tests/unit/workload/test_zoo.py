@@ -39,14 +39,7 @@ qwen2.5-72b ncf dlrm tacotron2 waveglow whisper-small whisper-medium whisper-lar
 """.split()
 
 
-def needs(name: str) -> None:
-    """Skip where the zoo does not hold the model yet."""
-    if not zoo.has(name):
-        pytest.skip(f"{name} is not captured yet: run tools/build_zoo.py")
-
-
 def loaded(model: str, phase: str = "", **settings: Any) -> Workload:
-    needs(model)
     return zoo.load(model, Request(model=model, phase=phase, settings=Settings(**settings)))
 
 
@@ -55,7 +48,6 @@ def loaded(model: str, phase: str = "", **settings: Any) -> Workload:
 
 @pytest.mark.parametrize("name", ASKED_FOR)
 def test_the_well_known_models_are_there(name: str) -> None:
-    needs(name)
     assert zoo.entry(name).graphs
 
 
@@ -74,7 +66,6 @@ def test_the_well_known_models_are_there(name: str) -> None:
     ],
 )
 def test_names_are_forgiven_case_spaces_and_dashes(written: str, meant: str) -> None:
-    needs(meant)
     assert zoo.entry(written).name == meant
 
 
@@ -126,8 +117,9 @@ def test_every_model_is_whole(name: str) -> None:
     assert coverage(workload).calls_fraction > 0.97
     peak = peak_memory(workload)
     assert peak.by_category["weight"] >= 4 * workload.parameters
-    twice = totals(workload, batch=2 * workload.batch)
-    assert twice.forward_flops == pytest.approx(2 * work.forward_flops, rel=1e-3)
+    # work that does not grow with the batch (projections of positions) is little beside the rest, and never negative
+    growth = totals(workload, batch=2 * workload.batch).forward_flops / work.forward_flops
+    assert 1.98 <= growth <= 2 + 1e-9
 
 
 @pytest.mark.parametrize("name", [name for name, entry in zoo.entries().items() if any(graph.phase for graph in entry.graphs)])
@@ -197,7 +189,6 @@ def test_channels_last_changes_the_layout_of_convolutions_only() -> None:
     ],
 )
 def test_what_the_zoo_cannot_make_is_said(request_: Request, says: str) -> None:
-    needs(request_.model)
     with pytest.raises(BadValue) as caught:
         zoo.load(request_.model, request_)
     assert says in str(caught.value)
@@ -210,7 +201,6 @@ def test_what_the_zoo_cannot_make_is_said(request_: Request, says: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["resnet18", "vit_tiny", "mnist_cnn", "char_rnn", "transformer_base", "gpt2"])
 def test_a_capture_at_an_unseen_size_equals_the_symbolic_form(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs(name)
     pytest.importorskip("torch", reason="capturing needs torch")
     if find_spec("torchvision") is None:
         pytest.skip("the catalogue of the zoo needs torchvision")
@@ -221,3 +211,17 @@ def test_a_capture_at_an_unseen_size_equals_the_symbolic_form(name: str, monkeyp
     import build_zoo
 
     assert build_zoo.verify(name).lines == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchvisions_vit_captured_anew_is_the_zoos() -> None:
+    """It fills its weights with truncated normals, which look at the values they draw."""
+    pytest.importorskip("torch", reason="capturing needs torch")
+    if find_spec("torchvision") is None:
+        pytest.skip("the model is torchvision's")
+    from gpuwise.workload.sources.worker import record
+
+    stored = zoo.load("vit_base")
+    anew = record(Request(model="torchvision:vit_b_16", settings=Settings(mode="train")))
+    assert anew.parameters == stored.parameters
+    assert totals(anew, batch=7).forward_flops == pytest.approx(totals(stored, batch=7).forward_flops, rel=1e-6)

@@ -15,8 +15,9 @@ from types import TracebackType
 import msgspec
 
 from gpuwise.errors import GpuwiseError
+from gpuwise.workload.plain_text import plain
 
-__all__ = ["Failure", "describe", "user_line"]
+__all__ = ["Failure", "describe", "is_lack_of_memory", "message_of", "user_line"]
 
 _OWN = str(Path(__file__).parents[2])
 _LIBRARIES = (_OWN, *(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")))
@@ -45,7 +46,12 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def describe(model: str, error: BaseException) -> Failure:
-    """The failure to report for what capturing this model raised."""
+    """The failure to report for what capturing this model raised, in characters that can be sent and shown."""
+    found = _described(model, error)
+    return Failure(plain(found.message), plain(found.looked_in), plain(found.hint), found.kind)
+
+
+def _described(model: str, error: BaseException) -> Failure:
     if isinstance(error, GpuwiseError):
         return Failure(error.message, error.looked_in, error.hint, type(error).__name__)
     if isinstance(error, SystemExit):
@@ -53,7 +59,7 @@ def describe(model: str, error: BaseException) -> Failure:
     if _is_out_of_memory(error):
         return Failure(
             f"capturing {model} ran out of memory{_at(error)}",
-            hint="raise the limit with `--memory-limit`, or let the code hold less data",
+            hint="raise the limit, such as `--memory-limit 32GB` (16 GB if you give none), or let the code hold less data",
         )
     if isinstance(error, SyntaxError):
         place = f"{Path(error.filename).name} line {error.lineno}" if error.filename else model
@@ -67,10 +73,26 @@ def describe(model: str, error: BaseException) -> Failure:
             f"{model} depends on the values of a tensor{_at(error)}, which a capture does not have",
             hint="make that part depend on shapes only (no `if` on tensors, no .item(), no boolean masks as index)",
         )
-    text = str(error).strip()
-    reason = text.splitlines()[0][:300] if text else ""
+    reason = message_of(error)
+    if "UninitializedParameter" in reason:
+        return Failure(
+            f"{model} has a layer{_at(error)} that does not know its sizes until it has run",
+            hint="give its sizes, such as nn.Linear(784, 10) in place of nn.LazyLinear(10)",
+        )
     says = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     return Failure(f"{model} could not be captured{_at(error)}: {says}", hint=_hint(model, error))
+
+
+def message_of(error: BaseException, longest: int = 300) -> str:
+    """The first line of what an exception says; empty where it says nothing, or fails to say it."""
+    return next((line.strip()[:longest] for line in _text(error).splitlines() if line.strip()), "")
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # its own fault
+        return ""
 
 
 def user_line(trace: TracebackType | None) -> str:
@@ -112,18 +134,28 @@ def _argument_complaint(error: SystemExit) -> str | None:
     return None
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
-    text = str(error)
-    return (
-        isinstance(error, MemoryError)
-        or "can't allocate memory" in text
-        or "Cannot allocate memory" in text
-        or "std::bad_alloc" in text
+def is_lack_of_memory(text: str) -> bool:
+    """Whether these are the words in which libraries say that memory ran out (also while they are being loaded)."""
+    return any(
+        words in text
+        for words in (
+            "can't allocate memory",
+            "Cannot allocate memory",
+            "cannot allocate memory",
+            "failed to map segment",
+            "std::bad_alloc",
+            "MemoryError",
+            "can't start new thread",
+        )
     )
 
 
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or is_lack_of_memory(_text(error))
+
+
 def _hint(model: str, error: BaseException) -> str:
-    text = f"{type(error).__name__} {error}"
+    text = f"{type(error).__name__} {_text(error)}"
     for test, hint in (
         (isinstance(error, ModuleNotFoundError), _missing_module(error)),
         (isinstance(error, (FileNotFoundError, NotADirectoryError)), _missing_file(model, error)),

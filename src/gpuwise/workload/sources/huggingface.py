@@ -73,7 +73,7 @@ def _transformers() -> Any:
             raise BadValue(
                 f"transformers is installed but does not import: {reason(fault)}", hint="reinstall transformers"
             ) from None
-        raise MissingExtra("transformers", extra="transformers", needed_for="capturing a Hugging Face model") from None
+        raise MissingExtra("transformers", extra="hf", needed_for="capturing a Hugging Face model") from None
     transformers.logging.set_verbosity_error()
     return transformers
 

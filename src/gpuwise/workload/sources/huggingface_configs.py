@@ -170,6 +170,12 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         what = "holds no JSON object" if not isinstance(config, dict) else 'has no "model_type"'
         raise BadFile(f"{path} is not the configuration of a model: it {what}", hint=hint)
+    heads = config.get("architectures")
+    if heads is not None and not (isinstance(heads, list) and all(isinstance(head, str) for head in heads)):
+        raise BadFile(
+            f'{path} has "architectures": {json.dumps(heads)[:60]}, which is no list of names',
+            hint='such as "architectures": ["BertForMaskedLM"]; or leave the line out',
+        )
     return config
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from gpuwise.workload.sources.pytorch import aten
-from gpuwise.workload.sources.pytorch.aten import Kernel
+from gpuwise.workload.sources.pytorch.aten import Kernel, register
 
 __all__ = ["ctc_loss"]
 
@@ -60,5 +59,5 @@ def _kernel(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     return [Kernel("loss", ((frames, batch), (characters,)), tuple(reads), tuple(writes))]
 
 
-aten._HANDLERS.setdefault("gpuwise::ctc_loss", _kernel)
-aten._HANDLERS.setdefault("gpuwise::ctc_loss_backward", _kernel)
+register("gpuwise::ctc_loss", _kernel)
+register("gpuwise::ctc_loss_backward", _kernel)

@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from gpuwise.workload.sources.pytorch import aten
-from gpuwise.workload.sources.pytorch.aten import Kernel
+from gpuwise.workload.sources.pytorch.aten import Kernel, register
 
 __all__ = ["balance_experts"]
 
@@ -120,5 +119,5 @@ def _ratio(pairs: int, experts: int) -> float:
     return pairs // experts if pairs % experts == 0 else pairs / experts
 
 
-aten._HANDLERS.setdefault("gpuwise::grouped_matmul", _grouped_kernel)
-aten._HANDLERS.setdefault("gpuwise::grouped_matmul_weight", _grouped_weight_kernel)
+register("gpuwise::grouped_matmul", _grouped_kernel)
+register("gpuwise::grouped_matmul_weight", _grouped_weight_kernel)

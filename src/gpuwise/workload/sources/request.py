@@ -26,13 +26,15 @@ class InputSpec(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One model to capture. `phase` is prefill or decode for generating language models, else empty."""
+    """One model to capture. `phase` is prefill or decode for generating language models, else empty;
+    `variant` is a way of running that only its source knows (timm: fast-norm)."""
 
     model: str
     batch: int | None = None
     seq: int | None = None
     image: int | None = None
     phase: str = ""
+    variant: str = ""
     settings: Settings = Settings()
     inputs: tuple[InputSpec, ...] = ()
     arguments: tuple[str, ...] = ()

@@ -62,6 +62,7 @@ def record_script(request: Request, say: Callable[[str], None]) -> tuple[RawCapt
         notes.append(f"{window.evaluations} validation passes between the two steps were left out")
     if window.batch is None:
         notes.append("no model was called with a tensor: the batch is not known and given as 1")
+    notes += _rhythm(window.recorded())
     notes.append("a script is captured at its own sizes only; other batches need another capture")
     capture = RawCapture(window.batch or 1, window.seq, recorder.calls, recorder.buffers, list(dict.fromkeys(notes)))
     passes = {"accumulate": window.backward_count} if window.backward_count > 1 and len(window.optimizers) == 1 else {}
@@ -70,7 +71,7 @@ def record_script(request: Request, say: Callable[[str], None]) -> tuple[RawCapt
         source="script",
         mode="train",
         precision=_precision(torch, capture, window.parameters()),
-        optimizer=" + ".join(dict.fromkeys(_optimizer_name(optimizer) for optimizer in window.optimizers)),
+        optimizer=" + ".join(dict.fromkeys(_optimizer_name(optimizer) for optimizer, steps in window.recorded() if steps)),
         options=passes,
         parameters=sum(parameter.numel() for parameter in window.parameters()),
     )
@@ -104,10 +105,11 @@ def _run(path: Path, arguments: tuple[str, ...], window: Any) -> None:
     except Enough:
         pass
     except BaseException:
-        if not window.done:
+        if not window.settle():
             raise
     finally:
         sys.argv = argv
+    window.settle()
 
 
 def _too_short(request: Request, steps: int) -> GpuwiseError:
@@ -145,6 +147,17 @@ def _precision(torch: Any, capture: RawCapture, parameters: list[Any]) -> str:
     if 2 * low > sum(parameter.numel() for parameter in parameters):
         return dtype
     return "amp" if dtype == "fp16" else "amp-bf16"
+
+
+def _rhythm(recorded: list[tuple[Any, int]]) -> list[str]:
+    """What is to be said where several optimizers do not simply take turns."""
+    if all(steps == 1 for _, steps in recorded):
+        return []
+    named = [f"{_optimizer_name(optimizer)} (optimizer {place})" for place, (optimizer, _) in enumerate(recorded, 1)]
+    inside = [f"{steps} of {name}" for name, (_, steps) in zip(named, recorded, strict=True) if steps]
+    outside = [name for name, (_, steps) in zip(named, recorded, strict=True) if not steps]
+    notes = [f"one round of the script's optimizers is captured as one step: {', '.join(inside)}"] if len(inside) > 1 else []
+    return notes + [f"not in the step captured: the update of {name}, which did not come again in time" for name in outside]
 
 
 def _optimizer_name(optimizer: Any) -> str:

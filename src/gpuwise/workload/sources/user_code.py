@@ -38,6 +38,7 @@ def subject(request: Request) -> Any:
         if _is_keras(value):
             from gpuwise.workload.sources.keras import subject_from_model
 
+            _check_image(value, request)
             return subject_from_model(value, request, tuple(notes))
     try:
         from gpuwise.workload.sources.pytorch.user_model import subject_from_maker
@@ -46,6 +47,17 @@ def subject(request: Request) -> Any:
             raise
         raise MissingExtra("torch", extra="torch", needed_for="capturing a PyTorch model") from None
     return subject_from_maker(make, request, tuple(notes))
+
+
+def _check_image(model: Any, request: Request) -> None:
+    """--image is for Keras inputs whose height and width are open."""
+    shapes = [tuple(tensor.shape) for tensor in getattr(model, "inputs", None) or ()]
+    if request.image is not None and not any(shape[1:].count(None) >= 2 for shape in shapes):
+        raise BadValue(
+            f"{request.model} takes no images of a size to choose, but --image {request.image} was given",
+            looked_in=", ".join(map(str, shapes)),
+            hint="leave --image out, or build the model for that size",
+        )
 
 
 def _from_file(path: Path, notes: list[str]) -> ModuleType:
@@ -67,7 +79,7 @@ def _from_file(path: Path, notes: list[str]) -> ModuleType:
 
 def _imported(name: str, notes: list[str]) -> ModuleType:
     try:
-        with believing(notes, "keras torchvision", Path.cwd()):
+        with believing(notes, "keras torchvision", Path.cwd(), last=True):  # what is installed goes before what lies here
             return importlib.import_module(name)
     except ModuleNotFoundError as missing:
         if missing.name is None or not f"{name}.".startswith(f"{missing.name}."):

@@ -1,4 +1,4 @@
-"""What happens before a user's file runs: its folder goes in front of the path, and libraries that need help are imported."""
+"""What happens before a user's file runs: its folder goes on the path, and libraries that need help are imported."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def text_of(path: Path) -> str:
     return path.read_bytes().decode("utf-8", errors="replace")
 
 
-def prepare(text: str, folder: Path) -> list[str]:
-    """Make ready for code of this text in this folder; returns what is to be noted."""
-    sys.path.insert(0, str(folder))
+def prepare(text: str, folder: Path, last: bool = False) -> list[str]:
+    """Make ready for code of this text in this folder, which is searched first or last; returns what is to be noted."""
+    sys.path.insert(len(sys.path) if last else 0, str(folder))
     remark = choose_backend() if "keras" in text else ""
     if any(word in text for word in _USE_TORCHVISION):
         with contextlib.suppress(GpuwiseError):  # if it is missing, the code will say where it needs it
@@ -32,17 +32,17 @@ def prepare(text: str, folder: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def believing(notes: list[str], text: str, folder: Path) -> Iterator[None]:
+def believing(notes: list[str], text: str, folder: Path, last: bool = False) -> Iterator[None]:
     """Code of this text, imported inside, believes that it has a GPU and all weights. Without torch nothing is done for it."""
     try:
         from gpuwise.workload.sources.pytorch.stand_ins import OnCpu, gpu_names, swapped
     except ModuleNotFoundError as missing:
         if missing.name != "torch":
             raise
-        notes += prepare(text, folder)
+        notes += prepare(text, folder, last)
         yield
         return
     with swapped(gpu_names(notes.append)):
-        notes += prepare(text, folder)
+        notes += prepare(text, folder, last)
         with OnCpu():
             yield

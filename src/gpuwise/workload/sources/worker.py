@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import msgspec
 
 from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.workload import files
+from gpuwise.workload.processes import adopt_orphans, end_descendants
 from gpuwise.workload.sources.failures import describe
 from gpuwise.workload.sources.raw import RawCapture
 from gpuwise.workload.sources.registry import source_of, subject_of
@@ -28,7 +30,7 @@ from gpuwise.workload.sources.request import Request
 from gpuwise.workload.symbols import Description, join
 from gpuwise.workload.types import Workload
 
-__all__ = ["main", "record", "run"]
+__all__ = ["main", "record", "run", "run_many"]
 
 Say = Callable[[str], None]
 Point = tuple[int, int | None]
@@ -44,14 +46,15 @@ def record(request: Request, say: Say = lambda text: None) -> Workload:
         step, about = record_script(request, say)
         return join([step], about)
     say("importing the framework and building the model")
-    subject = subject_of(request)
-    from gpuwise.workload.sources.pytorch.step import capture
+    with _no_collection():
+        subject = subject_of(request)
+        from gpuwise.workload.sources.pytorch.step import capture
 
     settings = request.settings
     wanted: Point = (request.batch or subject.batch, (request.seq or subject.seq) if subject.seq is not None else None)
     if request.seq is not None and subject.seq is None:
         raise BadValue(f"{request.model} has no sequence, but --seq {request.seq} was given", hint="leave --seq out")
-    points = _points(subject)
+    points = _points(subject, wanted, source_of(request.model) == "user_code")
     say(f"recording a {settings.mode} step at {len(points)} sizes")
     captures, parameters = _captured(capture, subject, settings, points, wanted)
     about = Description(
@@ -67,14 +70,41 @@ def record(request: Request, say: Say = lambda text: None) -> Workload:
     workload = join(captures, about)
     if not workload.symbols and len(captures) > 1:
         notes = workload.notes
-        captures, _ = capture(subject, settings, [wanted])
+        if wanted in points:
+            captures = [captures[points.index(wanted)]]
+        else:
+            captures, _ = capture(subject, settings, [wanted])
         fixed = join(captures, about)
         return replace(fixed, notes=tuple(dict.fromkeys((*notes, *fixed.notes))))
     return replace(workload, batch=wanted[0], seq=wanted[1])
 
 
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Importing a framework makes millions of objects that stay: looking for garbage among them costs a tenth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def _captured(capture: Any, subject: Any, settings: Any, points: list[Point], wanted: Point) -> tuple[list[RawCapture], int]:
     """The captures at these sizes; at the wanted one alone if the model does not run at others."""
+    models: list[Any] = []
+
+    def build() -> Any:
+        models.append(subject.build())
+        return models[-1]
+
+    found, parameters = _at_all_or_one(capture, replace(subject, build=build), settings, points, wanted)
+    if settings.checkpoint and not _recomputes(models[-1]) and not any("checkpointing" in note for note in subject.notes):
+        found[0].notes.append("--checkpoint changes nothing: the model has no list of repeated blocks to recompute")
+    return found, parameters
+
+
+def _at_all_or_one(capture: Any, subject: Any, settings: Any, points: list[Point], wanted: Point) -> tuple[list[RawCapture], int]:
     try:
         found, parameters = capture(subject, settings, points)
     except GpuwiseError:
@@ -86,12 +116,24 @@ def _captured(capture: Any, subject: Any, settings: Any, points: list[Point], wa
     return found, parameters
 
 
-def _points(subject: Any) -> list[Point]:
-    """Sizes to fit on and, last, one to verify on. A batch of one is left out: dimensions of one behave differently."""
+def _points(subject: Any, wanted: Point, is_users: bool) -> list[Point]:
+    """Sizes to fit on and, last, one to verify on.
+
+    Code of the user is verified at the size asked for too: it may branch on it. So is a size of one, of any model: dimensions
+    of one behave differently.
+    """
     if subject.seq is None:
-        return [(batch, None) for batch in _BATCHES]
-    short, long, check = subject.seqs
-    return [(2, short), (3, short), (2, long), (3, long), (5, check)]
+        points: list[Point] = [(batch, None) for batch in _BATCHES]
+    else:
+        short, long, check = subject.seqs
+        points = [(2, short), (3, short), (2, long), (3, long), (5, check)]
+    return [*points, wanted] if wanted not in points and (is_users or 1 in wanted) else points
+
+
+def _recomputes(model: Any) -> bool:
+    """Whether --checkpoint found a block of this model to recompute: its forward is then one of ours."""
+    own = (vars(module).get("forward") for module in model.modules())
+    return any(getattr(forward, "__module__", "").startswith("gpuwise.") for forward in own)
 
 
 def _options(request: Request) -> dict[str, Any]:
@@ -106,6 +148,7 @@ def _options(request: Request) -> dict[str, Any]:
 def main(request_path: str, result_path: str, status_path: str) -> int:
     """Answer one request file. Exit code 0: a workload was written; 3: a failure was."""
     _end_with_parent()
+    adopt_orphans()
     _tell_where_it_stands()
     _limit_memory()
     reserve = bytearray(_RESERVE_BYTES)
@@ -153,6 +196,7 @@ def _end_with_parent() -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1.0)
+        end_descendants()
         if hasattr(os, "killpg"):
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
@@ -166,4 +210,23 @@ def run(request_path: str, result_path: str, status_path: str) -> None:
     exit_code = main(request_path, result_path, status_path)
     with contextlib.suppress(ValueError, OSError):
         sys.stdout.flush()
+    end_descendants()
     os._exit(exit_code)  # threads and exit handlers of user code must not keep us
+
+
+def run_many(folder: str) -> None:
+    """Answer the requests of a folder one after another, each with a file of its own that appears when it is whole."""
+    _end_with_parent()
+    adopt_orphans()
+    place = Path(folder)
+    for number, request in enumerate(msgspec.json.decode((place / "requests").read_bytes(), type=list[Request])):
+        try:
+            data, ending = files.encode(record(request)), "workload"
+        except Exception as error:
+            data, ending = msgspec.json.encode(describe(request.model, error)), "failure"
+        draft = place / f"{number}.new"
+        draft.write_bytes(data)
+        draft.replace(place / f"{number}.{ending}")
+        gc.collect()
+    end_descendants()
+    os._exit(0)

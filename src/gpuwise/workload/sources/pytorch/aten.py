@@ -12,10 +12,20 @@ from typing import Any
 
 import torch
 
-from gpuwise.workload.sources.pytorch.aten_names import COPIES, HOST, INDEXING, LOSSES, POINTWISE, POOLS, RANDOM, REDUCTIONS
+from gpuwise.workload.sources.pytorch.aten_names import (
+    COPIES,
+    FILLS,
+    HOST,
+    INDEXING,
+    LOSSES,
+    POINTWISE,
+    POOLS,
+    RANDOM,
+    REDUCTIONS,
+)
 from gpuwise.workload.types import AttrValue
 
-__all__ = ["Kernel", "kernels_of"]
+__all__ = ["Kernel", "kernels_of", "register"]
 
 Shape = tuple[int, ...]
 Tensors = Sequence[torch.Tensor]
@@ -32,6 +42,7 @@ class Kernel:
     attrs: dict[str, AttrValue] = field(default_factory=dict)
     dtype: torch.dtype | None = None
     suffix: str = ""
+    looked_up: Shape | None = None  # what is read of the first tensor, if not all of it
 
 
 Handler = Callable[[Sequence[Any], dict[str, Any], Tensors, Tensors], list[Kernel]]
@@ -51,6 +62,11 @@ def kernels_of(
     if name in REDUCTIONS:
         return [_reduction(reads, writes)]
     return [Kernel("other", (_shape(writes or reads),), tuple(reads), tuple(writes))]
+
+
+def register(name: str, handler: Handler) -> None:
+    """Say what kernels an op defined elsewhere stands for (`namespace::name`)."""
+    _HANDLERS[name] = handler
 
 
 def _is_pointwise(name: str, func: Any) -> bool:
@@ -165,46 +181,6 @@ def _conv_backward(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kern
     return found
 
 
-# ---------------------------------------------------------------- attention and RNNs
-
-
-def _attention(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    q, k, v, mask = args[:4]
-    attrs: dict[str, AttrValue] = {"causal": bool(args[5]), "mask": mask is not None, "pass": "forward"}
-    return [Kernel("attention", _attention_sizes(q, k, v), tuple(reads), tuple(writes), attrs, dtype=q.dtype)]
-
-
-def _attention_backward(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    _, q, k, v, *_, mask, causal = args
-    attrs: dict[str, AttrValue] = {"causal": bool(causal), "mask": mask is not None, "pass": "backward"}
-    return [Kernel("attention", _attention_sizes(q, k, v), tuple(reads), tuple(writes), attrs, dtype=q.dtype)]
-
-
-def _attention_sizes(q: Any, k: Any, v: Any) -> tuple[Shape, ...]:
-    batch = tuple(q.shape[:-3])
-    heads, kv_heads = (q.shape[-3], k.shape[-3]) if q.dim() > 2 else (1, 1)
-    return (batch, (heads,), (kv_heads,), (q.shape[-2],), (k.shape[-2],), (q.shape[-1],), (v.shape[-1],))
-
-
-def _rnn(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    x, hx, _, cell, layers, both, batch_first, _ = args
-    return [_rnn_kernel(x, hx, cell, layers, both, batch_first, "forward", reads, writes)]
-
-
-def _rnn_backward(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    _, x, hx, _, _, _, cell, layers, both, batch_first = args
-    return [_rnn_kernel(x, hx, cell, layers, both, batch_first, "backward", reads, writes)]
-
-
-def _rnn_kernel(
-    x: Any, hx: Any, cell: str, layers: int, both: bool, batch_first: bool, direction: str, reads: Any, writes: Any
-) -> Kernel:
-    steps, batch = (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1] if x.dim() == 3 else 1)
-    sizes: tuple[Shape, ...] = ((steps,), (batch,), (x.shape[-1],), (hx[-1].shape[-1],), (layers,), (2 if both else 1,))
-    attrs: dict[str, AttrValue] = {"cell": cell, "pass": direction}
-    return Kernel("rnn", sizes, tuple(reads), tuple(writes), attrs, dtype=x.dtype)
-
-
 # ---------------------------------------------------------------- rows: norms, softmax, losses
 
 
@@ -242,8 +218,15 @@ def _normalized(position: int) -> Callable[[Sequence[Any], Any], Shape]:
     return lambda args, x: tuple(x.shape[x.dim() - len(args[position]) :])
 
 
-def _groups(position: int) -> Callable[[Sequence[Any], Any], Shape]:
-    return lambda args, x: tuple(x.shape[2:])
+def _group_norm(which: int, first: int) -> Handler:
+    """One row for each image and group: argument `which` in groups; from argument `first` on, images, channels, size, groups."""
+
+    def handle(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+        x, (images, channels, _, groups) = args[which], args[first : first + 4]
+        row = (channels // groups, *x.shape[2:])
+        return [Kernel("norm", ((images, groups), row), tuple(reads), tuple(writes), dtype=x.dtype)]
+
+    return handle
 
 
 # ---------------------------------------------------------------- the rest
@@ -262,6 +245,22 @@ def _embedding_backward(args: Any, kwargs: Any, reads: Any, writes: Any) -> list
     return [Kernel("embedding", sizes, (grad, rows), tuple(writes), {"pass": "backward"}, dtype=grad.dtype)]
 
 
+def _embedding_bag(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+    """As an embedding: only the rows looked up are read, and summed on the way."""
+    table, rows = args[0], args[1]
+    width = table.shape[-1]
+    sizes: tuple[Shape, ...] = (tuple(rows.shape), (width,), (table.shape[0],))
+    looked_up = (*rows.shape, width)
+    return [Kernel("embedding", sizes, tuple(reads), tuple(writes), {"pass": "forward"}, table.dtype, looked_up=looked_up)]
+
+
+def _embedding_bag_backward(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+    grad, rows = args[0], args[1]
+    sizes: tuple[Shape, ...] = (tuple(rows.shape), (grad.shape[-1],), (writes[0].shape[0],))
+    looked_up = (*rows.shape, grad.shape[-1])  # the gradient of a bag is read for each of its rows
+    return [Kernel("embedding", sizes, tuple(reads), tuple(writes), {"pass": "backward"}, grad.dtype, looked_up=looked_up)]
+
+
 def _pool(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     forward = writes[0].numel() <= reads[0].numel()
     source, target = (reads[0], writes[0]) if forward else (writes[0], reads[0])
@@ -274,7 +273,17 @@ def _cast(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     if not reads or not writes:
         return []
     kind = "cast" if reads[0].dtype != writes[0].dtype else "copy"
-    return [Kernel(kind, (tuple(writes[0].shape),), tuple(reads), tuple(writes))]
+    return [Kernel(kind, (tuple(writes[0].shape),), (reads[0],), tuple(writes))]
+
+
+def _copy_into(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+    """`target.copy_(source)`: the target is written, not read."""
+    return _cast(args, kwargs, reads[1:], writes)
+
+
+def _fills(kind: str) -> Handler:
+    """Writes values that depend on no tensor; one given as an argument only lends its shape."""
+    return lambda args, kwargs, reads, writes: [Kernel(kind, (_shape(writes),), (), tuple(writes))]
 
 
 def _multi_tensor(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
@@ -306,16 +315,12 @@ def _table() -> dict[str, Handler]:
         "vdot": _dot,
         "convolution": _conv,
         "convolution_backward": _conv_backward,
-        "gpuwise::attention": _attention,
-        "gpuwise::attention_backward": _attention_backward,
-        "gpuwise::rnn": _rnn,
-        "gpuwise::rnn_backward": _rnn_backward,
         "native_layer_norm": _rows("norm", _normalized(1)),
         "native_layer_norm_backward": _rows("norm", _normalized(2), which=1),
         "_fused_rms_norm": _rows("norm", _normalized(1)),
         "_fused_rms_norm_backward": _rows("norm", _normalized(2), which=1),
-        "native_group_norm": _rows("norm", _groups(6)),
-        "native_group_norm_backward": _rows("norm", _groups(8), which=1),
+        "native_group_norm": _group_norm(0, 3),
+        "native_group_norm_backward": _group_norm(1, 5),
         "native_batch_norm": _rows("norm", _channels),
         "native_batch_norm_backward": _rows("norm", _channels, which=1),
         "_native_batch_norm_legit": _rows("norm", _channels),
@@ -327,19 +332,25 @@ def _table() -> dict[str, Handler]:
         "_log_softmax_backward_data": _rows("softmax", _along(2)),
         "embedding": _embedding,
         "embedding_dense_backward": _embedding_backward,
+        "_embedding_bag": _embedding_bag,
+        "_embedding_bag_forward_only": _embedding_bag,
+        "_embedding_bag_dense_backward": _embedding_bag_backward,
+        "_embedding_bag_backward": _embedding_bag_backward,
         "_to_copy": _cast,
         "clone": _cast,
-        "copy_": _cast,
-        "copy": _cast,
+        "copy_": _copy_into,
+        "copy": _copy_into,
         "sort": _sort,
         "topk": _sort,
         "argsort": _sort,
     }
+    handlers |= dict.fromkeys(FILLS, _fills("elementwise"))
     handlers |= dict.fromkeys(POOLS, _pool)
     handlers |= dict.fromkeys(LOSSES, _simple_loss)
     handlers |= dict.fromkeys(COPIES, _simple("copy"))
     handlers |= dict.fromkeys(INDEXING, _simple("index"))
-    handlers |= dict.fromkeys(RANDOM, _simple("random"))
+    handlers |= dict.fromkeys(RANDOM, _fills("random"))
+    handlers |= dict.fromkeys(("bernoulli", "multinomial"), _simple("random"))  # these read their probabilities
     return handlers | dict.fromkeys(HOST, _nothing)
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-__all__ = ["COPIES", "HOST", "INDEXING", "LOSSES", "POINTWISE", "POOLS", "RANDOM", "REDUCTIONS"]
+__all__ = ["COPIES", "FILLS", "HOST", "INDEXING", "LOSSES", "POINTWISE", "POOLS", "RANDOM", "REDUCTIONS"]
 
 POINTWISE = frozenset(
     "native_dropout floor_divide native_dropout_backward threshold_backward gelu_backward silu_backward "
     "sigmoid_backward tanh_backward hardtanh_backward hardswish_backward hardsigmoid_backward leaky_relu_backward "
     "elu_backward softplus_backward mish_backward relu6 prelu _prelu_kernel _prelu_kernel_backward glu glu_backward "
-    "where masked_fill fill zero zeros zeros_like ones ones_like full full_like new_zeros new_ones new_full arange "
-    "linspace eye tril triu tril_indices triu_indices lerp addcmul addcdiv polar view_as_complex clamp clamp_min "
-    "clamp_max isin bucketize scalar_tensor rot90 logical_and logical_or logical_not _amp_update_scale hann_window "
+    "where masked_fill tril triu lerp addcmul addcdiv polar view_as_complex clamp clamp_min "
+    "clamp_max isin bucketize rot90 logical_and logical_or logical_not _amp_update_scale "
     "repeat_interleave _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _weight_norm_interface "
+    "_thnn_fused_gru_cell _thnn_fused_gru_cell_backward "
     "_weight_norm_interface_backward hardswish mish gelu threshold log_sigmoid_forward log_sigmoid_backward "
     "softshrink_backward hardshrink_backward rrelu_with_noise rrelu_with_noise_backward rsub complex".split()
 )
+FILLS = (
+    "fill_ zero_ fill zero zeros zeros_like ones ones_like full full_like new_zeros new_ones new_full arange linspace eye "
+    "tril_indices triu_indices scalar_tensor hann_window"
+).split()
 REDUCTIONS = frozenset(
     "sum mean amax amin max min any all prod var var_mean std norm linalg_vector_norm argmax argmin logsumexp cumsum "
     "cumprod cummax nansum count_nonzero frobenius_norm _cdist_forward cumsum_".split()
@@ -43,9 +47,9 @@ COPIES = (
 ).split()
 INDEXING = (
     "index index_put index_put_ _index_put_impl_ gather scatter scatter_ scatter_add scatter_add_ index_add "
-    "index_add_ take masked_select nonzero embedding_bag _embedding_bag _embedding_bag_dense_backward "
-    "_embedding_bag_forward_only index_copy index_copy_ one_hot searchsorted scatter_reduce _unsafe_index "
-    "gather_backward unique_dim _unique2 _unsafe_index_put index_fill _embedding_bag_backward masked_scatter histc "
+    "index_add_ take masked_select nonzero embedding_bag "
+    "index_copy index_copy_ one_hot searchsorted scatter_reduce _unsafe_index "
+    "gather_backward unique_dim _unique2 _unsafe_index_put index_fill masked_scatter histc "
     "bincount index_reduce scatter_value torchvision::nms"
 ).split()
 RANDOM = (
@@ -55,5 +59,5 @@ RANDOM = (
 HOST = (
     "empty empty_like empty_strided new_empty new_empty_strided detach lift_fresh lift_fresh_copy _local_scalar_dense "
     "alias is_same_size sym_size sym_numel sym_stride _unsafe_view resize_ set_ item equal is_pinned _pin_memory "
-    "record_stream _assert_async _has_compatible_shallow_copy_type _version"
+    "as_strided_ record_stream _assert_async _has_compatible_shallow_copy_type _version"
 ).split()

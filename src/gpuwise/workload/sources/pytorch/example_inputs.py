@@ -43,6 +43,7 @@ class Candidate:
     seq: int | None = None
     is_certain: bool = False
     has_fixed_length: bool = False
+    uses_image: bool = False
 
     @property
     def seqs(self) -> tuple[int, int, int]:
@@ -83,7 +84,9 @@ def candidates(model: torch.nn.Module, returned: Any, request: Request) -> Itera
 def signature_text(model: torch.nn.Module) -> tuple[str, str]:
     """`(src, tgt, mask=None)`, and how its inputs would be given by hand."""
     names, needed = _parameters(model)
-    example = " ".join(f"--input {name}=batch,16:fp32" for name in names[: max(1, needed)]) or "--input x=batch,3,224,224:fp32"
+    first = next((layer for layer in model.modules() if any(isinstance(layer, kind) for kind, _ in _BY_LAYER)), None)
+    form = "batch,seq:int64" if isinstance(first, (torch.nn.Embedding, torch.nn.EmbeddingBag)) else "batch,16:fp32"
+    example = " ".join(f"--input {name}={form}" for name in names[: max(1, needed)]) or "--input x=batch,3,224,224:fp32"
     return str(inspect.signature(model.forward)), example
 
 
@@ -115,11 +118,12 @@ def _by_hand(model: torch.nn.Module, request: Request) -> Candidate:
     names, needed = _parameters(model)
     given = {spec.name: spec for spec in request.inputs}
     found = inspect.signature(model.forward).parameters
-    takes_any = any(parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in found.values())
+    kinds = {parameter.kind for parameter in found.values()}
     unknown = [name for name in given if name not in found]
+    by_place = bool(unknown) and inspect.Parameter.VAR_POSITIONAL in kinds
+    takes_any = by_place or inspect.Parameter.VAR_KEYWORD in kinds
     missing = [name for name in names[:needed] if name not in given and name in found]
-    is_positional = len(given) == 1 and needed <= 1 and bool(unknown)  # the only input may have any name
-    if (unknown and not takes_any and not is_positional) or (missing and not is_positional and not takes_any):
+    if (unknown or missing) and not takes_any:
         text, example = signature_text(model)
         what = f"no input called {', '.join(unknown)}" if unknown else f"its input {', '.join(missing)} is missing"
         raise BadValue(f"{request.model}: {what}; its forward takes {text}", hint=f"for example `{example}`")
@@ -132,7 +136,7 @@ def _by_hand(model: torch.nn.Module, request: Request) -> Candidate:
 
     def make(batch: int, seq: int | None) -> Passed:
         tensors = {name: _of_spec(spec, batch, seq) for name, spec in given.items()}
-        return _passed(*tensors.values()) if is_positional or unknown else _passed(**tensors)
+        return _passed(*tensors.values()) if by_place else _passed(**tensors)
 
     has_seq = any("seq" in spec.shape for spec in request.inputs)
     return Candidate(make, seq=(request.seq or _DEFAULT_SEQ) if has_seq else None, is_certain=True)
@@ -220,7 +224,8 @@ def _sequences(
 def _images(layer: Any, request: Request) -> Iterator[Candidate]:
     usual = {3: (224, 32, 28), 1: (28, 32, 224)}.get(layer.in_channels, (224, 64, 32))
     for size in (request.image,) if request.image else usual:
-        yield _plain(f"the layer {type(layer).__name__}", torch.float32, layer.in_channels, size, size)
+        guess = _plain(f"the layer {type(layer).__name__}", torch.float32, layer.in_channels, size, size)
+        yield replace(guess, uses_image=True)
 
 
 def _signals(layer: Any, request: Request) -> Iterator[Candidate]:

@@ -1,4 +1,4 @@
-"""Optimizers by name, as frameworks run them on a GPU, including two that torch does not have."""
+"""Optimizers by name, as frameworks run them on a GPU, including three that torch does not have in a form a capture can run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from gpuwise.workload.rewrite import BLOCK, SMALLEST_IN_8_BITS
+from gpuwise.workload.sources.pytorch.aten import Kernel, register
 from gpuwise.workload.sources.settings import Settings
 
 __all__ = ["make_optimizer"]
@@ -32,7 +34,7 @@ def make_optimizer(parameters: Iterable[torch.nn.Parameter], settings: Settings)
         case "adamw":
             return torch.optim.AdamW(trained, **how)
         case "adafactor":
-            return torch.optim.Adafactor(trained, foreach=how["foreach"])
+            return _Adafactor(trained, {"lr": 1e-2})
         case "lion":
             return _Lion(trained, {"lr": 1e-4})
         case _:
@@ -55,14 +57,43 @@ class _Lion(torch.optim.Optimizer):
                 torch._foreach_lerp_(moments, grads, 0.01)
 
 
+class _Adafactor(torch.optim.Optimizer):
+    """Adafactor (Shazeer and Stern 2018): the second moment of a matrix is kept as a row and a column.
+
+    torch's own reads norms back to the host, which a capture cannot; this one runs the same kernels, one tensor at a time.
+    """
+
+    def step(self, closure: Any = None) -> None:
+        with torch.no_grad():
+            for parameter in (p for group in self.param_groups for p in group["params"] if p.grad is not None):
+                self._update(parameter, parameter.grad, self.state[parameter])
+
+    @staticmethod
+    def _update(parameter: Any, grad: Any, state: Any) -> None:
+        scale = torch.clamp(torch.linalg.vector_norm(parameter) / parameter.numel() ** 0.5, min=1e-3)
+        parameter.mul_(1 - 1e-4)
+        square = grad * grad
+        if grad.dim() > 1:
+            row = state.setdefault("row", torch.zeros_like(grad[..., :1]))
+            column = state.setdefault("column", torch.zeros_like(grad[..., :1, :]))
+            row.lerp_(square.mean(dim=-1, keepdim=True), 0.1)
+            column.lerp_(square.mean(dim=-2, keepdim=True), 0.1)
+            variance = (row * column).div_(row.mean(dim=-2, keepdim=True))
+        else:
+            variance = state.setdefault("variance", torch.zeros_like(grad)).lerp_(square, 0.1)
+        update = variance.clamp(min=1e-8).rsqrt_().mul_(grad)
+        update.mul_(scale / torch.clamp(torch.linalg.vector_norm(update) / update.numel() ** 0.5, min=1.0))
+        parameter.add_(update, alpha=-1.0)
+
+
 @torch.library.custom_op("gpuwise::adam8bit", mutates_args=("parameter", "first", "second", "scale1", "scale2"))
 def _adam8bit(
     parameter: torch.Tensor,
     grad: torch.Tensor,
     first: torch.Tensor,
     second: torch.Tensor,
-    scale1: torch.Tensor,
-    scale2: torch.Tensor,
+    scale1: torch.Tensor | None,
+    scale2: torch.Tensor | None,
 ) -> None:
     raise NotImplementedError("recorded, never computed")
 
@@ -72,19 +103,33 @@ def _adam8bit_shape(*tensors: Any) -> None:
     return None
 
 
+def _adam8bit_kernel(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+    parameter = args[0]
+    return [Kernel("optimizer", ((parameter.numel(),), (1,)), tuple(reads), tuple(writes), dtype=parameter.dtype)]
+
+
+register("gpuwise::adam8bit", _adam8bit_kernel)
+
+
 class _Adam8bit(torch.optim.Optimizer):
-    """Adam with block-wise 8-bit states (Dettmers et al. 2022): one kernel a tensor, one fp32 scale per 256 values."""
+    """Adam with block-wise 8-bit states (Dettmers et al. 2022): one kernel a tensor, one fp32 scale per 256 values.
+
+    As in bitsandbytes, tensors of less than 4096 values keep fp32 states.
+    """
 
     def step(self, closure: Any = None) -> None:
         with torch.no_grad():
             for parameter in (p for group in self.param_groups for p in group["params"] if p.grad is not None):
                 state = self.state[parameter]
                 if not state:
-                    blocks = (parameter.numel() + 255) // 256
-                    state["first"] = torch.zeros_like(parameter, dtype=torch.uint8)
-                    state["second"] = torch.zeros_like(parameter, dtype=torch.uint8)
-                    state["scale1"] = parameter.new_zeros(blocks, dtype=torch.float32)
-                    state["scale2"] = parameter.new_zeros(blocks, dtype=torch.float32)
-                torch.ops.gpuwise.adam8bit(
-                    parameter, parameter.grad, state["first"], state["second"], state["scale1"], state["scale2"]
-                )
+                    state |= self._made(parameter)
+                scales = state.get("scale1"), state.get("scale2")
+                torch.ops.gpuwise.adam8bit(parameter, parameter.grad, state["first"], state["second"], *scales)
+
+    @staticmethod
+    def _made(parameter: Any) -> dict[str, Any]:
+        if parameter.numel() < SMALLEST_IN_8_BITS:
+            return {name: torch.zeros_like(parameter, dtype=torch.float32) for name in ("first", "second")}
+        blocks = -(-parameter.numel() // BLOCK)
+        states = {name: torch.zeros_like(parameter, dtype=torch.uint8) for name in ("first", "second")}
+        return states | {name: parameter.new_zeros(blocks, dtype=torch.float32) for name in ("scale1", "scale2")}

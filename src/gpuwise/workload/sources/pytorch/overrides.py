@@ -4,231 +4,112 @@ PyTorch decides by device how an operator falls apart: on a CPU, attention and L
 three, and autocast has other lists than on CUDA. `torch.library` lets us say otherwise for one dispatch key:
 
 - attention and RNNs stay whole, as the ops `gpuwise::attention` and `gpuwise::rnn` with their backward passes;
-- dropout is the fused `native_dropout`;
-- autocast follows the lists published for CUDA (the low-precision ones CPU autocast shares; the rest is added here).
+- dropout, RMS norm and the cells of LSTMs and GRUs are the fused ops that CUDA has;
+- softmax of fp16 to fp32 casts in its own kernel;
+- autocast follows the lists of CUDA (`autocast.py`).
 
 Installed once for the life of the capturing process.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
+
+from gpuwise.workload.sources.pytorch.attention_op import attention
+from gpuwise.workload.sources.pytorch.autocast import install_autocast
+from gpuwise.workload.sources.pytorch.rnn_op import CELLS, rnn
 
 __all__ = ["install"]
-
-# https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16 and the two lists after it.
-_TO_LOW = "addbmm addmm addmv addr baddbmm bmm chain_matmul linalg_multi_dot linear matmul mm mv prelu".split()
-_TO_FP32 = (
-    "pow reciprocal acos asin binary_cross_entropy_with_logits cosh cosine_embedding_loss cdist cosine_similarity "
-    "cross_entropy_loss cumprod cumsum dist erfinv exp expm1 group_norm hinge_embedding_loss kl_div l1_loss "
-    "layer_norm log log10 log_softmax log1p log2 margin_ranking_loss mse_loss multilabel_margin_loss "
-    "multi_margin_loss nll_loss nll_loss_nd norm linalg_vector_norm linalg_norm pdist poisson_nll_loss prod rsqrt "
-    "sinh smooth_l1_loss huber_loss soft_margin_loss softmax softplus sum renorm tan triplet_margin_loss nuclear_norm"
-).split()
-_WIDEST = "addcdiv addcmul atan2 bilinear cross dot grid_sampler index_put scatter_add tensordot".split()
-_RNNS = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "rnn", "rnn_relu": "rnn"}
 
 
 @cache
 def install() -> torch.library.Library:
     """Register everything; the library must stay alive for it to last."""
     library = torch.library.Library("aten", "IMPL")
-    library.impl("scaled_dot_product_attention", _attention, "AutogradCPU")
+    library.impl("scaled_dot_product_attention", attention, "AutogradCPU")
     library.impl("dropout", _dropout, "AutogradCPU")
-    for name in _RNNS:
-        library.impl(f"{name}.input", _rnn(name), "AutogradCPU")
-        library.impl(f"{name}.input", _casting(getattr(torch.ops.aten, name).input, _low), "AutocastCPU")
-    for names, cast in ((_TO_LOW, _low), (_TO_FP32, _fp32), (_WIDEST, _widest)):
-        for name in names:
-            _register_cast(library, name, cast)
+    for name in CELLS:
+        library.impl(f"{name}.input", rnn(name), "AutogradCPU")
+    library.impl("softmax.int", _softmax(torch.ops.aten._softmax), "AutogradCPU")
+    library.impl("log_softmax.int", _softmax(torch.ops.aten._log_softmax), "AutogradCPU")
+    library.impl("lstm_cell", _lstm_cell, "AutogradCPU")
+    library.impl("gru_cell", _gru_cell, "AutogradCPU")
+    library.impl("_thnn_fused_gru_cell", _gru_cell_shape, "Meta")
+    library.impl("_thnn_fused_gru_cell_backward", _gru_cell_backward_shape, "Meta")
+    if hasattr(torch.ops.aten, "_fused_rms_norm_backward"):  # torch 2.9
+        library.impl("_fused_rms_norm", _rms_norm, "AutogradCPU")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rules that are replaced
+        install_autocast(library)
     return library
-
-
-# ---------------------------------------------------------------- attention
-
-
-def _attention(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, **_: Any) -> Any:
-    return torch.ops.gpuwise.attention(q, k, v, attn_mask, dropout_p, is_causal)[0]
-
-
-@torch.library.custom_op("gpuwise::attention", mutates_args=())
-def _attention_op(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, dropout: float, causal: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    raise NotImplementedError("recorded, never computed")
-
-
-@_attention_op.register_fake
-def _attention_shape(q: Any, k: Any, v: Any, mask: Any, dropout: float, causal: bool) -> Any:
-    # What flash attention keeps for the backward pass: the output and one fp32 per query.
-    # Its output is laid out (batch, query, head, width), as the fused kernels return it.
-    *lead, heads, queries, _ = q.shape
-    out = q.new_empty(*lead, queries, heads, v.shape[-1]).transpose(-2, -3)
-    return out, q.new_empty(q.shape[:-1], dtype=torch.float32)
-
-
-@torch.library.custom_op("gpuwise::attention_backward", mutates_args=())
-def _attention_backward_op(
-    grad: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    mask: torch.Tensor | None,
-    causal: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    raise NotImplementedError("recorded, never computed")
-
-
-@_attention_backward_op.register_fake
-def _attention_backward_shape(grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, mask: Any, causal: bool) -> Any:
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-
-
-def _attention_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    q, k, v, mask, _, ctx.causal = inputs
-    ctx.save_for_backward(q, k, v, *output, mask)
-    ctx.set_materialize_grads(False)
-
-
-def _attention_grad(ctx: Any, grad: Any, _: Any) -> Any:
-    return (*torch.ops.gpuwise.attention_backward(grad, *ctx.saved_tensors, ctx.causal), None, None, None)
-
-
-_attention_op.register_autograd(_attention_grad, setup_context=_attention_setup)
-
-
-# ---------------------------------------------------------------- dropout
 
 
 def _dropout(x: Any, p: float, train: bool) -> Any:
     return torch.native_dropout(x, p, train)[0] if train and p > 0 else x
 
 
-# ---------------------------------------------------------------- recurrent networks
+def _softmax(operator: Any) -> Callable[..., Any]:
+    """CUDA casts fp16 to fp32 within the kernel, and nothing else."""
 
-
-def _rnn(name: str) -> Callable[..., Any]:
-    def run(
-        x: Any, hx: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool, both: bool, batch_first: bool
-    ) -> Any:
-        states = list(hx) if name == "lstm" else [hx]
-        outputs = torch.ops.gpuwise.rnn(x, states, list(weights), name, layers, both, batch_first, train)
-        return tuple(outputs[: 1 + len(states)])
+    def run(x: Any, dim: int, dtype: Any = None) -> Any:
+        if x.dtype is torch.float16 and dtype is torch.float32:
+            return operator(x, dim, True)
+        return operator(x if dtype is None else x.to(dtype), dim, False)
 
     return run
 
 
-@torch.library.custom_op("gpuwise::rnn", mutates_args=())
-def _rnn_op(
-    x: torch.Tensor,
-    hx: list[torch.Tensor],
-    weights: list[torch.Tensor],
-    cell: str,
-    layers: int,
-    bidirectional: bool,
-    batch_first: bool,
-    train: bool,
-) -> list[torch.Tensor]:
-    raise NotImplementedError("recorded, never computed")
+# ---------------------------------------------------------------- RMS norm
 
 
-@_rnn_op.register_fake
-def _rnn_shape(x: Any, hx: Any, weights: Any, cell: str, layers: int, both: bool, batch_first: bool, train: bool) -> Any:
-    directions = 2 if both else 1
-    out = x.new_empty(*x.shape[:-1], hx[0].shape[-1] * directions)
-    # cuDNN's reserve for the backward pass: the gates and states of every step; its exact size is not published.
-    kept = {"lstm": 6, "gru": 5}.get(cell, 2) if train else 0
-    reserve = x.new_empty(kept, layers * directions, *x.shape[:-1], hx[-1].shape[-1])
-    return [out, *(torch.empty_like(state) for state in hx), reserve]
+class _RmsNorm(torch.autograd.Function):
+    """`_fused_rms_norm` has a derivative, but not for a tensor on the CPU."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, shape: Any, weight: Any, eps: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            out, scale = torch.ops.aten._fused_rms_norm(x, shape, weight, eps)
+        ctx.save_for_backward(x, scale, weight)
+        ctx.shape = shape
+        ctx.mark_non_differentiable(scale)
+        ctx.set_materialize_grads(False)
+        return out, scale
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, _: Any) -> Any:
+        x, scale, weight = ctx.saved_tensors
+        wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
+        dx, dweight = torch.ops.aten._fused_rms_norm_backward(grad, x, ctx.shape, scale, weight, wanted)
+        return dx, None, dweight, None
 
 
-@torch.library.custom_op("gpuwise::rnn_backward", mutates_args=())
-def _rnn_backward_op(
-    grad: torch.Tensor,
-    x: torch.Tensor,
-    hx: list[torch.Tensor],
-    weights: list[torch.Tensor],
-    out: torch.Tensor,
-    reserve: torch.Tensor,
-    cell: str,
-    layers: int,
-    bidirectional: bool,
-    batch_first: bool,
-) -> list[torch.Tensor]:
-    raise NotImplementedError("recorded, never computed")
+def _rms_norm(x: Any, shape: Any, weight: Any, eps: Any) -> Any:
+    return _RmsNorm.apply(x, shape, weight, eps)
 
 
-@_rnn_backward_op.register_fake
-def _rnn_backward_shape(grad: Any, x: Any, hx: Any, weights: Any, *_: Any) -> Any:
-    return [torch.empty_like(tensor) for tensor in (x, *hx, *weights)]
+# ---------------------------------------------------------------- cells
 
 
-def _rnn_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    x, hx, weights, ctx.cell, ctx.layers, ctx.both, ctx.batch_first, _ = inputs
-    ctx.states, ctx.count = len(hx), len(weights)
-    ctx.save_for_backward(x, *hx, *weights, output[0], output[-1])
+def _lstm_cell(x: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    gates = torch.matmul(x, w_ih.t()), torch.matmul(hx[0], w_hh.t())
+    return tuple(torch.ops.aten._thnn_fused_lstm_cell(*gates, hx[1], b_ih, b_hh)[:2])
 
 
-def _rnn_grad(ctx: Any, grads: Any) -> Any:
-    x, *rest = ctx.saved_tensors
-    hx, weights = rest[: ctx.states], rest[ctx.states : ctx.states + ctx.count]
-    out, reserve = rest[-2:]
-    found = torch.ops.gpuwise.rnn_backward(
-        grads[0], x, hx, weights, out, reserve, ctx.cell, ctx.layers, ctx.both, ctx.batch_first
-    )
-    dx, dhx, dweights = found[0], found[1 : 1 + ctx.states], found[1 + ctx.states :]
-    return dx, dhx, dweights, None, None, None, None, None
+def _gru_cell(x: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    gates = torch.matmul(x, w_ih.t()), torch.matmul(hx, w_hh.t())
+    return torch.ops.aten._thnn_fused_gru_cell(*gates, hx, b_ih, b_hh)[0]
 
 
-_rnn_op.register_autograd(_rnn_grad, setup_context=_rnn_setup)
+def _gru_cell_shape(gates: Any, hidden_gates: Any, hx: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    return torch.empty_like(hx), hx.new_empty(hx.shape[0], 5 * hx.shape[1])
 
 
-# ---------------------------------------------------------------- autocast
-
-
-def _low(value: Any) -> Any:
-    eligible = isinstance(value, torch.Tensor) and value.dtype is torch.float32
-    return value.to(torch.get_autocast_dtype("cpu")) if eligible else value
-
-
-def _fp32(value: Any) -> Any:
-    eligible = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
-    return value.float() if eligible else value
-
-
-def _widest(value: Any) -> Any:
-    return _fp32(value)
-
-
-def _casting(operator: Any, cast: Callable[[Any], Any]) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = tree_map(cast, args), tree_map(cast, kwargs)
-        with torch.autocast("cpu", enabled=False):
-            return operator(*args, **kwargs)
-
-    return run
-
-
-def _register_cast(library: torch.library.Library, name: str, cast: Callable[[Any], Any]) -> None:
-    packet = getattr(torch.ops.aten, name, None)
-    if packet is None:  # not in this version of torch
-        return
-    for overload in packet.overloads():
-        operator = getattr(packet, overload)
-        if not operator._schema.is_mutable and _is_free(operator.name()):
-            library.impl(operator.name().removeprefix("aten::"), _casting(operator, cast), "AutocastCPU")
-
-
-def _is_free(name: str) -> bool:
-    """Whether the dispatcher knows the operator and CPU autocast has no rule of its own for it."""
-    try:
-        return not torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCPU")
-    except RuntimeError:  # an overload that only TorchScript knows
-        return False
+def _gru_cell_backward_shape(grad: Any, workspace: Any, has_bias: bool) -> Any:
+    gates = [grad.new_empty(grad.shape[0], 3 * grad.shape[1]) for _ in range(2)]
+    biases = [grad.new_empty(3 * grad.shape[1]) if has_bias else None for _ in range(2)]
+    return (*gates, torch.empty_like(grad), *biases)

@@ -6,9 +6,10 @@ freed, so lifetimes are those of the real program.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -60,6 +61,7 @@ class Recorder(TorchDispatchMode):
         self._finalizers: list[weakref.finalize[Any, Any]] = []
         self._modules = ModuleNames()
         self._memo = Memo()
+        self._paused = False
         self._collects = True
 
     def __enter__(self) -> Recorder:
@@ -82,6 +84,15 @@ class Recorder(TorchDispatchMode):
         for buffer in self.buffers:
             if buffer.died < 0:
                 buffer.died = len(self.calls)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What runs now is not recorded."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
 
     def know(self, tensors: Iterable[torch.Tensor], category: str) -> None:
         """Give tensors that exist before the step their category."""
@@ -106,12 +117,14 @@ class Recorder(TorchDispatchMode):
             return args[0].fake_device  # asked for more often than all ops together
         kwargs = kwargs or {}
         out = self._memo.run(func, args, kwargs)
+        if self._paused:
+            return out
         namespace = func.namespace
         if namespace in ("prim", "profiler", "prims") or func.is_view:
             return out
         reads = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         writes = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
-        if namespace == "aten" and func._schema.is_mutable and not writes:
+        if func._schema.is_mutable and not writes:
             writes = self._mutated(func, args)
         name = func._opname if namespace == "aten" else f"{namespace}::{func._opname}"
         self._record(name, func, args, kwargs, reads, writes)
@@ -119,7 +132,7 @@ class Recorder(TorchDispatchMode):
 
     @staticmethod
     def _mutated(func: Any, args: Any) -> list[torch.Tensor]:
-        """In-place list ops (`_foreach_add_`) return nothing; they write the arguments their schema says."""
+        """Some in-place ops (`_foreach_add_`) return nothing; they write the arguments their schema says."""
         found: list[torch.Tensor] = []
         for argument, value in zip(func._schema.arguments, args, strict=False):
             if argument.alias_info is not None and argument.alias_info.is_write:
@@ -146,7 +159,7 @@ class Recorder(TorchDispatchMode):
                 dtype=dtype_name(dtype),
                 sizes=kernel.sizes,
                 attrs=kernel.attrs,
-                reads=tuple(_touched(tensor) for tensor in kernel.reads),
+                reads=_read(kernel),
                 writes=tuple(_touched(tensor) for tensor in kernel.writes),
                 phase=self.phase,
                 module=self._modules.current(),
@@ -169,6 +182,13 @@ class Recorder(TorchDispatchMode):
     def _freed(self, key: int, number: int) -> None:
         self._ids.pop(key, None)
         self.buffers[number].died = len(self.calls)
+
+
+def _read(kernel: Kernel) -> tuple[RawTensor, ...]:
+    touched = [_touched(tensor) for tensor in kernel.reads]
+    if kernel.looked_up is not None:
+        touched[0] = RawTensor(touched[0].dtype, kernel.looked_up)
+    return tuple(touched)
 
 
 def _touched(tensor: torch.Tensor) -> RawTensor:

@@ -1,7 +1,8 @@
 """Which part of a script's run is its training step, and in which phase it is.
 
 The step recorded runs from the end of one step of the script's first optimizer to the end of its next: then optimizer state
-exists. Where several optimizers take turns (a GAN), the first full round in which none of them is new.
+exists. Where several optimizers take turns (a GAN), it is the first full round in which each of them steps and none is new; one
+that does not come again soon is left out, and that is said.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from torch.utils._pytree import tree_leaves
 from gpuwise.workload.sources.pytorch.script_modes import ScriptRecorder, is_host
 
 __all__ = ["Enough", "Window"]
+
+_MOST_STEPS = 16  # of the first optimizer, while another is waited for
 
 
 class Enough(BaseException):
@@ -42,6 +45,8 @@ class Window:
         self._recorder, self._say = recorder, say
         self._depth = 0
         self._is_new_round = False
+        self._in_round: Counter[int] = Counter()
+        self._cut: tuple[int, int, int] | None = None  # calls, buffers and backward passes at the first step's end
         self._passes = 0
         self._trained: set[int] = set()
         self._is_evaluating = False
@@ -146,20 +151,47 @@ class Window:
             raise Enough
         number = next(place for place, known in enumerate(self.optimizers) if known is optimizer)
         self.steps[number] += 1
+        self._in_round[number] += 1
         self._recorder.phase = "forward"
         if number:
             self._is_new_round |= self.steps[number] == 1
-        elif self._recorder.active and not self._is_new_round:
-            self._recorder.stop()
-            self.done, self.backward_count = True, self._passes
+        elif not self._recorder.active or self._is_new_round:
+            self._begin()
+        elif len(self._in_round) == len(self.optimizers):
+            self._finish()
             raise Enough
         else:
-            self._begin()
+            recorder = self._recorder
+            self._cut = self._cut or (len(recorder.calls), len(recorder.buffers), self._passes)
+            if self._in_round[0] >= _MOST_STEPS:
+                self.settle()
+                raise Enough
+
+    def settle(self) -> bool:
+        """Make do with the first step of the first optimizer, if there is one: the others do not come in time."""
+        if not self.done and self._cut is not None and not self._is_new_round:
+            calls, buffers, self._passes = self._cut
+            self._in_round = Counter({0: 1})
+            self._finish()
+            recorder = self._recorder
+            del recorder.calls[calls:], recorder.buffers[buffers:]
+            for buffer in recorder.buffers:
+                buffer.died = min(buffer.died, calls)
+        return self.done
+
+    def _finish(self) -> None:
+        self._recorder.stop()
+        self.done, self.backward_count = True, self._passes
+
+    def recorded(self) -> list[tuple[torch.optim.Optimizer, int]]:
+        """Each optimizer seen, and how often it steps in what was recorded."""
+        return [(optimizer, self._in_round[number]) for number, optimizer in enumerate(self.optimizers)]
 
     def _begin(self) -> None:
         """Record from here; what exists already has a place in memory."""
         self._say("recording the script's next optimizer step")
         recorder, self._is_new_round, self._passes = self._recorder, False, 0
+        self._in_round, self._cut = Counter(), None
         self.batch, self.evaluations = None, 0
         recorder.start()
         recorder.know(self.parameters(), "weight")

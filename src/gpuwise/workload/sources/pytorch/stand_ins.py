@@ -13,8 +13,11 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
+
+from gpuwise.errors import BadValue
 
 __all__ = ["Note", "OnCpu", "StandIn", "always", "gpu_names", "is_cuda", "swapped"]
 
@@ -71,7 +74,15 @@ def swapped(stand_ins: Sequence[StandIn]) -> Iterator[None]:
 
 def gpu_names(note: Note) -> list[StandIn]:
     """What a model or script needs to believe that it has one GPU."""
-    return [*_cuda(), *_autocast(), *_loading(note), (torch.nn.Module, "_apply", _apply)]
+    lazy = [(kind, "__new__", _refuse_lazy) for kind in (UninitializedParameter, UninitializedBuffer)]
+    return [*_cuda(), *_autocast(), *_loading(note), *lazy, (torch.nn.Module, "_apply", _apply)]
+
+
+def _refuse_lazy(*args: Any, **kwargs: Any) -> Any:
+    raise BadValue(
+        "the model has lazy layers (such as nn.LazyLinear), whose sizes are known only after a real forward pass",
+        hint="write the sizes out for the capture: nn.Linear(in_features, out_features)",
+    )
 
 
 def always(value: Any) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.checkpoint import checkpoint
 
+from gpuwise.errors import BadValue
 from gpuwise.workload.sources.pytorch.optimizers import make_optimizer
 from gpuwise.workload.sources.pytorch.overrides import install
 from gpuwise.workload.sources.pytorch.recorder import Recorder
@@ -22,6 +23,7 @@ from gpuwise.workload.sources.settings import Settings
 __all__ = ["Subject", "capture"]
 
 _LOW = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16}
+_NOTES = {"fp8": ("fp8: tensors stay in bf16 between matrix products, as recipes keep them; casts to fp8 are not recorded",)}
 _AUTOCAST = {"amp": torch.float16, "amp-bf16": torch.bfloat16}
 
 
@@ -52,11 +54,9 @@ def capture(subject: Subject, settings: Settings, points: Sequence[tuple[int, in
         model = _prepared(model, settings)
         optimizer = make_optimizer(model.parameters(), settings) if settings.mode == "train" else None
         captures = []
-        if optimizer is not None:
-            _make_state(model, optimizer)
         for point in points:
             recorded = _Step(subject, settings, model, optimizer, point).recorded()
-            recorded.notes += subject.notes
+            recorded.notes += (*subject.notes, *_NOTES.get(settings.precision, ()))
             captures.append(recorded)
         parameters = sum(parameter.numel() for parameter in model.parameters())
     del library
@@ -64,28 +64,35 @@ def capture(subject: Subject, settings: Settings, points: Sequence[tuple[int, in
 
 
 class _RealConstants(TorchFunctionMode):
-    """While a model is built, small number sequences stay real: constructors read values from them (drop-path schedules)."""
+    """While a model is built, small number sequences stay real: constructors read values from them (drop-path schedules).
+
+    A fake tensor asked whether it is true says no, so that a loop which draws weights again while some do not fit ends at once.
+    """
 
     _MAKERS = frozenset((torch.linspace, torch.arange, torch.logspace, torch.tensor))
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if func is torch.Tensor.__bool__ and isinstance(args[0], FakeTensor):
+            return False
         real = not any(isinstance(tensor, FakeTensor) for tensor in tensors) if tensors else func in self._MAKERS
         with unset_fake_temporarily() if real else contextlib.nullcontext():
             return func(*args, **(kwargs or {}))
 
 
-def _make_state(model: torch.nn.Module, optimizer: Any) -> None:
-    """Let the optimizer make its state, as a first step would, without running the model for it."""
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.grad = torch.empty_like(parameter)
-    optimizer.step()
-    model.zero_grad(set_to_none=True)
+def _refuse_sparse(model: torch.nn.Module) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
+            raise BadValue(
+                f"the layer {name or type(module).__name__} has sparse gradients (sparse=True), which a capture does not record",
+                hint="capture it with sparse=False, or the forward pass alone with `--mode infer`",
+            )
 
 
 def _prepared(model: torch.nn.Module, settings: Settings) -> torch.nn.Module:
     model = model.train(settings.mode == "train")
+    if settings.mode == "train":
+        _refuse_sparse(model)
     low = _LOW.get(settings.precision)
     if low is not None:
         _convert(model, lambda tensor: tensor.to(low) if tensor.is_floating_point() else tensor)
@@ -157,9 +164,6 @@ class _Step:
         recorder = Recorder()
         recorder.know(self._model.parameters(), "weight")
         recorder.know(self._model.buffers(), "weight")
-        if self._optimizer is not None:
-            states = tree_leaves([dict(state) for state in self._optimizer.state.values()])
-            recorder.know((leaf for leaf in states if isinstance(leaf, torch.Tensor) and leaf.dim()), "optimizer")
         recorder.know((leaf for leaf in tree_leaves(self._inputs) if isinstance(leaf, torch.Tensor)), "input")
         with recorder:
             self.run(recorder)
@@ -177,8 +181,19 @@ class _Step:
         if recorder is not None:
             recorder.mark(self._gradients(), "gradient")
             recorder.phase = "optimizer"
+            self._know_state(recorder)
         self._update()
         self._model.zero_grad(set_to_none=True)
+
+    def _know_state(self, recorder: Recorder) -> None:
+        """The optimizer's state, there from the start of the step. A first step makes it, for weights that have a gradient."""
+        if self._optimizer is None:
+            return
+        if not self._optimizer.state:
+            with recorder.paused():
+                self._optimizer.step()
+        states = tree_leaves([dict(state) for state in self._optimizer.state.values()])
+        recorder.know((leaf for leaf in states if isinstance(leaf, torch.Tensor) and leaf.dim()), "optimizer")
 
     def _forward_backward(self, recorder: Recorder | None) -> None:
         if recorder is not None:

@@ -11,7 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from gpuwise.errors import BadValue
-from gpuwise.workload.sources.failures import user_line
+from gpuwise.workload.sources.failures import message_of, user_line
 from gpuwise.workload.sources.pytorch.default_loss import default_loss, given_loss
 from gpuwise.workload.sources.pytorch.example_inputs import Candidate, Passed, candidates, signature_text
 from gpuwise.workload.sources.pytorch.overrides import install
@@ -19,9 +19,14 @@ from gpuwise.workload.sources.pytorch.stand_ins import OnCpu, gpu_names, swapped
 from gpuwise.workload.sources.pytorch.step import Subject
 from gpuwise.workload.sources.request import Request
 
-__all__ = ["subject_from_maker"]
+__all__ = ["NoOutput", "subject_from_maker"]
 
+_NO_IMAGE = "leave --image out, or pass the inputs by hand, such as `--input x=batch,3,64,64:fp32`"
 _DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException")
+
+
+class NoOutput(BadValue):
+    """A model that gives nothing, whatever it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ def _adopt(model: torch.nn.Module) -> torch.nn.Module:
     mode, twins = torch.empty(0).fake_mode, dict[int, torch.nn.Parameter | torch.Tensor]()
 
     def twin(tensor: torch.Tensor) -> torch.Tensor:
-        if isinstance(tensor, FakeTensor) and tensor.fake_mode is mode:
+        if isinstance(tensor, FakeTensor) and tensor.fake_mode is mode and tensor.device.type != "meta":
             return tensor
         if id(tensor) not in twins:
             fresh = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
@@ -101,48 +106,79 @@ def _adopt(model: torch.nn.Module) -> torch.nn.Module:
             twins[id(tensor)] = torch.nn.Parameter(fresh, tensor.requires_grad) if is_parameter else fresh
         return twins[id(tensor)]
 
-    for module in model.modules():
+    for path, module in model.named_modules():
         for name, parameter in module._parameters.items():
+            if torch.nn.parameter.is_lazy(parameter):
+                raise BadValue(
+                    f"the layer '{path}' ({type(module).__name__}) does not know its sizes until the model has run",
+                    hint="give its sizes, such as nn.Linear(784, 10) in place of nn.LazyLinear(10)",
+                )
             if parameter is not None:
                 module._parameters[name] = twin(parameter)
         for name, buffer in module._buffers.items():
-            if isinstance(buffer, FakeTensor):  # real ones may hold values that the model reads
+            if isinstance(buffer, FakeTensor) or (
+                buffer is not None and buffer.is_meta
+            ):  # real ones may hold values that the model reads
                 module._buffers[name] = twin(buffer)
     return model
 
 
 def _first_that_runs(made: _Made, request: Request, training: bool, notes: list[str]) -> tuple[Candidate, list[str]]:
     """The first candidate inputs with which a step runs, and what is to be said of inputs and loss."""
-    problem: Exception | None = None
+    first: tuple[Candidate, Exception] | None = None
     for candidate in candidates(made.model, made.inputs, request):
         try:
             with _believing(notes):
                 remark = _trial(made, candidate, training)
         except Exception as fault:
-            if candidate.is_certain and request.inputs and isinstance(fault, (RuntimeError, TypeError)):
+            if candidate.is_certain and request.inputs and isinstance(fault, (RuntimeError, TypeError)) and not _is_models(fault):
                 raise _wrong_inputs(made.model, request, fault) from None
-            if candidate.is_certain or type(fault).__name__ in _DATA_DEPENDENT:
+            if candidate.is_certain or _is_models(fault):
                 raise
-            problem = fault
+            first = first or (candidate, fault)
             continue
+        if request.image is not None and not candidate.uses_image:
+            raise BadValue(
+                f"{request.model} takes no images of a size to choose, but --image {request.image} was given", hint=_NO_IMAGE
+            )
         settled = candidate.settled()
         return settled, [text for text in (settled.note, remark) if text]
-    reason = f" ({str(problem).strip().splitlines()[0][:200]})" if problem is not None and str(problem).strip() else ""
-    text, example = signature_text(made.model)
-    raise BadValue(
-        f"the inputs of {request.model} cannot be guessed{reason}: its forward takes {text}",
+    raise _wrong_guess(made.model, request, *first) if first is not None else _no_guess(made.model, request)
+
+
+def _is_models(fault: Exception) -> bool:
+    """Whether no other inputs would avoid this: it depends on values, or is a slip in the model's own code."""
+    if isinstance(fault, AttributeError):
+        return not isinstance(getattr(fault, "obj", None), torch.Tensor)  # else it expects something other than a tensor
+    return type(fault).__name__ in _DATA_DEPENDENT or isinstance(fault, (NameError, RecursionError, NoOutput))
+
+
+def _no_guess(model: torch.nn.Module, request: Request) -> Exception:
+    text, example = signature_text(model)
+    return BadValue(
+        f"the inputs of {request.model} cannot be guessed: its forward takes {text}",
         hint=f"pass them by hand, such as `{example}`, or name a function that returns (model, inputs)",
     )
 
 
-def _wrong_inputs(model: torch.nn.Module, request: Request, fault: Exception) -> Exception:
-    """The inputs given by hand do not suit the model; unless the fault is one that no inputs would avoid."""
-    if type(fault).__name__ in _DATA_DEPENDENT:
-        return fault
-    line = user_line(fault.__traceback__)
-    reason = str(fault).strip().splitlines()[0][:300]
+def _wrong_guess(model: torch.nn.Module, request: Request, candidate: Candidate, fault: Exception) -> Exception:
+    """The model runs with none of the inputs guessed: the first guess is the likeliest, and what it ran into is told."""
+    line, (text, example) = user_line(fault.__traceback__), signature_text(model)
+    guess = candidate.note.partition(";")[0] + (f", seq {candidate.seq}" if candidate.seq is not None else "")
+    shorter = "give a shorter --seq, or " if request.seq is not None else ""
     return BadValue(
-        f"{request.model} does not run with the inputs given{f', at {line}' if line else ''}: {reason}",
+        f"{request.model} does not run with {guess}{f', at {line}' if line else ''}: "
+        f"{message_of(fault) or type(fault).__name__}; its forward takes {text}",
+        hint=f"correct that line if it is wrong; {shorter}pass the inputs by hand, such as `{example}`, "
+        "or name a function that returns (model, inputs)",
+    )
+
+
+def _wrong_inputs(model: torch.nn.Module, request: Request, fault: Exception) -> Exception:
+    """The inputs given by hand do not suit the model."""
+    line = user_line(fault.__traceback__)
+    return BadValue(
+        f"{request.model} does not run with the inputs given{f', at {line}' if line else ''}: {message_of(fault)}",
         hint=f"its forward takes {signature_text(model)[0]}; check the shape and dtype of each `--input`",
     )
 
@@ -165,6 +201,11 @@ def _forward(model: torch.nn.Module, loss: Callable[..., Any] | None, passed: Pa
     output = model(*passed["args"], **passed["kwargs"])
     if not training:
         return output, ""
+    if output is None:
+        raise NoOutput(
+            f"the forward of {type(model).__name__} returns None, so it has no loss",
+            hint="let it return its result; `--mode infer` needs none",
+        )
     if loss is not None:
         return given_loss(loss, output, passed["targets"])
     return default_loss(output, passed)

@@ -1,0 +1,169 @@
+"""Card A or card B? Names alone suffice: common jobs stand in for the model that was not given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+from gpuwise.api.predictions import Prediction, predict
+from gpuwise.api.question import Assumption, assumed, step_query
+from gpuwise.errors import BadValue
+from gpuwise.evidence.ranges import knows, ratio_range
+from gpuwise.hardware import tables
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+
+__all__ = ["CompareAnswer", "Job", "Pair", "compare"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A workload to compare on. `precision` of None is 16 bit where a GPU has matrix cores, else fp32."""
+
+    title: str
+    model: str
+    mode: str = "train"
+    precision: str | None = None
+    phase: str = ""
+    batch: str = ""
+
+
+JOBS = (
+    Job(title="CNN training (resnet50)", model="resnet50", batch="64"),
+    Job(title="CNN training in fp32 (resnet50)", model="resnet50", precision="fp32", batch="64"),
+    Job(title="transformer training (bert-base)", model="bert-base", batch="16"),
+    Job(title="image generation (sd15)", model="sd15", mode="infer", batch="1"),
+    Job(title="LLM answering (llama-2-7b decode)", model="llama-2-7b", mode="infer", phase="decode", batch="1"),
+    Job(title="small CNN, batch 32 (mnist_cnn)", model="mnist_cnn", batch="32"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One GPU against the first one named, on one workload. A ratio above 1 means faster than the baseline."""
+
+    gpu: str
+    baseline: str
+    workload: str
+    precision: str
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    fits: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareAnswer:
+    """All pairs, what each GPU holds, and what would turn the order round."""
+
+    gpus: tuple[Gpu, ...]
+    pairs: tuple[Pair, ...]
+    flips: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "pairs": [asdict(pair) for pair in self.pairs],
+            "memory": {gpu.name: gpu.usable_memory_bytes for gpu in self.gpus},
+            "flips": list(self.flips),
+            "assumptions": list(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+
+def compare(
+    names: Sequence[str],
+    *,
+    models: Sequence[str] = (),
+    mode: str = "train",
+    precision: str = "",
+    batch: str = "",
+    progress: Callable[[str], None] = lambda text: None,
+) -> CompareAnswer:
+    """Each GPU against the first, on the given models or on common jobs."""
+    found = tuple(dict.fromkeys(load_catalog().find(name).gpu for name in names))
+    if len(found) < 2:
+        raise BadValue("two different GPUs are needed", hint='for example `gpuwise compare "RTX 3090" "RTX 4070 Ti"`')
+    jobs = [Job(title=model, model=model, mode=mode, precision=precision or None, batch=batch) for model in models] or list(JOBS)
+    notes = [] if models else [assumed("workloads", "six common jobs", "`--model resnet50` compares on your own")]
+    pairs: list[Pair] = []
+    for job in jobs:
+        results = [_result(job, gpu, progress) for gpu in found]
+        pairs += [_pair(job, results[0], other) for other in results[1:]]
+    return CompareAnswer(
+        gpus=found,
+        pairs=tuple(pairs),
+        flips=tuple(_flips(found, pairs)),
+        assumptions=tuple(notes),
+        data_date=tables.data_date(),
+    )
+
+
+def _result(job: Job, gpu: Gpu, progress: Callable[[str], None]) -> Prediction:
+    precision = job.precision or ""
+    query = step_query(model=job.model, gpu=[gpu.name], mode=job.mode, precision=precision, phase=job.phase, batch=job.batch)
+    return predict(query, progress).results[0]
+
+
+def _pair(job: Job, base: Prediction, other: Prediction) -> Pair:
+    ratio = other.samples_per_s / base.samples_per_s
+    width = ratio_range(known=knows(base.gpu) and knows(other.gpu))
+    precision = other.precision if other.precision == base.precision else f"{other.precision} against {base.precision}"
+    return Pair(
+        gpu=other.gpu.name,
+        baseline=base.gpu.name,
+        workload=job.title,
+        precision=precision,
+        ratio=ratio,
+        ratio_low=ratio * width.low,
+        ratio_high=ratio * width.high,
+        fits=other.fits,
+        why=_why(base, other),
+    )
+
+
+def _why(base: Prediction, other: Prediction) -> str:
+    if not other.fits or not base.fits:
+        short = other if not other.fits else base
+        return f"does not fit {short.gpu.name} ({short.memory.total_bytes / 2**30:.1f} GiB needed)"
+    if other.bound == "launch":
+        return "held up by the host: a faster GPU hardly helps"
+    bandwidth = other.gpu.memory_bytes_per_s / base.gpu.memory_bytes_per_s
+    if other.bound == "memory":
+        cache = (other.gpu.l2_bytes or 0.0) / (base.gpu.l2_bytes or float("inf"))
+        more = f", {cache:.2g} times the cache" if cache >= 1.5 or 0 < cache <= 0.67 else ""
+        return f"bound by memory: {bandwidth:.2f} times the bandwidth{more}"
+    return f"bound by compute: {_arithmetic(base, other):.2f} times the arithmetic"
+
+
+def _arithmetic(base: Prediction, other: Prediction) -> float:
+    def peak(result: Prediction) -> float:
+        dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16"}.get(result.precision, "fp16")
+        return result.gpu.best_peak(dtype) or result.gpu.best_peak("fp32") or 1.0
+
+    return peak(other) / peak(base)
+
+
+def _flips(gpus: Sequence[Gpu], pairs: Sequence[Pair]) -> list[str]:
+    """What would change the verdict: workloads that turn the order, memory, 16 bit."""
+    found = []
+    for gpu in gpus[1:]:
+        own = [pair for pair in pairs if pair.gpu == gpu.name]
+        fast = [pair for pair in own if pair.ratio_low > 1]
+        slow = [pair for pair in own if pair.ratio_high < 1]
+        if fast and slow:
+            found.append(f"{gpu.name} is faster on {fast[0].workload} and slower on {slow[0].workload}")
+        lacking = [pair for pair in own if not pair.fits]
+        if lacking:
+            found.append(f"{gpu.name} has too little memory for {lacking[0].workload}")
+        base = gpus[0]
+        if gpu.usable_memory_bytes > 1.2 * base.usable_memory_bytes:
+            found.append(f"models that need more than {base.usable_memory_bytes / 2**30:.0f} GiB run on {gpu.name} only")
+        elif base.usable_memory_bytes > 1.2 * gpu.usable_memory_bytes:
+            found.append(f"models that need more than {gpu.usable_memory_bytes / 2**30:.0f} GiB run on {base.name} only")
+    return list(dict.fromkeys(found))

@@ -1,0 +1,273 @@
+"""How fast will a model run on a GPU, and what limits it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
+from gpuwise.errors import BadValue
+from gpuwise.evidence.ranges import Range, knows, range_of
+from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
+from gpuwise.scale.data_parallel import exposed_s
+from gpuwise.step.memory import Memory, memory_of
+from gpuwise.step.simulate import simulate
+from gpuwise.step.types import BOUNDS, Steps
+from gpuwise.workload.coverage import coverage
+from gpuwise.workload.types import Workload
+
+__all__ = ["OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"]
+
+predict_query = step_query
+_LARGEST_AUTO = 2**16
+_TRUST = 0.8  # how much of a measured deviation carries over to other GPUs and settings
+_TF32_SINCE = (1, 7)
+_NARROWER = 0.6  # what a measured number leaves of a range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpShare:
+    """All ops of one kind: how often, how long, what bounds them, and where they lie on a roofline."""
+
+    op: str
+    count: int
+    seconds: float
+    bound: str
+    flops: float
+    moved_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """One model on one GPU (or several of one kind)."""
+
+    gpu: Gpu
+    gpu_count: int
+    mode: str
+    precision: str
+    batch: int
+    seq: int | None
+    step_s: float
+    step_low_s: float
+    step_high_s: float
+    bound: str
+    bound_fractions: dict[str, float]
+    lanes_s: dict[str, float]
+    memory: Memory
+    fits: bool
+    coverage_fraction: float
+    utilisation_fraction: float | None
+    by_op: tuple[OpShare, ...]
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.batch * self.gpu_count / self.step_s
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "gpu": self.gpu.name,
+            "gpu_count": self.gpu_count,
+            "mode": self.mode,
+            "precision": self.precision,
+            "batch": self.batch,
+            "seq": self.seq,
+            "step_s": self.step_s,
+            "step_low_s": self.step_low_s,
+            "step_high_s": self.step_high_s,
+            "samples_per_s": self.samples_per_s,
+            "bound": self.bound,
+            "bound_fractions": self.bound_fractions,
+            "lanes_s": self.lanes_s,
+            "memory": asdict(self.memory) | {"total_bytes": self.memory.total_bytes},
+            "fits": self.fits,
+            "coverage_fraction": self.coverage_fraction,
+            "utilisation_fraction": self.utilisation_fraction,
+            "by_op": [asdict(share) for share in self.by_op],
+            "assumptions": list(self.assumptions),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictAnswer:
+    """The predictions, one for each GPU, in the order asked."""
+
+    model: str
+    results: tuple[Prediction, ...]
+    assumptions: tuple[Assumption, ...]
+    notes: tuple[str, ...]
+    data_date: date
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "model": self.model,
+            "results": [result.to_dict() for result in self.results],
+            "assumptions": list(self.assumptions),
+            "notes": list(self.notes),
+            "data_date": self.data_date.isoformat(),
+        }
+
+
+def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> PredictAnswer:
+    """A step of this model on each of these GPUs."""
+    workload = workload_of(query, progress)
+    batches = {gpu.name: _batch(workload, query, gpu) for gpu in query.gpus}
+    factor, measured_note = _correction(workload, query)
+    shared = list(query.assumptions)
+    if query.batch is None:
+        shared.append(assumed("batch", str(workload.batch), "the usual one for this model; `--batch auto` fills the memory"))
+    if workload.seq is not None and query.capture.request.seq is None:
+        shared.append(assumed("seq", str(workload.seq), "the usual length for this model"))
+    if _runs_tf32(workload, query) and any(op.kind == "conv" for op in workload.ops):
+        shared.append(
+            assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay fp32")
+        )
+    results = []
+    for gpu in query.gpus:
+        result = _prediction(workload, query, gpu, batches[gpu.name], factor)
+        results.append(replace(result, assumptions=(*shared, *measured_note, *_age_notes(gpu))))
+    return PredictAnswer(
+        model=workload.model,
+        results=tuple(results),
+        assumptions=(*shared, *measured_note),
+        notes=workload.notes,
+        data_date=tables.data_date(),
+    )
+
+
+def _batch(workload: Workload, query: StepQuery, gpu: Gpu) -> int:
+    """As asked; for `auto` the largest power of two whose step fits this GPU."""
+    if query.batch != 0:
+        return query.batch or workload.batch
+    if "batch" not in workload.symbols:
+        raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
+    size = 1
+    while size < _LARGEST_AUTO and memory_of(workload, size * 2).total_bytes <= gpu.usable_memory_bytes:
+        size *= 2
+    return size
+
+
+def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, factor: float) -> Prediction:
+    steps = _steps(workload, query, gpu, batch)
+    memory = memory_of(workload, batch if "batch" in workload.symbols else None)
+    seen = coverage(workload)
+    alone = float(steps.seconds[0, 0])
+    waits = _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0]))
+    seconds = (alone + waits) * factor
+    fractions = {name: float(steps.shares[name][0, 0]) * alone / (alone + waits) for name in BOUNDS}
+    fractions["communication"] += waits / (alone + waits)
+    bound = max(fractions, key=fractions.__getitem__)
+    width = _width(query, gpu, bound, seen.bytes_fraction)
+    peak = gpu.best_peak(_rate(workload.precision))
+    return Prediction(
+        gpu=gpu,
+        gpu_count=query.gpu_count,
+        mode=workload.mode,
+        precision=workload.precision,
+        batch=batch,
+        seq=workload.seq,
+        step_s=seconds,
+        step_low_s=seconds * width.low,
+        step_high_s=seconds * width.high,
+        bound=bound,
+        bound_fractions=fractions,
+        lanes_s={name: float(lane[0, 0]) for name, lane in steps.lanes.items()},
+        memory=memory,
+        fits=memory.total_bytes <= gpu.usable_memory_bytes,
+        coverage_fraction=seen.bytes_fraction,
+        utilisation_fraction=float(steps.flops[0, 0]) / seconds / peak if peak else None,
+        by_op=_by_op(steps),
+        assumptions=(),
+    )
+
+
+def _runs_tf32(workload: Workload, query: StepQuery) -> bool:
+    """PyTorch runs fp32 convolutions in TF32 since 1.7 (`torch.backends.cudnn.allow_tf32`), matrix products not."""
+    stack = query.setting.stack
+    return workload.precision == "fp32" and stack.framework == "torch" and stack.version >= _TF32_SINCE
+
+
+def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, gpu_s: float) -> float:
+    """What averaging gradients over several GPUs adds to a training step."""
+    if query.gpu_count == 1 or workload.mode != "train":
+        return 0.0
+    size = 2.0 if workload.precision in ("fp16", "bf16") else 4.0
+    return exposed_s(workload.parameters * size, gpu, query.gpu_count, gpu_s)
+
+
+def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
+    size = np.array([float(batch)]) if "batch" in workload.symbols else None
+    seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
+    setting = replace(
+        query.setting,
+        tf32=workload.precision in ("tf32", "amp", "amp-bf16"),
+        tf32_convolutions=_runs_tf32(workload, query),
+    )
+    return simulate(workload, [gpu], setting, batch=size, seq=seq, power_limit_watts=query.power_limit_watts)
+
+
+def _width(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
+    """The range for this question: wider where little of the model is understood, narrower with a measured number."""
+    width = range_of(known_generation=knows(gpu), known_stack=True, bound=bound)
+    if query.measured:
+        width = width.widened(_NARROWER)
+    return width.widened(1.0 + 2.0 * max(0.0, 0.98 - covered))
+
+
+def _correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assumption]]:
+    """How far the user's own measurements are from the predictions for them, shrunk."""
+    if not query.measured:
+        return 1.0, []
+    ratios = []
+    for gpu, seconds in query.measured:
+        predicted = float(_steps(workload, query, gpu, _batch(workload, query, gpu)).seconds[0, 0])
+        ratios.append(np.log(seconds / predicted))
+    factor = float(np.exp(_TRUST * np.median(ratios)))
+    raw = float(np.exp(np.median(ratios)))
+    said = {
+        "name": "measured",
+        "value": f"{raw:.2f} times the prediction",
+        "basis": "measured",
+        "effect": f"all predictions are multiplied by {factor:.2f}",
+    }
+    return factor, [said]
+
+
+def _by_op(steps: Steps) -> tuple[OpShare, ...]:
+    rows = [
+        OpShare(
+            op=entry.kind,
+            count=entry.count,
+            seconds=float(entry.seconds[0, 0]),
+            bound="compute" if entry.compute_s[0, 0] > 0.5 * entry.seconds[0, 0] else "memory",
+            flops=float(np.ravel(entry.flops)[0]),
+            moved_bytes=float(np.ravel(entry.moved_bytes)[0]),
+        )
+        for entry in steps.classes
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+
+def _rate(precision: str) -> str:
+    """The type whose peak a step in this precision is held against."""
+    return {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
+
+
+def _age_notes(gpu: Gpu) -> Sequence[Assumption]:
+    last = gpu.architecture.last_software
+    if not last:
+        return ()
+    return (
+        assumed(
+            f"{gpu.name} software",
+            f"nothing newer than {last}",
+            "current frameworks no longer serve it; the times are of an old stack",
+        ),
+    )

@@ -1,0 +1,218 @@
+"""What a user gives for a step on a GPU, checked and completed with stated defaults. Shared by every question about steps."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpuwise.api.workloads import CaptureQuery, capture, capture_query
+from gpuwise.errors import BadValue
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.machines import find_host, find_link
+from gpuwise.hardware.types import Gpu, Host
+from gpuwise.step.stacks import default_stack, find_stack
+from gpuwise.step.types import Setting, Stack
+from gpuwise.units import parse
+from gpuwise.workload import find, zoo
+from gpuwise.workload.types import Workload
+
+__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "step_query", "supported", "workload_of"]
+
+Assumption = dict[str, str]
+_MOST_GPUS = 4096
+_DEFAULT_HOST = "desktop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepQuery:
+    """One model on some GPUs. `batch` of None is the model's usual one, 0 means the largest power of two that fits."""
+
+    capture: CaptureQuery
+    gpus: tuple[Gpu, ...]
+    gpu_count: int = 1
+    batch: int | None = None
+    setting: Setting
+    power_limit_watts: float | None = None
+    measured: tuple[tuple[Gpu, float], ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+
+
+def assumed(name: str, value: str, effect: str) -> Assumption:
+    """Something the user did not say."""
+    return {"name": name, "value": value, "basis": "assumed", "effect": effect}
+
+
+def step_query(
+    *,
+    model: str,
+    gpu: Sequence[str],
+    gpus: int = 1,
+    batch: str = "",
+    mode: str = "",
+    precision: str = "",
+    optimizer: str = "",
+    compiled: bool = False,
+    stack: str = "",
+    cpu: str = "",
+    pcie: str = "",
+    loader_samples_per_s: float | None = None,
+    power_limit: str = "",
+    measured: Sequence[str] = (),
+    **captured: Any,
+) -> StepQuery:
+    """The question as typed. `captured` are options of a capture: seq, image, phase, channels_last, checkpoint, inputs, ..."""
+    if not gpu:
+        raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
+    if not 1 <= gpus <= _MOST_GPUS:
+        raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint="between 1 and 4096")
+    found, notes = _gpus(gpu)
+    filled = {} if find.tells_itself(model) else _defaults(model, mode or "train", precision, optimizer, found, notes)
+    size = _batch(batch)
+    given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}
+    asked = capture_query(model=model, batch=size or None, compiled=compiled, **{**given, **filled})
+    software = _stack(stack, compiled, notes)
+    return StepQuery(
+        capture=replace(asked, asked=asked.asked - filled.keys(), assumptions=()),
+        gpus=found,
+        gpu_count=gpus,
+        batch=size,
+        setting=Setting(
+            stack=software,
+            host=_host(cpu, notes),
+            link_bytes_per_s=_link(pcie),
+            loader_samples_per_s=_positive(loader_samples_per_s, "--loader-samples-per-s"),
+        ),
+        power_limit_watts=_watts(power_limit),
+        measured=tuple(_measured(text) for text in measured),
+        assumptions=tuple(notes),
+    )
+
+
+def _gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
+    matches = [(name, load_catalog().find(name)) for name in names]
+    notes = [
+        assumed(f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others))
+        for name, match in matches
+        if match.others
+    ]
+    return tuple({match.gpu.name: match.gpu for _, match in matches}.values()), notes
+
+
+def _defaults(
+    model: str, mode: str, precision: str, optimizer: str, gpus: Sequence[Gpu], notes: list[Assumption]
+) -> dict[str, str]:
+    """Precision and optimizer where the user gave none: what people use."""
+    filled = {}
+    if precision == "int4" and mode == "train":
+        raise BadValue("a model cannot be trained in int4", hint="train in amp or bf16; int4 weights are for inference")
+    if not precision:
+        fast = all(gpu.peak_flops_per_s.get("matrix", {}).get("fp16") for gpu in gpus)
+        filled["precision"] = ("amp" if mode == "train" else "fp16") if fast else "fp32"
+        why = "matrix cores need 16-bit inputs" if fast else "not every GPU asked for has matrix cores"
+        notes.append(assumed("precision", filled["precision"], f"{why}; `--precision` asks for another"))
+    if not optimizer and mode == "train":
+        usual = zoo.entry(model).optimizer if zoo.has(model) else ""
+        filled["optimizer"] = usual or "adamw"
+        why = "what this model is usually trained with" if usual else "the most common choice"
+        notes.append(assumed("optimizer", filled["optimizer"], why))
+    return filled
+
+
+def _watts(text: str) -> float | None:
+    if not text:
+        return None
+    return parse(f"{text} W" if text.replace(".", "", 1).isdigit() else text, "power")
+
+
+def _batch(text: str) -> int | None:
+    """None: the usual; 0: as large as fits."""
+    if not text:
+        return None
+    if text.strip().lower() == "auto":
+        return 0
+    try:
+        size = int(text)
+    except ValueError:
+        raise BadValue(f"'{text}' is no batch size", hint="a whole number, or `auto` for the largest that fits") from None
+    if not 1 <= size < 2**31:
+        raise BadValue(f"a batch of {size:,} cannot be run", hint="between 1 and 2,147,483,647, or `auto`")
+    return size
+
+
+def _positive(value: float | None, what: str) -> float | None:
+    if value is not None and not 0 < value < math.inf:
+        raise BadValue(f"{what} must be a positive number, not {value:g}", hint=f"for example `{what} 800`")
+    return value
+
+
+def _stack(text: str, compiled: bool, notes: list[Assumption]) -> Stack:
+    if text:
+        stack, remark = find_stack(text, compiled)
+        notes += [assumed("stack", stack.name, remark)] if remark else []
+        return stack
+    stack = default_stack(compiled)
+    notes.append(assumed("stack", stack.name, "the newest that was measured; `--stack torch-1.13` asks for another"))
+    return stack
+
+
+def _host(text: str, notes: list[Assumption]) -> Host:
+    if text:
+        return find_host(text)
+    host = find_host(_DEFAULT_HOST)
+    effect = f"{host.launch_s * 1e6:.0f} µs to issue an op; matters for small models; `--cpu laptop` asks for another"
+    notes.append(assumed("cpu", f"{host.name}, like {host.example}", effect))
+    return host
+
+
+def _link(text: str) -> float | None:
+    if not text:
+        return None
+    link = find_link(text)
+    return link.bytes_per_s_one_way * link.achieved_fraction
+
+
+def supported(gpu: Gpu) -> tuple[str, ...]:
+    """Precisions this GPU can run. fp16 that is only stored, as on GTX 10, runs, but no faster."""
+    peaks = gpu.peak_flops_per_s
+    matrix, vector = peaks.get("matrix", {}), peaks.get("vector", {})
+    found = ["fp32"] if vector.get("fp32") or matrix.get("fp32") else []
+    found += ["tf32"] if "tf32" in matrix else []
+    found += ["fp16", "amp"] if "fp16" in matrix or "fp16" in vector or gpu.vendor == "NVIDIA" else []
+    found += ["bf16", "amp-bf16"] if "bf16" in matrix or "bf16" in vector or "bf16" in gpu.architecture.features else []
+    return (*found, *(["fp8"] if "fp8" in matrix else []))
+
+
+def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
+    """Refuse what one of these GPUs cannot run."""
+    for gpu in gpus:
+        able = supported(gpu)
+        if precision not in able:
+            raise BadValue(
+                f"{gpu.name} ({gpu.architecture.title}) has no {precision}",
+                looked_in=f"what it has: {', '.join(able)}",
+                hint=f"for example `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
+            )
+
+
+def _measured(text: str) -> tuple[Gpu, float]:
+    """`RTX 3090=412ms` -> the GPU and its seconds a step."""
+    name, equals, value = text.rpartition("=")
+    if not equals or not name.strip():
+        raise BadValue(f"'{text}' is no measured step", hint='for example `--measured "RTX 3090=412ms"`')
+    spaced = re.sub(r"(?<=\d)\s*(?=[a-zµ]+$)", " ", value.strip())
+    seconds = parse(spaced, "time")
+    if not 0 < seconds < 1e6:
+        raise BadValue(f"a step of {value} cannot be", hint='for example `--measured "RTX 3090=412ms"`')
+    return load_catalog().find(name.strip()).gpu, seconds
+
+
+def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:
+    """The model's workload: from the zoo, a file, the cache, or captured."""
+    if not find.tells_itself(query.capture.request.model):
+        check_precision(query.capture.request.settings.precision, query.gpus)
+    workload = capture(query.capture, progress).workload
+    check_precision(workload.precision, query.gpus)
+    return workload

@@ -1,0 +1,35 @@
+"""`gpuwise validate`: how wrong the predictions are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from gpuwise import api
+from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width
+from gpuwise.errors import BadValue
+
+__all__ = ["validate"]
+
+
+def validate(
+    held_out: Annotated[
+        Optional[Path], typer.Option("--held-out", help="A file of measurements, .csv or .parquet; else our own table.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Break down by gpu, model or source.")] = "gpu",
+    measured_rows: Annotated[int, typer.Option(help="Rows of each (source, model) given as the user's own measurements.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with every residual.")] = False,
+) -> None:
+    """Hold predictions against published measurements: errors, order of GPUs, honesty of ranges, beside simple rules."""
+    from gpuwise.api.validation import BREAKDOWNS
+    from gpuwise.report.validate import render
+
+    if by not in BREAKDOWNS:
+        raise BadValue(f"'{by}' is nothing to break down by", looked_in=", ".join(BREAKDOWNS), hint="for example `--by gpu`")
+    answer = api.validate(held_out, measured_rows=measured_rows, progress=show_progress)
+    if json:
+        print_json(answer.to_dict())
+    else:
+        print_text(render(answer, by=by, width=terminal_width(), colour=colour()))

@@ -1,0 +1,1 @@
+"""Published measurements, and how far the predictions are from them."""

@@ -1,0 +1,178 @@
+"""Whole steps: from a row of a published table to the same question asked of gpuwise.
+
+A row names a model, sizes, precision and software; how each source measured (`procedures.json`) says what its words mean and what
+else its steps contain. A row that cannot be asked is counted under its reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from gpuwise.errors import GpuwiseError
+from gpuwise.evidence.procedures import Procedure, procedure_of
+from gpuwise.evidence.types import Residual, Table
+from gpuwise.hardware.catalog import Catalog, load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.workload import zoo
+from gpuwise.workload.capture_many import capture_many
+from gpuwise.workload.fuse import fused
+from gpuwise.workload.sources.request import Request
+from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.types import Workload
+
+__all__ = ["Question", "questions", "residual"]
+
+_PRECISIONS = {"fp32": "fp32", "tf32": "fp32", "fp16": "amp", "amp": "amp", "bf16": "bf16"}
+_OPTIMIZERS = {"sgd": "momentum", "adam": "adam", "adamw": "adamw", "lamb": "adam"}
+_COMPILED = ("compile", "xla")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One row, understood: everything that a prediction needs."""
+
+    row: int
+    cells: Mapping[str, str]
+    gpu: Gpu
+    gpu_count: int
+    request: Request
+    workload: Workload
+    batch: float
+    seq: float | None
+    measured_s: float
+    procedure: Procedure
+
+
+def questions(table: Table, progress: Callable[[str], None] = lambda text: None) -> tuple[list[Question], Counter[str]]:
+    """The rows that can be asked, and why the others cannot."""
+    catalog, reasons = load_catalog(), Counter[str]()
+    begun = []
+    for number in range(table.count):
+        cells = {name: "" if value is None else str(value) for name, value in table.row(number).items()}
+        try:
+            begun.append((number, cells, _gpu(catalog, cells), _request(cells), _numbers(cells)))
+        except _Unusable as reason:
+            reasons[str(reason)] += 1
+    workloads = _workloads([request for _, _, _, request, _ in begun], progress)
+    found = []
+    for number, cells, gpu, request, (batch, size, measured, count) in begun:
+        answer = workloads[request]
+        if isinstance(answer, str):
+            reasons[answer] += 1
+            continue
+        workload = fused(answer) if cells.get("stack") in _COMPILED else answer
+        found.append(
+            Question(
+                row=number,
+                cells=cells,
+                gpu=gpu,
+                gpu_count=count,
+                request=request,
+                workload=workload,
+                batch=batch,
+                seq=size if workload.seq is not None else None,
+                measured_s=measured,
+                procedure=procedure_of(cells),
+            )
+        )
+    return found, reasons
+
+
+class _Unusable(Exception):
+    """Why a row cannot be asked."""
+
+
+def _gpu(catalog: Catalog, cells: Mapping[str, str]) -> Gpu:
+    try:
+        return catalog.find(cells["gpu"]).gpu
+    except GpuwiseError:
+        raise _Unusable(f"unknown GPU {cells['gpu']}") from None
+
+
+def _numbers(cells: Mapping[str, str]) -> tuple[float, float, float, int]:
+    try:
+        count = int(float(cells["gpu_count"] or 1))
+        batch, size = float(cells["batch_per_gpu"]), float(cells["image_or_seq"] or 0)
+        measured = float(cells["step_ms"]) / 1e3
+    except ValueError:
+        raise _Unusable("no step time or batch") from None
+    if not (0 < measured < math.inf and 1 <= batch < 2**31 and count >= 1):
+        raise _Unusable("no step time or batch")
+    if "accumulation" in cells.get("note", ""):
+        raise _Unusable("gradients accumulated over an unknown number of passes")
+    return batch, size, measured, count
+
+
+def _request(cells: Mapping[str, str]) -> Request:
+    """What to capture or load for a row."""
+    procedure = procedure_of(cells)
+    precision = "fp16" if cells["precision"] == "fp16" and procedure.pure_half else _PRECISIONS.get(cells["precision"])
+    if precision is None or cells["mode"] not in ("train", "infer"):
+        raise _Unusable(f"unknown precision or mode {cells['precision']} {cells['mode']}")
+    optimizer = _OPTIMIZERS.get(cells.get("optimizer", ""), "none") if cells["mode"] == "train" else "none"
+    size = int(float(cells["image_or_seq"] or 0)) or None
+    settings = Settings(mode=cells["mode"], precision=precision, optimizer=optimizer)
+    if procedure.fast_norm and cells["mode"] == "infer" and find_spec("timm") is not None:
+        return Request(model=f"timm:{cells['model']}", image=size, variant="fast-norm", settings=settings)
+    return Request(model=_name(cells["model"], size, procedure), image=None if _is_text(cells) else size, settings=settings)
+
+
+def _is_text(cells: Mapping[str, str]) -> bool:
+    return zoo.has(cells["model"]) and zoo.entry(cells["model"]).seq is not None
+
+
+def _name(model: str, size: int | None, procedure: Procedure) -> str:
+    """The zoo's model where it has it at this size; else the library that the source took it from."""
+    renamed = procedure.renamed.get(model, model)
+    if zoo.has(renamed):
+        entry = zoo.entry(renamed)
+        if entry.seq is not None or entry.image == size:
+            return entry.name
+    return f"{procedure.library}:{renamed}"
+
+
+def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> dict[Request, Workload | str]:
+    """Each distinct request with its workload, or with the reason there is none."""
+    found: dict[Request, Workload | str] = {}
+    missing = []
+    for request in dict.fromkeys(requests):
+        if zoo.has(request.model):
+            try:
+                found[request] = zoo.load(request.model, _plain(request))
+            except GpuwiseError:
+                found[request] = f"the zoo has no such workload of {request.model}"
+        else:
+            missing.append(request)
+    for number, (request, answer) in enumerate(capture_many(missing)):
+        progress(f"capturing {number + 1} of {len(missing)}: {request.model}")
+        found[request] = answer if isinstance(answer, Workload) else f"no workload of {request.model.partition(':')[0]} models"
+    return found
+
+
+def _plain(request: Request) -> Request:
+    return Request(model=request.model, settings=request.settings)
+
+
+def residual(question: Question, seconds: float, low: float, high: float, bound: str) -> Residual:
+    """A prediction beside its measurement."""
+    cells, gpu = question.cells, question.gpu
+    dtype = {"fp32": "fp32", "tf32": "tf32"}.get(cells["precision"], "fp16")
+    keys = ("source", "model", "mode", "precision", "image_or_seq", "stack", "layout", "framework_version", "gpu_count")
+    return Residual(
+        row=question.row,
+        gpu=gpu.name,
+        measured_s=question.measured_s,
+        predicted_s=seconds,
+        low_s=low,
+        high_s=high,
+        bound=bound,
+        labels={"gpu": gpu.name, "family": cells.get("family", ""), "source": cells["source"], "stack": cells.get("stack", "")},
+        setup=tuple(cells.get(key, "") for key in keys),
+        group=(cells["source"], cells["model"]),
+        samples=question.batch,
+        rates=(gpu.best_peak(dtype) or gpu.best_peak("fp32") or 1.0, gpu.memory_bytes_per_s),
+    )

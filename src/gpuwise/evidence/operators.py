@@ -1,0 +1,311 @@
+"""Single operators: from the rows of a published table to the columns kernel models read, and their predicted times.
+
+Times of tables that were taken from Python contain the host's part: a launch takes as long as the host needs, or the kernel,
+whichever is longer. Tables that replay a CUDA graph do not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuwise.errors import GpuwiseError
+from gpuwise.evidence.fits import Fit, shipped
+from gpuwise.evidence.procedures import fitted
+from gpuwise.evidence.ranges import operator_range
+from gpuwise.evidence.types import Residual, Table
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.machine import gpus_of
+from gpuwise.kernels.memory_bound import CLASSES
+from gpuwise.kernels.registry import times
+from gpuwise.kernels.types import Array, Group, Ops, dtype_code
+
+__all__ = ["Batch", "batches", "fitted_table", "score_operators"]
+
+_SMOOTH = 6.0
+_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+_CLASS_OF = {"softmax": "softmax", "layernorm": "row_norm"}
+_TWO_INPUTS = ("add", "mul", "div", "pow")
+_GATES = {"lstm": 4.0, "gru": 3.0}
+_PASSES = {"fwd": 0.0, "bwd-data": 1.0, "bwd-weights": 2.0}
+_DEEPBENCH_TYPES = {"fp32": "fp32", "fp16 in, mixed math": "fp16"}
+_FITTED_TABLE = {"ops_fp32": "fp32", "gemm_lowp": "lowp/{name}", "attention": "attention", "deepbench": "deepbench"}
+Columns = dict[str, Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Rows of one table on one GPU that one kernel model prices."""
+
+    table: str
+    name: str
+    gpu: Gpu
+    rows: Sequence[int]
+    kind: str
+    columns: Columns
+    measured_s: Array
+    flops: Array
+
+    @property
+    def ops(self) -> Ops:
+        count = len(self.rows)
+        return Ops(count=count, groups=(Group(kind=self.kind, rows=np.arange(count), columns=self.columns),))
+
+
+def batches(table: Table) -> tuple[list[Batch], Counter[str]]:
+    """The rows of an operator table in batches, and why others are left out."""
+    reasons, sets = Counter[str](), defaultdict(list)
+    for number in range(table.count):
+        key = _KEYS[table.kind](table.row(number))
+        if isinstance(key, str):
+            reasons[key] += 1
+        else:
+            sets[key].append(number)
+    found = []
+    for (gpu_name, name), rows in sets.items():
+        try:
+            gpu = load_catalog().find(gpu_name).gpu
+        except GpuwiseError:
+            reasons[f"unknown GPU {gpu_name}"] += len(rows)
+            continue
+        cells = {column: [values[row] for row in rows] for column, values in table.columns.items()}
+        kind, columns, flops = _COLUMNS[table.kind](name, cells)
+        measured = _numbers(cells["time_ms" if table.kind == "deepbench" else "latency_ms"]) / 1e3
+        shaped = {
+            column: np.broadcast_to(np.asarray(value, float), (len(rows),)).reshape(-1, 1) for column, value in columns.items()
+        }
+        found.append(
+            Batch(table=table.kind, name=name, gpu=gpu, rows=rows, kind=kind, columns=shaped, measured_s=measured, flops=flops)
+        )
+    return found, reasons
+
+
+def fitted_table(batch: Batch) -> str:
+    """The name under which this batch has a factor and a start of its own."""
+    return _FITTED_TABLE[batch.table].format(name=batch.name)
+
+
+def score_operators(found: Sequence[Batch], fit: Fit | None = None) -> list[Residual]:
+    """Every row predicted, with this fit or the shipped one."""
+    fit = fit or shipped()
+    answers = []
+    for batch in found:
+        table = fitted_table(batch)
+        seconds = times(batch.ops, gpus_of([batch.gpu]), fit.constants).seconds[:, 0]
+        seconds = seconds * fit.operator_factor.get(table, 1.0) + fit.operator_start_s.get(table, 0.0)
+        floor = fitted().operator_floor_s.get(f"{batch.table}/{batch.name}", 0.0)
+        longest = np.maximum(seconds, floor)
+        seconds = longest * ((seconds / longest) ** _SMOOTH + (floor / longest) ** _SMOOTH) ** (1 / _SMOOTH)
+        width = operator_range(batch.table)
+        for place, row in enumerate(batch.rows):
+            answers.append(
+                Residual(
+                    row=row,
+                    gpu=batch.gpu.name,
+                    measured_s=float(batch.measured_s[place]),
+                    predicted_s=float(seconds[place]),
+                    low_s=float(seconds[place]) * width.low,
+                    high_s=float(seconds[place]) * width.high,
+                    labels={"gpu": batch.gpu.name, "family": batch.name, "source": batch.table},
+                    group=(batch.table, batch.name),
+                    work=(float(batch.flops[place]), _moved(batch.columns, place)),
+                    rates=(batch.gpu.best_peak(_rate(batch)) or 1.0, batch.gpu.memory_bytes_per_s),
+                )
+            )
+    return sorted(answers, key=lambda entry: entry.row)
+
+
+def _moved(columns: Columns, place: int) -> float:
+    return float(columns["read"][place, 0] + columns["written"][place, 0])
+
+
+def _rate(batch: Batch) -> str:
+    return (
+        next((name for name in ("fp8", "bf16", "fp16") if name in batch.name), "fp32") if batch.table != "attention" else "bf16"
+    )
+
+
+def _numbers(values: Sequence[Any]) -> Array:
+    return np.array([float(value) if value not in ("", None) else 0.0 for value in values])
+
+
+# ---------------------------------------------------------------- which rows belong together
+
+
+def _fp32_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
+    return (str(cells["gpu"]), str(cells["op"]))
+
+
+def _gemm_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
+    dtype = str(cells["dtype"])
+    return (str(cells["gpu"]), dtype) if dtype in ("bf16", "fp8") else f"no model of {dtype} products"
+
+
+def _attention_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
+    if cells.get("window") not in (0, "0", None, ""):
+        return "sliding window"
+    if str(cells.get("attn_dtype")) != "bf16" or str(cells.get("kv_dtype")) != "bf16":
+        return "attention in 8 bit"
+    return (str(cells["gpu"]), str(cells["phase"]))
+
+
+def _deepbench_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
+    dtype = _DEEPBENCH_TYPES.get(str(cells["precision"]))
+    kind = str(cells["kind"])
+    if kind not in ("gemm", "conv", "rnn"):
+        return f"{kind} is no dense operator"
+    if dtype is None:
+        return f"precision {cells['precision']}"
+    if kind == "rnn" and cells["pass"] == "bwd-weights":
+        return "weight gradients of RNNs, timed apart"
+    return (str(cells["gpu"]), f"{kind}/{dtype}/{cells['pass']}")
+
+
+_KEYS: Mapping[str, Callable[[Mapping[str, Any]], tuple[str, str] | str]] = {
+    "ops_fp32": _fp32_key,
+    "gemm_lowp": _gemm_key,
+    "attention": _attention_key,
+    "deepbench": _deepbench_key,
+}
+
+
+# ---------------------------------------------------------------- columns
+
+
+def _product(b: Array, m: Array, n: Array, k: Array, dtype: str) -> tuple[str, Columns, Array]:
+    size = _BYTES[dtype]
+    columns = {
+        "batch": b,
+        "m": m,
+        "n": n,
+        "k": k,
+        "dtype": np.full_like(m, dtype_code(dtype)),
+        "aligned": ((n % 8 == 0) & (k % 8 == 0)).astype(float),
+        "read": b * (m * k + k * n) * size,
+        "written": b * m * n * size,
+    }
+    return "matmul", columns, 2 * b * m * n * k
+
+
+def _window(
+    n: Array, c: Array, k: Array, taps: Array, inside: Array, outside: Array, dtype: str, which: float, strided: Array
+) -> Any:
+    size = _BYTES[dtype]
+    x, w, y = n * c * inside * size, c * k * taps * size, n * k * outside * size
+    read = (x + w, y + w, x + y)[int(which)]
+    columns = {
+        "n": n,
+        "c_in": c,
+        "c_out": k,
+        "kernel": taps,
+        "out_positions": outside,
+        "in_positions": inside,
+        "dtype": np.full_like(n, dtype_code(dtype)),
+        "groups": np.ones_like(n),
+        "pass": np.full_like(n, which),
+        "strided": strided.astype(float),
+        "nhwc": np.zeros_like(n),
+        "depthwise": np.zeros_like(n),
+        "read": read,
+        "written": (y, x, w)[int(which)],
+    }
+    return "conv", columns, 2 * n * c * k * taps * outside
+
+
+def _fp32(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
+    def cell(column: str) -> Array:
+        return _numbers(cells[column])
+
+    if name in ("linear", "bmm"):
+        b, m = cell("b"), cell("m")
+        return _product(
+            np.ones_like(b) if name == "linear" else b, b * m if name == "linear" else m, cell("n"), cell("k"), "fp32"
+        )
+    if name == "conv2d":
+        side, size, stride = cell("kernel"), cell("size"), cell("stride")
+        out = np.floor((size + 2 * cell("padding") - side) / stride) + 1
+        return _window(cell("b"), cell("in_ch"), cell("out_ch"), side**2, size**2, out**2, "fp32", 0.0, stride > 1)
+    elements = cell("b") * cell("h") * 4.0
+    columns = {
+        "class": np.full_like(elements, CLASSES.index(_CLASS_OF.get(name, "elementwise"))),
+        "read": elements * (2 if name in _TWO_INPUTS else 1),
+        "written": elements,
+        "launches": np.ones_like(elements),
+        "looked": np.zeros_like(elements),
+    }
+    return "memory_bound", columns, np.zeros_like(elements)
+
+
+def _gemm(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
+    m = _numbers(cells["m"])
+    return _product(np.ones_like(m), m, _numbers(cells["n"]), _numbers(cells["k"]), name)
+
+
+def _attention(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
+    b, q, kv, heads, kv_heads, width = (
+        _numbers(cells[column]) for column in "batch q_len kv_len heads kv_heads head_dim".split()
+    )
+    columns = {
+        "batch": b,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "q_len": q,
+        "kv_len": kv,
+        "head_dim": width,
+        "value_dim": width,
+        "dtype": np.full_like(b, dtype_code("bf16")),
+        "backward": np.zeros_like(b),
+        "causal": (q > 1).astype(float),
+        "unfused": np.zeros_like(b),
+        "read": 2 * b * width * (q * heads + 2 * kv * kv_heads),
+        "written": 2 * b * q * heads * width,
+    }
+    return "attention", columns, 4 * b * heads * q * kv * width * np.where(q > 1, 0.5, 1.0)
+
+
+def _deepbench(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
+    kind, dtype, which = name.split("/")
+
+    def cell(column: str) -> Array:
+        return _numbers(cells[column])
+
+    if kind == "gemm":
+        m = cell("m")
+        return _product(np.ones_like(m), m, cell("n"), cell("k"), dtype)
+    if kind == "conv":
+        wide = np.floor((cell("w") + 2 * cell("pad_w") - cell("s")) / cell("stride_w")) + 1
+        high = np.floor((cell("h") + 2 * cell("pad_h") - cell("r")) / cell("stride_h")) + 1
+        strided = cell("stride_w") * cell("stride_h") > 1
+        sizes = (cell("n"), cell("c"), cell("k"), cell("s") * cell("r"), cell("w") * cell("h"), wide * high)
+        return _window(*sizes, dtype, _PASSES[which], strided)
+    hidden, batch, steps, size = cell("hidden"), cell("n"), cell("timesteps"), _BYTES[dtype]
+    gates = np.array([_GATES.get(str(value).lower(), 1.0) for value in cells["cell"]])
+    one = np.ones_like(hidden)
+    columns = {
+        "steps": steps,
+        "batch": batch,
+        "input": hidden,
+        "hidden": hidden,
+        "layers": one,
+        "directions": one,
+        "dtype": one * dtype_code(dtype),
+        "gates": gates,
+        "backward": one * (which != "fwd"),
+        "width": one * size,
+        "read": size * steps * batch * hidden,
+        "written": size * steps * batch * hidden * (1 + gates),
+    }
+    return "rnn", columns, 4 * steps * batch * gates * hidden * hidden
+
+
+_COLUMNS: Mapping[str, Callable[[str, Mapping[str, Sequence[Any]]], Any]] = {
+    "ops_fp32": _fp32,
+    "gemm_lowp": _gemm,
+    "attention": _attention,
+    "deepbench": _deepbench,
+}

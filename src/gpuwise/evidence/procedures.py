@@ -1,0 +1,61 @@
+"""How each source measured: what its words mean, and what its steps contain beside the model.
+
+Facts about procedures come from the sources themselves; the factors are fitted by `tools/fit` and kept in the same file, apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+__all__ = ["Fitted", "Procedure", "fitted", "procedure_of"]
+
+
+class Procedure(msgspec.Struct, frozen=True):
+    """`library` is where its model names come from; `pure_half` whether its fp16 is a whole model in fp16 rather than mixed;
+    `copies` whether the copy of the inputs is timed, one after the other with the work;
+    `threads` whether several GPUs are driven by the threads of one Python process; `fast_norm` whether norms stay in 16 bit under
+    autocast when inferring (inferred for timm: without it its rows with layer and group norms are off by half)."""
+
+    library: str = "timm"
+    pure_half: bool = False
+    copies: bool = False
+    unfused_attention: bool = False
+    threads: bool = False
+    fast_norm: bool = False
+    renamed: Mapping[str, str] = {}
+
+
+class Fitted(msgspec.Struct, frozen=True):
+    """What was fitted for sources: a factor for each (source, version, way of running), seconds a call costs its hosts,
+    and the least a single operator takes when timed from Python."""
+
+    factors: dict[str, float]
+    launch_s: dict[str, float]
+    copy_bytes_per_s: dict[str, float]
+    operator_factor: dict[str, float]
+    operator_start_s: dict[str, float]
+    operator_floor_s: dict[str, float]
+
+
+class _File(msgspec.Struct):
+    procedures: dict[str, Procedure]
+    fitted: Fitted
+
+
+@cache
+def _file() -> _File:
+    return msgspec.json.decode((files("gpuwise.evidence") / "data" / "procedures.json").read_bytes(), type=_File)
+
+
+def procedure_of(cells: Mapping[str, str]) -> Procedure:
+    """How this row was measured; a source we do not know is taken to measure as timm does."""
+    return _file().procedures.get(cells.get("source", ""), Procedure())
+
+
+def fitted() -> Fitted:
+    """The fitted part."""
+    return _file().fitted

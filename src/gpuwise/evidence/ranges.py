@@ -1,0 +1,70 @@
+"""How wide a prediction's range must be to hold eight measurements of ten, by kind of question.
+
+The widths are conformal: quantiles of what leave-one-GPU-out predictions missed by, on questions of that kind. `tools/fit` writes
+them with the number of rows behind each.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from gpuwise.hardware.types import Gpu
+
+__all__ = ["Range", "knows", "operator_range", "range_of", "ratio_range"]
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Measured over predicted time: the bounds that hold 80 %, and how many rows say so."""
+
+    low: float
+    high: float
+    rows: int
+
+    def widened(self, factor: float) -> Range:
+        """The same range, this many times as wide on a log scale."""
+        return Range(low=self.low**factor, high=self.high**factor, rows=self.rows)
+
+
+class _File(msgspec.Struct):
+    generations: list[str]
+    ranges: dict[str, Range]
+
+
+@cache
+def _file() -> _File:
+    return msgspec.json.decode((files("gpuwise.evidence") / "data" / "ranges.json").read_bytes(), type=_File)
+
+
+def knows(gpu: Gpu) -> bool:
+    """Whether GPUs of this one's generation were measured."""
+    return gpu.architecture.generation in _file().generations
+
+
+def range_of(*, known_generation: bool, known_stack: bool, bound: str = "", procedure: str = "") -> Range:
+    """The range for a question: was the GPU's generation measured, was the software, is the step held up by the host?
+
+    Sources differ in how alike their steps are. For a `procedure` (source and way of running) with rows enough its own range
+    serves, as much wider for a new generation as the general one is.
+    """
+    found = _file().ranges
+    end = "" if known_stack else "_unknown_stack"
+    own = found.get(f"{procedure}{end}")
+    if own is None:
+        return found[("launch" if bound == "launch" else "known" if known_generation else "new_generation") + end]
+    if known_generation:
+        return own
+    old, new = found[f"known{end}"], found[f"new_generation{end}"]
+    return Range(low=own.low * min(1.0, new.low / old.low), high=own.high * max(1.0, new.high / old.high), rows=own.rows)
+
+
+def ratio_range(*, known: bool) -> Range:
+    """The range of a ratio between two GPUs: what both predictions have in common cancels."""
+    return _file().ranges["ratio" if known else "ratio_new_generation"]
+
+
+def operator_range(table: str) -> Range:
+    """The range of single operators of this table."""
+    return _file().ranges[table]

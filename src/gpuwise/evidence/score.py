@@ -1,0 +1,127 @@
+"""Predicts rows of whole steps and sets them beside what was measured."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpuwise.errors import GpuwiseError
+from gpuwise.evidence.e2e import Question, residual
+from gpuwise.evidence.fits import Fit, shipped
+from gpuwise.evidence.ranges import knows, range_of
+from gpuwise.evidence.types import Residual
+from gpuwise.hardware.machines import find_host
+from gpuwise.hardware.types import Gpu
+from gpuwise.scale.data_parallel import exposed_s
+from gpuwise.step.simulate import simulate
+from gpuwise.step.stacks import find_stack
+from gpuwise.step.types import Setting, Stack, Steps
+from gpuwise.workload.evaluate import call_counts, op_bytes, product_values
+
+__all__ = ["copied_bytes", "score", "setting_of"]
+
+_HOST = "desktop"
+_COPY_BYTES_PER_S = 3e9  # pageable memory over PCIe
+
+
+def score(asked: Sequence[Question], fit: Fit | None = None) -> list[Residual]:
+    """Every question answered, in the order of the rows, with this fit or the shipped one."""
+    fit = fit or shipped()
+    groups: dict[tuple[object, ...], list[Question]] = defaultdict(list)
+    for question in asked:
+        setting, _ = setting_of(question, fit)
+        groups[(id(question.workload), setting.stack, setting.host.launch_s, setting.tf32, setting.nhwc)].append(question)
+    found: list[Residual] = []
+    for members in groups.values():
+        found += _scored(members, fit)
+    return sorted(found, key=lambda entry: entry.row)
+
+
+def setting_of(question: Question, fit: Fit | None = None) -> tuple[Setting, bool]:
+    """The software and machine of a row, and whether that software is among those fitted."""
+    fit = fit or shipped()
+    cells = question.cells
+    source, version, how = cells["source"], cells.get("framework_version", ""), cells.get("stack", "eager") or "eager"
+    own = fit.factors.get(f"{source}/{version}/{how}")
+    stack, known = _stack(cells, how), own is not None
+    factor = fit.factors.get(f"{source}//{how}") if own is None else own
+    if factor is not None:
+        stack = replace(stack, factor=factor)
+    if question.procedure.unfused_attention:
+        stack = replace(stack, fused_attention=False)
+    host = find_host(_HOST)
+    host = replace(host, launch_s=_of_machine(question, fit.launch_s, host.launch_s))
+    setting = Setting(stack=stack, host=host, tf32=cells["precision"] == "tf32", nhwc=cells.get("layout") == "nhwc")
+    return setting, known
+
+
+def _of_machine(question: Question, values: Mapping[str, float], default: float) -> float:
+    """What was fitted for this source's machine with this GPU, for the source, or the default."""
+    source = question.cells["source"]
+    return values.get(f"{source}/{question.gpu.name}", values.get(source, default))
+
+
+def _stack(cells: Mapping[str, str], how: str) -> Stack:
+    version = cells.get("framework_version", "").split(" ")[0].replace("a0", "")
+    try:
+        return find_stack(f"{cells.get('framework') or 'torch'}-{version} {how}")[0]
+    except GpuwiseError:
+        return find_stack(f"torch {how}")[0] if how in ("eager", "compile") else find_stack("tf graph")[0]
+
+
+def _scored(members: Sequence[Question], fit: Fit) -> list[Residual]:
+    """Questions about one workload in one setting: all sizes and GPUs at once."""
+    first = members[0]
+    setting, known = setting_of(first, fit)
+    sizes = list(dict.fromkeys((question.batch, question.seq) for question in members))
+    gpus: dict[str, Gpu] = {question.gpu.name: question.gpu for question in members}
+    batch = np.array([size for size, _ in sizes]) if "batch" in first.workload.symbols else None
+    seq = np.array([length for _, length in sizes], dtype=float) if first.seq is not None else None
+    try:
+        steps = simulate(first.workload, list(gpus.values()), setting, batch=batch, seq=seq, constants=fit.constants)
+    except GpuwiseError:
+        return []
+    values = product_values(first.workload, batch, seq)
+    read, written = op_bytes(first.workload, values)
+    moved = (read + written) @ call_counts(first.workload).sum(axis=0)
+    places = {name: place for place, name in enumerate(gpus)}
+    found = []
+    for question in members:
+        point, place = sizes.index((question.batch, question.seq)), places[question.gpu.name]
+        answer = _one(question, steps, point, place, known, fit)
+        found.append(replace(answer, work=(float(steps.flops[point, 0]), float(moved[point]))))
+    return found
+
+
+def _one(question: Question, steps: Steps, point: int, place: int, known: bool, fit: Fit) -> Residual:
+    seconds = float(steps.seconds[point, place])
+    seconds += copied_bytes(question) / _of_machine(question, fit.copy_bytes_per_s, _COPY_BYTES_PER_S)
+    bound = str(steps.bound[point, place])
+    seconds += _sharing_s(question, steps, point, place)
+    procedure = f"{question.cells['source']}/{question.cells.get('stack') or 'eager'}"
+    width = range_of(known_generation=knows(question.gpu), known_stack=known, bound=bound, procedure=procedure)
+    return residual(question, seconds, seconds * width.low, seconds * width.high, bound)
+
+
+def _sharing_s(question: Question, steps: Steps, point: int, place: int) -> float:
+    """What several GPUs add to a step: averaged gradients; with threads instead of processes, the host issues for all of them."""
+    if question.gpu_count == 1:
+        return 0.0
+    threads = question.procedure.threads
+    later = (question.gpu_count - 1) * float(steps.lanes["host"][point, place]) if threads else 0.0
+    if question.workload.mode != "train":
+        return later
+    size = 2.0 if question.request.settings.precision == "fp16" else 4.0
+    busy = 0.0 if threads else float(steps.lanes["gpu"][point, place])
+    return later + exposed_s(question.workload.parameters * size, question.gpu, question.gpu_count, busy)
+
+
+def copied_bytes(question: Question) -> float:
+    """Bytes of images that a source copies inside its steps, one after the other with the work."""
+    if not question.procedure.copies:
+        return 0.0
+    size = float(question.cells["image_or_seq"] or 0)
+    return question.batch * 3 * size * size * (2 if question.request.settings.precision == "fp16" else 4)

@@ -1,0 +1,69 @@
+"""Reads a file of measurements, CSV or Parquet, and tells by its header which of the known tables it is."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpuwise.errors import BadFile, MissingExtra
+from gpuwise.evidence.types import Table
+
+__all__ = ["KINDS", "read_table"]
+
+# table -> columns without which it is not that table
+KINDS: Mapping[str, frozenset[str]] = {
+    "e2e": frozenset("source gpu gpu_count model mode precision batch_per_gpu image_or_seq step_ms".split()),
+    "ops_fp32": frozenset("gpu op b m n k latency_ms".split()),
+    "gemm_lowp": frozenset("gpu framework dtype m n k latency_ms".split()),
+    "attention": frozenset("gpu phase batch q_len kv_len heads kv_heads head_dim latency_ms".split()),
+    "deepbench": frozenset("gpu kind suite precision pass time_ms".split()),
+}
+
+
+def read_table(path: Path) -> Table:
+    """The table of this file."""
+    hint = "the columns of a table are in docs/reference/evidence.md"
+    if path.is_dir():
+        raise BadFile(f"{path} is a folder", hint="name a .csv or .parquet file")
+    try:
+        columns = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+    except FileNotFoundError:
+        raise BadFile(f"no file {path}", hint="name a .csv or .parquet file of measurements") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as fault:
+        raise BadFile(f"{path} cannot be read: {fault}", hint=hint) from None
+    for kind, needed in KINDS.items():
+        if needed <= columns.keys():
+            return Table(kind=kind, columns=columns)
+    known = ", ".join(KINDS)
+    raise BadFile(
+        f"{path} has the header of no table we know", looked_in=f"{known}; it has {', '.join(columns)[:200]}", hint=hint
+    )
+
+
+def _csv(path: Path) -> dict[str, tuple[Any, ...]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    if not rows or not rows[0]:
+        raise BadFile(f"{path} is empty", hint="a first line with the names of the columns is needed")
+    head, body = rows[0], rows[1:]
+    for number, row in enumerate(body, start=2):
+        if len(row) != len(head):
+            raise BadFile(f"{path} line {number} has {len(row)} fields, not {len(head)}", hint="is the file whole?")
+    return {name: tuple(row[place] for row in body) for place, name in enumerate(head)}
+
+
+def _parquet(path: Path) -> dict[str, tuple[Any, ...]]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtra("pyarrow", extra="evidence", needed_for="reading Parquet files") from None
+    if not path.exists():
+        raise FileNotFoundError(path)
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except pyarrow.ArrowException as fault:
+        raise BadFile(f"{path} is no whole Parquet file: {fault}", hint="is the file whole?") from None
+    return {name: tuple(table[name].to_pylist()) for name in table.column_names}

@@ -1,0 +1,1 @@
+"""How long one op takes on one GPU."""

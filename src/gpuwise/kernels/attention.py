@@ -1,0 +1,69 @@
+"""Attention: one fused kernel that never writes the scores (flash or memory-efficient), or the separate products and softmax.
+
+Decoding reads the whole cache of keys and values for a single row of scores, so it is bound by memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuwise.kernels.limits import longer, moved_s, peak_of
+from gpuwise.kernels.matmul import tiled_s
+from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus
+
+__all__ = ["attention"]
+
+_FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
+_ROWS = 64.0  # rows of scores one unit works on
+
+
+def attention(op: Columns, gpu: Gpus, k: Constants) -> Cost:
+    """Fused unless the column `unfused` says that the software has no fused kernel."""
+    fused, apart = _fused(op, gpu, k), _unfused(op, gpu, k)
+    unfused = op["unfused"] > 0
+    return Cost(
+        compute_s=np.where(unfused, apart.compute_s, fused.compute_s),
+        memory_s=np.where(unfused, apart.memory_s, fused.memory_s),
+        launches=np.where(unfused, apart.launches, fused.launches),
+    )
+
+
+def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
+    peak, matrix, allowed = peak_of(op, gpu, k)
+    products = np.where(op["backward"] > 0, 5.0, 2.0)
+    rows = np.where(op["q_len"] > 1, np.ceil(op["q_len"] / _ROWS) * _ROWS, op["q_len"])
+    keys = np.ceil(op["kv_len"] / _ROWS) * _ROWS
+    flops = products * 2.0 * op["batch"] * op["heads"] * rows * keys * op["head_dim"]
+    flops = flops * np.where(op["causal"] > 0, 0.5 + 0.5 / _blocks(op), 1.0)
+    name = np.where(op["backward"] > 0, k["attention.backward"], k["attention.forward"])
+    slower = np.where(gpu.flash > 0, 1.0, k["attention.efficient"])
+    small = np.minimum(1.0, op["head_dim"] / 64.0) ** k["attention.small_heads"]
+    parallel = op["batch"] * np.where(op["q_len"] > 1, op["heads"], op["kv_heads"]) * np.ceil(op["q_len"] / _ROWS)
+    filled = np.where(op["q_len"] > 1, np.minimum(1.0, parallel / gpu.units), 1.0)  # decoding splits the keys
+    wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # softmax does not grow with the matrix engine
+    name = name * wider ** -k["attention.growth"]
+    reached = peak * np.where(matrix > 0, name, k["attention.vector"]) * slower * small * filled
+    begun = np.maximum(1.0, parallel / gpu.units) * k["attention.block_clocks"] / gpu.clock
+    return Cost(compute_s=longer(flops / reached, flops / allowed) + begun, memory_s=moved_s(op, gpu, k))
+
+
+def _blocks(op: Columns) -> Array:
+    return np.maximum(1.0, op["kv_len"] / 128.0)
+
+
+def _unfused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
+    """Scores written, scaled, normalised in fp32 and read again; twice over in the backward pass."""
+    peak, matrix, _ = peak_of(op, gpu, k)
+    backward = op["backward"] > 0
+    heads = op["batch"] * op["heads"]
+    reached = peak * np.where(matrix > 0, k["matmul.matrix"], k["matmul.vector"])
+    one = tiled_s(heads, op["q_len"], op["kv_len"], op["head_dim"], op["dtype"], reached, gpu, k)
+    other = tiled_s(heads, op["q_len"], op["head_dim"], op["kv_len"], op["dtype"], reached, gpu, k)
+    scores = heads * op["q_len"] * op["kv_len"]
+    passes = np.where(backward, k["attention.score_bytes.backward"], k["attention.score_bytes.forward"])
+    columns = {"read": scores * passes / 2, "written": scores * passes / 2}
+    return Cost(
+        compute_s=np.where(backward, 2.0, 1.0) * (one + other),
+        memory_s=moved_s(op, gpu, k) + moved_s(columns, gpu, k),
+        launches=np.where(backward, 8.0, 5.0),
+    )

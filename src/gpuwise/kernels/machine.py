@@ -1,0 +1,83 @@
+"""From catalogue rows to the columns kernel models read: engines, caches, power."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.types import DTYPES, Array, Gpus
+
+__all__ = ["gpus_of"]
+
+_ASSUMED_CACHE_BYTES_PER_UNIT = 64 * 1024  # where no L2 size is published: what small chips of the last decade have
+_ASSUMED_WATTS = 150.0
+_FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
+
+
+def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | None = None, dtype: Any = np.float64) -> Gpus:
+    """The columns of these GPUs, with `power_limit_watts` in place of their own limit where that is lower."""
+
+    def column(values: Sequence[float]) -> Array:
+        return np.array([values], dtype=dtype)
+
+    lanes = [max(1.0, _vector(gpu) / gpu.boost_clock_hz / 2) for gpu in gpus]
+    rates = [[_engine(gpu, name) for gpu in gpus] for name in DTYPES]
+    return Gpus(
+        names=tuple(gpu.name for gpu in gpus),
+        units=column([gpu.sm_count for gpu in gpus]),
+        clock=column([gpu.boost_clock_hz for gpu in gpus]),
+        bandwidth=column([gpu.memory_bytes_per_s for gpu in gpus]),
+        cache=column([_cache_bytes(gpu) for gpu in gpus]),
+        peak=np.array([[rate for rate, _ in row] for row in rates], dtype=dtype),
+        matrix=np.array([[float(matrix) for _, matrix in row] for row in rates], dtype=dtype),
+        vector=column([_vector(gpu) for gpu in gpus]),
+        half=column([(gpu.peak_flops_per_s.get("vector", {}).get("fp16") or _vector(gpu)) / _vector(gpu) for gpu in gpus]),
+        lanes=column(lanes),
+        watts=column([_watts(gpu, power_limit_watts) for gpu in gpus]),
+        board=column([gpu.tdp_watts or _ASSUMED_WATTS for gpu in gpus]),
+        node=column([gpu.architecture.introduced_on.year + gpu.architecture.introduced_on.month / 12 for gpu in gpus]),
+        hbm=column([float(gpu.memory_type.startswith("HBM")) for gpu in gpus]),
+        desktop=column([float(gpu.segment == "desktop") for gpu in gpus]),
+        flash=column([float(_has_flash(gpu)) for gpu in gpus]),
+    )
+
+
+def _watts(gpu: Gpu, limit: float | None) -> float:
+    own = gpu.tdp_watts or _ASSUMED_WATTS
+    return own if limit is None else min(own, limit)
+
+
+def _cache_bytes(gpu: Gpu) -> float:
+    return (gpu.l2_bytes or gpu.sm_count * _ASSUMED_CACHE_BYTES_PER_UNIT) + (gpu.l3_bytes or 0.0)
+
+
+def _vector(gpu: Gpu) -> float:
+    found = gpu.peak_flops_per_s.get("vector", {})
+    return found.get("fp32", 0.0) or max(found.values(), default=gpu.best_peak("bf16") or 1.0)
+
+
+def _engine(gpu: Gpu, dtype: str) -> tuple[float, bool]:
+    """FLOP/s a library reaches for at best in this type, and whether on the matrix engine.
+
+    Where a type is missing or crawls (fp16 on GP10x runs at 1/64), libraries compute in fp32 and only store in the type.
+    """
+    peaks = gpu.peak_flops_per_s
+    matrix = peaks.get("matrix", {}).get(dtype)
+    if matrix:
+        return matrix, True
+    wide = _vector(gpu)
+    if dtype in ("tf32", "fp8", "int8"):
+        fallback = "fp32" if dtype == "tf32" else "bf16"
+        return (wide, False) if fallback == "fp32" else _engine(gpu, fallback)
+    own = peaks.get("vector", {}).get(dtype, 0.0)
+    return (own, False) if dtype == "fp64" and own else (max(own, wide), False)
+
+
+def _has_flash(gpu: Gpu) -> bool:
+    try:
+        return gpu.vendor == "NVIDIA" and float(gpu.architecture.capability) >= _FLASH_CAPABILITY
+    except ValueError:
+        return False

@@ -1,0 +1,55 @@
+"""Matrix products: tiles of the result, spread over the units in waves.
+
+A unit works through a tile in steps of k: it computes, and its operands come through the caches at so many bytes a clock. The
+library picks the tile that is fastest, and splits k where the result has too few tiles to fill the GPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuwise.kernels.limits import longer, moved_s, peak_of
+from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus
+
+__all__ = ["matmul", "tiled_s"]
+
+_TILES = ((256, 128), (128, 128), (128, 64), (64, 64), (128, 32), (32, 32), (128, 8))
+_FLOPS_PER_CLOCK = 256.0
+_SMALLEST_SPLIT = 256.0
+_WIDTH = np.array([4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 8.0])  # bytes of each of DTYPES
+
+
+def matmul(op: Columns, gpu: Gpus, k: Constants) -> Cost:
+    """(batch) m × k times k × n."""
+    peak, matrix, allowed = peak_of(op, gpu, k)
+    efficiency = np.where(matrix > 0, k["matmul.matrix"], k["matmul.vector"])
+    seconds = tiled_s(op["batch"], op["m"], op["n"], op["k"], op["dtype"], peak * efficiency, gpu, k)
+    seconds = longer(seconds, 2.0 * op["batch"] * op["m"] * op["n"] * op["k"] / allowed)
+    odd = (op["aligned"] == 0) & (matrix > 0)
+    seconds = np.where(odd, seconds * k["matmul.unaligned"], seconds)
+    return Cost(compute_s=seconds, memory_s=moved_s(op, gpu, k))
+
+
+def tiled_s(
+    batch: Array, m: Array, n: Array, depth: Array, dtype: Array, peak: Array, gpu: Gpus, k: Constants, reuse: Array | float = 1.0
+) -> Array:
+    """Seconds the units need, with the best of a few tile sizes; `peak` is what a unit reaches inside a large tile.
+
+    `reuse` is how often an operand byte serves again inside the unit, as the overlapping windows of a convolution do.
+    """
+    width = _WIDTH[dtype.astype(np.intp)] / reuse
+    long, short = np.maximum(m, n), np.minimum(m, n)
+    per_unit = peak / gpu.units  # FLOP/s of one unit
+    wider = np.maximum(1.0, per_unit / gpu.clock / _FLOPS_PER_CLOCK) ** k["tile.feed_growth"]
+    fed = gpu.clock * k["tile.bytes_per_clock"] * wider  # newer units are fed through wider paths and by multicast
+    start = k["tile.start_clocks"] / gpu.clock
+    whole = min(1.0, k["tile.whole_waves"])
+    best = np.full(np.broadcast_shapes(m.shape, peak.shape), np.inf, dtype=peak.dtype)
+    for high, wide in _TILES:
+        tiles = batch * np.ceil(long / high) * np.ceil(short / wide)
+        step = np.maximum(2.0 * high * wide / per_unit, (high + wide) * width / fed)
+        share = np.maximum(tiles / gpu.units, 1e-9)
+        splits = np.clip(1.0 / share, 1.0, np.maximum(1.0, depth / _SMALLEST_SPLIT)) ** k["tile.split"]
+        waves = np.maximum(1.0, share) * (1.0 - whole) + np.ceil(share) * whole
+        np.minimum(best, waves * (depth * step / splits + start), out=best)
+    return best

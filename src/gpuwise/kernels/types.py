@@ -1,0 +1,89 @@
+"""What a kernel model is given and what it answers. Everything is arrays: ops along one axis, GPUs along the other.
+
+A kernel model is a function `(op, gpu, k) -> Cost`. `op` holds columns of shape (ops, 1), `gpu` columns of shape (1, gpus) and
+`k` the fitted constants, so that every result has the shape (ops, gpus). Nothing here knows a model or a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DTYPES", "Array", "Columns", "Constants", "Cost", "Gpus", "Group", "Ops", "dtype_code"]
+
+Array = NDArray[Any]
+Columns = Mapping[str, Array]
+Constants = Mapping[str, float]
+
+# Types a matrix product or convolution can run in. What is not listed (int64 indices) has no arithmetic rate.
+DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp64")
+_CODES = {name: code for code, name in enumerate(DTYPES)}
+
+
+def dtype_code(name: str) -> int:
+    """The row of this type in `Gpus.peak`; other types compute as fp32 does."""
+    return _CODES.get(name, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Ops of one kind: their places among all ops, and their columns."""
+
+    kind: str
+    rows: NDArray[np.intp]
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ops:
+    """Ops of many kinds, in groups of one kind."""
+
+    count: int
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpus:
+    """What kernel models know of GPUs: columns of shape (1, gpus), in SI units.
+
+    `peak` and `matrix` have one row for each of `DTYPES`: FLOP/s at the rated clock of the engine a library would use, and
+    whether that is the matrix engine. `vector` is the rate of the vector lanes in fp32,
+    `half` how many times that they do in fp16. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
+    the power limit, `board` the one it is sold with, `node` the year the architecture came out.
+    """
+
+    names: tuple[str, ...]
+    units: Array
+    clock: Array
+    bandwidth: Array
+    cache: Array
+    peak: Array
+    matrix: Array
+    vector: Array
+    half: Array
+    lanes: Array
+    watts: Array
+    board: Array
+    node: Array
+    hbm: Array
+    flash: Array
+    desktop: Array
+
+    def take(self, which: Sequence[int] | slice) -> Gpus:
+        """Some of these GPUs."""
+        picked = {field.name: getattr(self, field.name)[..., which] for field in fields(self) if field.name not in ("names",)}
+        names = self.names[which] if isinstance(which, slice) else tuple(self.names[number] for number in which)
+        return Gpus(names=names, **picked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Seconds an op needs of each resource if it had it alone, and how many kernels it launches."""
+
+    compute_s: Array
+    memory_s: Array
+    launches: Array | float = 1.0

@@ -1,0 +1,142 @@
+"""Predictions as text: one GPU with the reasons, or several side by side with a sentence on why they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwise.api.predictions import PredictAnswer, Prediction
+from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.units import format_si
+
+__all__ = ["render"]
+
+_MEANING = {
+    "compute": "arithmetic on its cores",
+    "memory": "its memory bandwidth",
+    "launch": "the host, which cannot issue kernels fast enough: a faster GPU would not help",
+    "input": "the data loader: a faster GPU would not help",
+    "copy": "copying inputs over PCIe",
+    "communication": "communication between GPUs",
+}
+
+
+def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """One sheet, or a table."""
+    body = _sheet(answer, colour) if len(answer.results) == 1 else _side_by_side(answer, width, colour)
+    notes = [f"note: {note}" for note in answer.notes]
+    shown = answer.results[0].assumptions if len(answer.results) == 1 else answer.assumptions
+    said = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in shown]
+    return body + join_notes([*notes, *said])
+
+
+def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
+    size = f"batch {result.batch}" + (f", sequence {result.seq}" if result.seq is not None else "")
+    return f"{bold(answer.model, colour=colour)}  {result.mode}, {result.precision}, {size}"
+
+
+def _sheet(answer: PredictAnswer, colour: bool) -> str:
+    result = answer.results[0]
+    shares = sorted(((share, name) for name, share in result.bound_fractions.items() if share >= 0.05), reverse=True)
+    used = f"{result.utilisation_fraction:.0%} of its peak" if result.utilisation_fraction is not None else ""
+    lines = [
+        f"{_head(answer, result, colour)} on {bold(result.gpu.name, colour=colour)}",
+        "",
+        f"  step       {_time(result.step_s)}   (8 measurements in 10 lie between {_range(result)})",
+        f"  speed      {_rate(result.samples_per_s)} samples/s" + (f", {used}" if used else ""),
+        f"  limited by {_MEANING[result.bound]}",
+        "             " + ", ".join(f"{name} {share:.0%}" for share, name in shares),
+        f"  memory     {_memory(result)}",
+        "",
+        _ops(result, colour),
+    ]
+    return "\n".join(lines)
+
+
+def _range(result: Prediction) -> str:
+    return f"{_time(result.step_low_s)} and {_time(result.step_high_s)}"
+
+
+def _memory(result: Prediction) -> str:
+    memory, has = result.memory, result.gpu.usable_memory_bytes
+    verdict = "fits" if result.fits else "DOES NOT FIT"
+    parts = [
+        ("weights", memory.weight_bytes),
+        ("gradients", memory.gradient_bytes),
+        ("optimizer", memory.optimizer_bytes),
+        ("activations", memory.activation_bytes),
+        ("workspace and framework", memory.workspace_bytes + memory.framework_bytes),
+    ]
+    held = ", ".join(f"{name} {_bytes(value)}" for name, value in parts if value > 0)
+    return f"{_bytes(memory.total_bytes)} of {_bytes(has)}: {verdict} ({held})"
+
+
+def _ops(result: Prediction, colour: bool) -> str:
+    total = sum(row.seconds for row in result.by_op) or 1.0
+    rows = [row for row in result.by_op if row.seconds >= 0.005 * total]
+    return table(
+        [
+            Column(title="  op", cells=[f"  {row.op}" for row in rows], right=False),
+            Column(title="calls", cells=[f"{row.count:,}" for row in rows]),
+            Column(title="time", cells=[_time(row.seconds) for row in rows]),
+            Column(title="share", cells=[f"{row.seconds / total:.0%}" for row in rows]),
+            Column(title="bound by", cells=[row.bound for row in rows], right=False),
+        ],
+        colour=colour,
+    )
+
+
+def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str:
+    results = answer.results
+    columns = [
+        Column(title="GPU", cells=[result.gpu.name for result in results], right=False),
+        Column(title="batch", cells=[str(result.batch) for result in results], drop=2),
+        Column(title="step", cells=[_time(result.step_s) for result in results]),
+        Column(title="range", cells=[f"{_time(result.step_low_s)} to {_time(result.step_high_s)}" for result in results], drop=3),
+        Column(title="samples/s", cells=[_rate(result.samples_per_s) for result in results]),
+        Column(title="speed", cells=[_against(result, results) for result in results]),
+        Column(title="limited by", cells=[result.bound for result in results], right=False),
+        Column(title="memory", cells=[_bytes(result.memory.total_bytes) for result in results], drop=4),
+        Column(title="fits", cells=["yes" if result.fits else "NO" for result in results], right=False, drop=1),
+    ]
+    return f"{_head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}\n\n{_why(results)}"
+
+
+def _against(result: Prediction, results: Sequence[Prediction]) -> str:
+    slowest = min(entry.samples_per_s for entry in results)
+    return f"{result.samples_per_s / slowest:.2f}x"
+
+
+def _why(results: Sequence[Prediction]) -> str:
+    """One sentence on why the fastest is faster than the slowest."""
+    fast, slow = max(results, key=lambda one: one.samples_per_s), min(results, key=lambda one: one.samples_per_s)
+    ratio = fast.samples_per_s / slow.samples_per_s
+    if fast.bound in ("launch", "input") and ratio < 1.3:
+        what = "the host cannot issue kernels" if fast.bound == "launch" else "the data loader cannot deliver"
+        return f"They hardly differ: {what} any faster. A larger batch or `--compile` would show the difference."
+    bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
+    flops = (fast.gpu.best_peak(_kind(fast)) or 1.0) / (slow.gpu.best_peak(_kind(slow)) or slow.gpu.best_peak("fp32") or 1.0)
+    return (
+        f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
+        f"{flops:.1f} times the arithmetic in {fast.precision}, and this model is bound by {_split(slow)}."
+    )
+
+
+def _kind(result: Prediction) -> str:
+    return {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(result.precision, "fp16")
+
+
+def _split(result: Prediction) -> str:
+    parts = sorted(((share, name) for name, share in result.bound_fractions.items() if share >= 0.15), reverse=True)
+    return " and ".join(f"{name} ({share:.0%})" for share, name in parts)
+
+
+def _time(seconds: float) -> str:
+    return format_si(seconds, "s")
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"

@@ -1,0 +1,1 @@
+"""Several GPUs of one kind on one step."""

@@ -1,0 +1,1 @@
+"""How one step of a model unfolds on one GPU."""

@@ -1,0 +1,171 @@
+"""One step on lanes: the host issues kernels, the GPU runs them, inputs are loaded and copied meanwhile.
+
+The lanes overlap from step to step, so the longest one sets the pace. Where two are equally long they also wait for each other
+now and then: the maximum is smooth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.machine import gpus_of
+from gpuwise.kernels.registry import Times, times
+from gpuwise.kernels.types import Constants
+from gpuwise.step.ops import Choices, ops_of
+from gpuwise.step.types import Array, ClassShare, Setting, Steps
+from gpuwise.workload.evaluate import call_counts, op_bytes, op_flops, product_values
+from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, Workload
+
+__all__ = ["simulate"]
+
+_SMOOTH = 6.0
+_LAYERS = frozenset("conv matmul attention rnn norm pool embedding".split())  # modules with Python around their kernel
+_PAGEABLE_FRACTION = 0.8  # what a pinned copy reaches of the link
+
+
+def simulate(
+    workload: Workload,
+    gpus: Sequence[Gpu],
+    setting: Setting,
+    *,
+    batch: Any = None,
+    seq: Any = None,
+    power_limit_watts: float | None = None,
+    constants: Constants | None = None,
+    dtype: Any = np.float64,
+) -> Steps:
+    """The step at every batch (and sequence) on every GPU."""
+    k = constants if constants is not None else load_constants()
+    choices = Choices(
+        tf32=setting.tf32,
+        tf32_convolutions=setting.tf32_convolutions,
+        fused_attention=setting.stack.fused_attention,
+        nhwc=setting.nhwc,
+    )
+    ops = ops_of(workload, batch, seq, choices)
+    priced = times(ops, gpus_of(gpus, power_limit_watts, dtype), k)
+    counts = call_counts(workload)
+    values = product_values(workload, batch, seq)
+    points = values.shape[0]
+    calls = counts.sum(axis=0)
+    factor = setting.stack.factor
+    seconds, start = _summed(priced.seconds, calls, points) * factor, _summed(priced.launches, calls, points)
+    lanes = {
+        "gpu": seconds,
+        "host": np.broadcast_to(_host_s(workload, counts, setting, k), seconds.shape),
+        "copy": np.broadcast_to(_copy_s(workload, values, setting)[:, None], seconds.shape),
+        "input": np.broadcast_to(_input_s(workload, batch, points, setting)[:, None], seconds.shape),
+    }
+    flops = (op_flops(workload, values) @ calls)[:, None]
+    return Steps(
+        seconds=_longest(lanes),
+        lanes=lanes,
+        shares=_shares(priced, calls, lanes, start * k["kernel.start_s"] * factor, factor),
+        classes=_classes(workload, priced, values, calls, factor),
+        flops=flops,
+    )
+
+
+def _summed(per_op: Array, calls: Array, points: int) -> Array:
+    """(points · ops, gpus) -> (points, gpus), each op as often as it is called."""
+    result: Array = np.einsum("pog,o->pg", per_op.reshape(points, len(calls), -1), calls.astype(per_op.dtype))
+    return result
+
+
+def _longest(lanes: dict[str, Array]) -> Array:
+    """The longest lane, a little longer where another is nearly as long."""
+    stacked = np.stack(list(lanes.values()))
+    top = np.maximum(stacked.max(axis=0), 1e-12)
+    longest: Array = top * ((stacked / top) ** _SMOOTH).sum(axis=0) ** (1.0 / _SMOOTH)
+    return longest
+
+
+def _host_s(workload: Workload, counts: Array, setting: Setting, k: Constants) -> float:
+    """Seconds the host needs to issue the step. A layer's forward call is the unit; other calls cost a fraction of it."""
+    layer = np.array([op.kind in _LAYERS for op in workload.ops])
+    conv = np.array([op.kind == "conv" for op in workload.ops])
+    forward, backward, optimizer = counts
+    calls = (
+        forward[layer].sum()
+        + k["host.light"] * forward[~layer].sum()
+        + k["host.conv_backward"] * backward[conv].sum()
+        + k["host.backward"] * backward[~conv].sum()
+        + k["host.optimizer"] * optimizer.sum()
+    )
+    return float(calls * setting.host.launch_s * setting.stack.host_factor)
+
+
+def _copy_s(workload: Workload, values: Array, setting: Setting) -> Array:
+    if setting.link_bytes_per_s is None:
+        return np.zeros(values.shape[0])
+    return _input_bytes(workload, values) / (setting.link_bytes_per_s * _PAGEABLE_FRACTION)
+
+
+def _input_bytes(workload: Workload, values: Array) -> Array:
+    """Bytes that come from the host each step."""
+    inputs = [buffer.tensor for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
+    total = np.zeros(values.shape[0])
+    for row in inputs:
+        tensor = workload.tensors[row]
+        total += values[:, tensor.elements] * DTYPE_BYTES[tensor.dtype]
+    return total
+
+
+def _input_s(workload: Workload, batch: Any, points: int, setting: Setting) -> Array:
+    if setting.loader_samples_per_s is None:
+        return np.zeros(points)
+    size = np.broadcast_to(np.asarray(workload.batch if batch is None else batch, dtype=float), (points,))
+    return size / setting.loader_samples_per_s
+
+
+def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array, factor: float) -> dict[str, Array]:
+    """By what share of its length the step would shrink if one thing were a little faster; they sum to 1.
+
+    For lanes that is the derivative of the smooth maximum. The GPU's part goes to compute or memory by the longer half of each
+    op, and to launches for the time in which kernels start and end.
+    """
+    stacked = np.stack(list(lanes.values()))
+    weight = (stacked / np.maximum(stacked.max(axis=0), 1e-12)) ** _SMOOTH
+    weight = weight / np.maximum(weight.sum(axis=0), 1e-12)
+    lane = dict(zip(lanes, weight, strict=True))
+    busy = np.maximum(lanes["gpu"], 1e-12)
+    longer = np.where(priced.compute_s >= priced.memory_s, priced.seconds, 0.0)
+    starting = np.minimum(1.0, start_s / busy)
+    compute = np.minimum(1.0, _summed(longer, calls, busy.shape[0]) * factor / busy) * (1.0 - starting)
+    return {
+        "compute": lane["gpu"] * compute,
+        "memory": lane["gpu"] * (1.0 - starting - compute),
+        "launch": lane["host"] + lane["gpu"] * starting,
+        "input": lane["input"],
+        "copy": lane["copy"],
+        "communication": np.zeros_like(busy),
+    }
+
+
+def _classes(workload: Workload, priced: Times, values: Array, calls: Array, factor: float) -> tuple[ClassShare, ...]:
+    members: dict[str, list[int]] = {}
+    for place, op in enumerate(workload.ops):
+        members.setdefault(op.kind, []).append(place)
+    read, written = op_bytes(workload, values)
+    flops = op_flops(workload, values)
+    points, count = values.shape[0], len(workload.ops)
+
+    def summed(per_op: Array, places: list[int]) -> Array:
+        return _summed(per_op.reshape(points, count, -1)[:, places].reshape(points * len(places), -1), calls[places], points)
+
+    return tuple(
+        ClassShare(
+            kind=kind,
+            count=int(calls[places].sum()),
+            seconds=summed(priced.seconds, places) * factor,
+            compute_s=summed(np.where(priced.compute_s >= priced.memory_s, priced.seconds, 0.0), places) * factor,
+            flops=flops[:, places] @ calls[places],
+            moved_bytes=(read + written)[:, places] @ calls[places],
+        )
+        for kind, places in members.items()
+    )

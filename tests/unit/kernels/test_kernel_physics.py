@@ -1,0 +1,236 @@
+"""What must hold of every kernel model, whatever its constants: limits, monotony, finiteness."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.machine import gpus_of
+from gpuwise.kernels.memory_bound import CLASSES
+from gpuwise.kernels.registry import MODELS, times
+from gpuwise.kernels.types import DTYPES, Gpus, Group, Ops
+
+NAMES = (
+    "GTX 960M",
+    "GTX 1070",
+    "Titan Xp",
+    "RTX 2080 Ti",
+    "T4",
+    "RTX 3090",
+    "RTX 4090",
+    "L4",
+    "A100 PCIe 40GB",
+    "H100 SXM 80GB",
+    "RX 6800",
+    "MI300X",
+)
+SIZES = st.integers(1, 4096)
+
+
+@cache
+def gpus() -> Gpus:
+    return gpus_of([load_catalog().find(name).gpu for name in NAMES])
+
+
+def ops(kind: str, **columns: Any) -> Ops:
+    count = max(np.size(value) for value in columns.values())
+    shaped = {name: np.broadcast_to(np.asarray(value, float), (count,)).reshape(-1, 1) for name, value in columns.items()}
+    return Ops(count=count, groups=(Group(kind=kind, rows=np.arange(count), columns=shaped),))
+
+
+def product(batch: Any = 1, m: Any = 1, n: Any = 1, k: Any = 1, dtype: str = "fp32") -> Ops:
+    batch, m, n, k = (np.asarray(value, float) for value in (batch, m, n, k))
+    width = {"fp32": 4, "tf32": 4, "fp64": 8, "fp8": 1, "int8": 1}.get(dtype, 2)
+    return ops(
+        "matmul",
+        batch=batch,
+        m=m,
+        n=n,
+        k=k,
+        dtype=DTYPES.index(dtype),
+        aligned=(n % 8 == 0) & (k % 8 == 0),
+        read=batch * (m * k + k * n) * width,
+        written=batch * m * n * width,
+    )
+
+
+def convolution(
+    n: float, c: float, k: float, side: float, taps: float, which: int, dtype: str = "fp32", groups: float = 1
+) -> Ops:
+    width = 4 if dtype == "fp32" else 2
+    x, w, y = n * c * side**2 * width, c * k / groups * taps * width, n * k * side**2 * width
+    return ops(
+        "conv",
+        n=n,
+        c_in=c,
+        c_out=k,
+        kernel=taps,
+        out_positions=side**2,
+        in_positions=side**2,
+        dtype=DTYPES.index(dtype),
+        groups=groups,
+        **{"pass": which},
+        strided=0,
+        nhwc=0,
+        depthwise=groups >= c and groups > 1,
+        read=(x + w, y + w, x + y)[which],
+        written=(y, x, w)[which],
+    )
+
+
+def attention(
+    batch: float = 1, heads: float = 8, q: float = 128, kv: float = 128, width: float = 64, backward: int = 0, unfused: int = 0
+) -> Ops:
+    return ops(
+        "attention",
+        batch=batch,
+        heads=heads,
+        kv_heads=heads,
+        q_len=q,
+        kv_len=kv,
+        head_dim=width,
+        value_dim=width,
+        dtype=DTYPES.index("fp16"),
+        backward=backward,
+        causal=0,
+        unfused=unfused,
+        read=2 * batch * heads * width * (q + 2 * kv),
+        written=2 * batch * heads * width * q,
+    )
+
+
+def moved(elements: float, name: str = "elementwise") -> Ops:
+    return ops("memory_bound", **{"class": CLASSES.index(name)}, read=4 * elements, written=4 * elements, launches=1, looked=0)
+
+
+def recurrent(steps: float, batch: float, hidden: float, backward: int = 0) -> Ops:
+    return ops(
+        "rnn",
+        steps=steps,
+        batch=batch,
+        input=hidden,
+        hidden=hidden,
+        layers=1,
+        directions=1,
+        dtype=0,
+        gates=4,
+        backward=backward,
+        width=4,
+        read=4 * steps * batch * hidden,
+        written=4 * steps * batch * hidden,
+    )
+
+
+SAMPLES = [
+    product(1, 512, 512, 512),
+    product(64, 128, 128, 64, "fp16"),
+    product(1, 4096, 4096, 4096, "fp16"),
+    convolution(32, 64, 64, 56, 9, 0),
+    convolution(32, 64, 64, 56, 9, 2, "fp16"),
+    convolution(32, 96, 96, 28, 9, 1, "fp16", groups=96),
+    attention(8, 16, 512, 512),
+    attention(8, 16, 512, 512, unfused=1, backward=1),
+    attention(8, 32, 1, 4096, 128),
+    moved(1e6),
+    moved(1e8, "batch_norm_backward"),
+    recurrent(50, 32, 512),
+]
+
+
+def seconds(work: Ops, on: Gpus | None = None) -> Any:
+    return times(work, on or gpus(), load_constants()).seconds
+
+
+def test_every_kind_of_op_has_a_sample() -> None:
+    assert {work.groups[0].kind for work in SAMPLES} == set(MODELS)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@given(batch=st.integers(1, 64), m=SIZES, n=SIZES, k=SIZES)
+@settings(max_examples=60, deadline=None)
+def test_no_product_beats_the_peak_of_its_engine(dtype: str, batch: int, m: int, n: int, k: int) -> None:
+    limit = 2.0 * batch * m * n * k / gpus().peak[DTYPES.index(dtype)]
+    assert np.all(seconds(product(batch, m, n, k, dtype)) >= limit)
+
+
+@given(elements=st.floats(1, 1e10))
+@settings(max_examples=60, deadline=None)
+def test_no_stream_larger_than_the_cache_beats_the_memory(elements: float) -> None:
+    beyond = np.maximum(8 * elements - 2 * gpus().cache, 0.0)
+    assert np.all(seconds(moved(elements)) >= beyond / gpus().bandwidth * 0.999)
+
+
+@pytest.mark.parametrize("field", ["units", "clock", "bandwidth", "cache"])
+@pytest.mark.parametrize("work", SAMPLES, ids=lambda work: work.groups[0].kind)
+@given(more=st.floats(1.01, 4.0))
+@settings(max_examples=10, deadline=None)
+def test_more_of_anything_is_never_slower(work: Ops, field: str, more: float) -> None:
+    """The same chip with more units, clock, bandwidth or cache; peaks and lanes grow with units and clock."""
+    base = gpus()
+    changes: dict[str, Any] = {field: getattr(base, field) * more}
+    if field in ("units", "clock"):
+        changes |= {"peak": base.peak * more, "vector": base.vector * more}
+    if field == "units":
+        changes["lanes"] = base.lanes * more
+    assert np.all(seconds(work, replace(base, **changes)) <= seconds(work) * (1 + 1e-9))
+
+
+@given(m=SIZES, n=SIZES, k=SIZES, more=st.integers(1, 64))
+@settings(max_examples=60, deadline=None)
+def test_a_larger_product_never_takes_less(m: int, n: int, k: int, more: int) -> None:
+    assert np.all(seconds(product(1, m + more, n, k)) >= seconds(product(1, m, n, k)) * 0.999)
+
+
+@pytest.mark.parametrize("work", SAMPLES, ids=lambda work: work.groups[0].kind)
+def test_sizes_of_zero_and_one_are_finite(work: Ops) -> None:
+    group = work.groups[0]
+    sizes = {"batch", "m", "n", "k", "read", "written", "q_len", "kv_len", "steps", "out_positions", "in_positions"}
+    for value in (0.0, 1.0):
+        columns = {name: np.full_like(column, value) if name in sizes else column for name, column in group.columns.items()}
+        empty = Ops(count=work.count, groups=(replace(group, columns=columns),))
+        assert np.all(np.isfinite(seconds(empty)))
+        assert np.all(seconds(empty) >= 0)
+
+
+def test_half_precision_pays_where_there_are_tensor_cores_and_not_on_gtx_10() -> None:
+    ratio = (seconds(product(1, 4096, 4096, 4096)) / seconds(product(1, 4096, 4096, 4096, "fp16")))[0]
+    by_name = dict(zip(gpus().names, ratio, strict=True))
+    assert all(by_name[name] > 1.3 for name in ("RTX 2080 Ti", "T4", "RTX 3090", "RTX 4090", "A100 PCIe 40GB", "H100 SXM 80GB"))
+    assert by_name["GTX 1070"] < 1.15
+    assert by_name["Titan Xp"] < 1.15
+
+
+def test_a_lower_power_limit_is_never_faster() -> None:
+    gpu = [load_catalog().find("RTX 3090").gpu]
+    work = product(1, 8192, 8192, 8192, "fp16")
+    taken = [seconds(work, gpus_of(gpu, watts))[0, 0] for watts in (350, 300, 250, 200, 150, 100)]
+    assert taken == sorted(taken)
+    assert taken[-1] > 1.2 * taken[0]
+
+
+def test_every_constant_of_the_file_is_used() -> None:
+    used: set[str] = set()
+
+    class Spy(dict[str, float]):
+        def __getitem__(self, name: str) -> float:
+            used.add(name)
+            return super().__getitem__(name)
+
+    for work in SAMPLES:
+        times(work, gpus(), Spy(load_constants()))
+    assert sorted(name for name in set(load_constants()) - used if not name.startswith("host.")) == []
+
+
+def test_a_wide_7x7_convolution_is_bound_by_compute_on_every_card() -> None:
+    cards = [gpu for gpu in load_catalog().curated if gpu.peak_flops_per_s.get("vector", {}).get("fp32")]
+    found = times(convolution(32, 512, 512, 14, 49, 0), gpus_of(cards), load_constants())
+    slower = [gpu.name for gpu, ratio in zip(cards, (found.compute_s / found.memory_s)[0], strict=True) if ratio < 1]
+    assert slower == []

@@ -1,0 +1,213 @@
+"""`predict` and `compare`: answers from little input, the founding questions, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise import api
+from gpuwise.cli.app import app
+from gpuwise.errors import BadValue, GpuwiseError, UnknownName
+from gpuwise.hardware.catalog import load_catalog
+
+
+def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:
+    return api.predict(api.predict_query(model=model, gpu=names, **options)).results
+
+
+def ratio(fast: str, slow: str, **options: Any) -> float:
+    one, two = results(fast, slow, **options)
+    return one.samples_per_s / two.samples_per_s
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_a_name_alone_is_answered_with_stated_defaults() -> None:
+    (found,) = results("RTX 3090")
+    assert found.step_low_s < found.step_s < found.step_high_s
+    assert {entry["name"] for entry in found.assumptions} >= {"precision", "optimizer", "stack", "cpu", "batch"}
+    assert sum(found.bound_fractions.values()) == pytest.approx(1.0)
+    assert found.fits
+    assert found.coverage_fraction > 0.97
+
+
+def test_json_has_the_keys_of_the_contract() -> None:
+    done = CliRunner().invoke(app, ["predict", "resnet50", "--gpu", "RTX 3090", "--json"])
+    answer = json.loads(done.output)
+    (result,) = answer["results"]
+    assert set(answer) >= {"model", "results", "data_date"}
+    assert set(result) >= set(
+        "gpu gpu_count mode precision batch step_s step_low_s step_high_s samples_per_s bound bound_fractions memory fits "
+        "coverage_fraction by_op assumptions".split()
+    )
+    assert set(result["bound_fractions"]) == {"compute", "memory", "launch", "input", "copy", "communication"}
+    assert set(result["memory"]) >= {"weight_bytes", "activation_bytes", "workspace_bytes", "framework_bytes", "total_bytes"}
+    assert {"op", "count", "seconds", "bound"} <= set(result["by_op"][0])
+
+
+def test_batch_auto_is_the_largest_power_of_two_that_fits() -> None:
+    small, large = results("RTX 3060 Ti", "RTX 3090", batch="auto")
+    for found in (small, large):
+        assert found.batch & (found.batch - 1) == 0
+        assert found.fits
+    assert large.batch > small.batch
+    (twice,) = results("RTX 3090", batch=str(large.batch * 2))
+    assert not twice.fits
+
+
+def test_one_measured_number_moves_all_predictions_its_way() -> None:
+    (plain,) = results("RTX 4090", batch="128", precision="amp")
+    (slower,) = results("RTX 4090", batch="128", precision="amp", measured=["RTX 3090=400ms"])
+    assert slower.step_s > 1.3 * plain.step_s
+    assert slower.step_high_s / slower.step_low_s < plain.step_high_s / plain.step_low_s
+
+
+def test_a_measurement_equal_to_the_prediction_changes_nothing() -> None:
+    (base,) = results("RTX 3090", batch="64", precision="amp")
+    (told,) = results("RTX 3090", batch="64", precision="amp", measured=[f"RTX 3090={base.step_s * 1e3}ms"])
+    assert told.step_s == pytest.approx(base.step_s, rel=1e-6)
+
+
+def test_a_lower_power_limit_is_slower_and_never_faster() -> None:
+    taken = [results("RTX 3090", power_limit=limit)[0].step_s for limit in ("350W", "250W", "150")]
+    assert taken == sorted(taken)
+    assert taken[-1] > taken[0]
+
+
+def test_several_gpus_pay_for_communication() -> None:
+    (one,), (many,) = results("RTX 3090", model="bert-large"), results("RTX 3090", model="bert-large", gpus=4)
+    assert many.step_s >= one.step_s
+    assert many.samples_per_s > 2 * one.samples_per_s
+    assert many.bound_fractions["communication"] > 0
+
+
+def test_an_old_card_says_what_still_serves_it() -> None:
+    (found,) = results("GTX 680", precision="fp32")
+    assert any("nothing newer than" in entry["value"] for entry in found.assumptions)
+
+
+def test_a_workload_file_tells_its_own_precision(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    api.capture(api.capture_query(model="resnet18", precision="fp32", output=path))
+    (found,) = results("RTX 3090", model=str(path))
+    assert found.precision == "fp32"
+    assert "precision" not in {entry["name"] for entry in found.assumptions}
+    with pytest.raises(BadValue, match="precision"):
+        results("RTX 3090", model=str(path), precision="amp")
+
+
+# ---------------------------------------------------------------- the founding questions
+
+
+def test_a_small_cnn_waits_for_a_slow_host_so_that_the_gap_between_cards_vanishes() -> None:
+    cards = results("RTX 2070 Max-Q", "GTX 960M", model="lenet5", batch="32", cpu="old quad-core")
+    assert [found.bound for found in cards] == ["launch", "launch"]
+    assert ratio("RTX 2070 Max-Q", "GTX 960M", model="lenet5", batch="32", cpu="old quad-core") < 1.25
+
+
+def test_at_a_large_batch_in_16_bit_the_gap_opens_as_the_spec_sheets_promise() -> None:
+    assert ratio("RTX 2070 Max-Q", "GTX 960M", model="mnist_cnn", batch="1024", precision="amp", cpu="old quad-core") > 4
+
+
+def test_resnet50_in_keras_is_faster_on_a_2080_ti_than_on_a_1070() -> None:
+    fp32 = ratio("RTX 2080 Ti", "GTX 1070", precision="fp32", batch="32")
+    assert 1.5 < fp32 < 3.5
+    assert ratio("RTX 2080 Ti", "GTX 1070", precision="amp", batch="32") > fp32
+
+
+# ---------------------------------------------------------------- compare
+
+
+def test_names_alone_are_compared_on_common_jobs() -> None:
+    answer = api.compare(["RTX 3090", "RTX 4090"])
+    assert len(answer.pairs) == 6
+    for pair in answer.pairs:
+        assert pair.ratio_low < pair.ratio < pair.ratio_high
+        assert pair.why
+    assert answer.pairs[0].ratio > 1.2
+    assert set(answer.to_dict()) >= {"pairs", "memory", "flips"}
+
+
+def test_comparing_the_other_way_round_gives_the_inverse() -> None:
+    one, two = (api.compare(names, models=["resnet50"]).pairs[0].ratio for names in (("3090", "4090"), ("4090", "3090")))
+    assert one * two == pytest.approx(1.0, rel=1e-6)
+
+
+def test_memory_that_one_card_lacks_turns_the_order() -> None:
+    answer = api.compare(["RTX 3090", "RTX 4070 Ti"])
+    assert any("12 GiB" in flip for flip in answer.flips)
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"batch": "0"}, "batch of 0"),
+        ({"batch": "-1"}, "batch of -1"),
+        ({"batch": "1000000000000"}, "batch of 1,000"),
+        ({"batch": "many"}, "no batch size"),
+        ({"precision": "int4"}, "int4"),
+        ({"precision": "fp7"}, "fp7"),
+        ({"stack": "caffe-1.0"}, "caffe"),
+        ({"cpu": "abacus"}, "abacus"),
+        ({"pcie": "string and cans"}, "string"),
+        ({"measured": ["412ms"]}, "measured"),
+        ({"measured": ["RTX 3090=-3ms"]}, "-3"),
+        ({"power_limit": "much"}, "much"),
+        ({"gpus": 0}, "--gpus 0"),
+        ({"loader_samples_per_s": -1.0}, "-1"),
+        ({"mode": "dream"}, "dream"),
+    ],
+)
+def test_bad_values_are_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(GpuwiseError) as caught:
+        results("RTX 3090", **options)
+    assert says in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
+    with pytest.raises(BadValue, match="has no bf16") as caught:
+        results("RTX 2080 Ti", precision="bf16")
+    assert "amp" in caught.value.looked_in
+    with pytest.raises(BadValue, match="has no fp8"):
+        results("RTX 3090", precision="fp8", mode="infer")
+
+
+def test_a_sequence_beyond_the_models_positions_is_refused() -> None:
+    with pytest.raises(BadValue, match="1,024"):
+        results("RTX 3090", model="gpt2", seq=5000)
+
+
+def test_unknown_models_and_gpus_have_suggestions() -> None:
+    with pytest.raises(UnknownName, match="resnet50"):
+        results("RTX 3090", model="resnet5o")
+    with pytest.raises(UnknownName):
+        results("RTX 9999")
+    with pytest.raises(BadValue, match="no GPU"):
+        results()
+
+
+@pytest.mark.parametrize("names", [["RTX 3090"], ["RTX 3090", "rtx3090"]])
+def test_one_gpu_cannot_be_compared(names: list[str]) -> None:
+    with pytest.raises(BadValue, match="two different"):
+        api.compare(names)
+
+
+def test_every_curated_gpu_can_be_asked() -> None:
+    """Nothing in the catalogue lacks a figure that a prediction needs."""
+    from gpuwise.api.question import supported
+
+    for gpu in load_catalog().curated:
+        precision = next((name for name in ("fp32", "bf16") if name in supported(gpu)), None)
+        if precision is None:
+            continue
+        (found,) = results(gpu.name, precision=precision, model="resnet18", batch="8")
+        assert 0 < found.step_s < 1e4, gpu.name

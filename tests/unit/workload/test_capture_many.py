@@ -1,0 +1,60 @@
+"""Many models in one process: a model that fails, hangs or dies costs only itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwise.errors import GpuwiseError
+from gpuwise.workload import cache
+from gpuwise.workload.capture_many import capture_many
+from gpuwise.workload.sources.request import Request
+from gpuwise.workload.types import Workload
+from unit.workload.test_files import tiny
+
+MODELS = """
+import os, time
+from torch import nn
+
+def good():
+    return nn.Sequential(nn.Linear(4, 4))
+
+def raises():
+    raise ValueError("not today")
+
+def dies():
+    os._exit(7)
+
+def hangs():
+    time.sleep(600)
+"""
+
+
+def test_what_is_kept_needs_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUWISE_CACHE", str(tmp_path))
+    monkeypatch.setattr(cache, "version", lambda package: "1.0")
+    monkeypatch.setattr("subprocess.Popen", None)
+    request = Request(model="timm:a", batch=16)
+    cache.keep(request, tiny(model="timm:a"))
+    ((asked, answer),) = capture_many([request])
+    assert asked is request
+    assert isinstance(answer, Workload)
+    assert answer.batch == 16
+
+
+@pytest.mark.slow
+def test_a_failing_model_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("GPUWISE_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "models.py"
+    path.write_text(MODELS, encoding="utf-8")
+    names = ["good", "raises", "good", "dies", "good", "hangs", "good"]
+    requests = [Request(model=f"{path}:{name}") for name in names]
+    answers = list(capture_many(requests, timeout_s=20))
+    assert [request for request, _ in answers] == requests
+    found = dict(zip(range(len(names)), (answer for _, answer in answers), strict=True))
+    assert [isinstance(found[place], Workload) for place in found] == [name == "good" for name in names]
+    assert all(isinstance(found[place], GpuwiseError) for place in (1, 3, 5))
+    assert "not today" in str(found[1])
+    assert not (tmp_path / "cache").exists()  # code of the user is never kept

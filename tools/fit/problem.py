@@ -1,0 +1,318 @@
+"""All measurements as one least-squares problem in ln(seconds).
+
+Unknowns, all in ln: the constants of the kernel models; for each software stack the product of a factor of its class, one of its
+source and one of its own; seconds a call costs each host around the mean of its class; the speed of its copies; a factor and a
+start for each operator table. A step is `((gpu · stack)^6 + host^6)^(1/6) + copy`, as `gpuwise.step` and `gpuwise.evidence.score`
+have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuwise.evidence.fits import Fit
+from gpuwise.kernels.machine import gpus_of
+from gpuwise.kernels.registry import times
+from gpuwise.kernels.types import Array, Gpus, Group, Ops
+
+from .priors import PRIORS
+from .rows import HOST_NAMES, OperatorRows, StepRow
+
+__all__ = ["BATCH_12", "Problem", "class_of"]
+
+KINDS = ("conv", "matmul", "attention", "rnn", "memory_bound")
+BATCH_12 = ("ryujaehun", "lamikr")  # scripts with small batches and slow hosts
+_SMOOTH = 6.0
+_STEP_SIGMA, _OPERATOR_SIGMA = 0.10, 0.15
+_OPERATOR_WEIGHT = 40.0  # what the rows of one operator on one GPU count for together
+_FROM_PYTHON_S = {"fp32": 5e-6, "deepbench": 5e-6, "attention": 4e-6}
+_GRAPH_S = 5e-7
+# Which kinds of ops a constant touches, by the first part of its name; others touch all.
+_TOUCHES = {
+    "conv": ("conv",),
+    "depthwise": ("conv",),
+    "attention": ("attention",),
+    "rnn": ("rnn",),
+    "bytes": ("memory_bound",),
+    "pool": ("memory_bound",),
+    "row": ("memory_bound",),
+    "half": ("conv", "matmul", "attention"),
+    "matmul": ("matmul", "attention", "rnn"),
+    "tile": ("matmul", "attention", "rnn", "conv"),
+}
+
+
+def class_of(stack: str) -> str:
+    """How software runs, whoever measured it."""
+    source, _, how = stack.split("/")
+    if source in BATCH_12:
+        return "torch batch-12"
+    if source in ("lambda_tf", "nvidia_dle"):
+        return f"tf {how}"
+    return "torch7" if source == "cnn_benchmarks" else f"torch {how}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """All rows of one GPU: its distinct ops, and which of them each row has how often."""
+
+    gpu: str
+    gpus: Gpus
+    ops: Ops
+    step: Array
+    step_op: Array
+    step_count: Array
+    single: Array
+    single_op: Array
+
+
+class Problem:
+    """The rows, the unknowns with their priors, and predictions of the rows for values of the unknowns."""
+
+    def __init__(self, steps: Sequence[StepRow], operators: Sequence[OperatorRows]) -> None:
+        self.steps, self.operators = list(steps), list(operators)
+        self.step_count = len(self.steps)
+        self.names = [name for name in PRIORS if name not in HOST_NAMES]
+        steps_s: Array = np.array([row.question.measured_s for row in self.steps])
+        measured: list[Array] = [steps_s, *(entry.measured_s for entry in self.operators)]
+        self.measured: Array = np.log(np.concatenate(measured))
+        self._index()
+        self.gpu_of_row, self.parts = _parts(self.steps, self.operators, len(self.measured))
+        self._unknowns()
+        self.weight, self.sigma = self._weights()
+
+    def _index(self) -> None:
+        """Places of stacks, sources, classes, hosts and tables."""
+        self.stacks = sorted({row.stack for row in self.steps})
+        self.sources = sorted({stack.split("/")[0] for stack in self.stacks})
+        self.classes = sorted({class_of(stack) for stack in self.stacks})
+        self.machines = sorted({row.machine for row in self.steps})
+        self.tables = sorted({entry.table for entry in self.operators})
+        self.stack_of_row = np.array([self.stacks.index(row.stack) for row in self.steps], int)
+        self.source_of_stack = np.array([self.sources.index(stack.split("/")[0]) for stack in self.stacks], int)
+        self.class_of_stack = np.array([self.classes.index(class_of(stack)) for stack in self.stacks], int)
+        self.machine_of_row = np.array([self.machines.index(row.machine) for row in self.steps], int)
+        self.slow = np.array([int(machine.split("/")[0] in BATCH_12) for machine in self.machines], int)
+        self.host_calls = np.array([row.host_calls for row in self.steps])
+        self.copied = np.array([row.copied_bytes for row in self.steps])
+        sizes = [len(entry.measured_s) for entry in self.operators]
+        self.set_of_row = np.repeat(np.arange(len(sizes)), sizes)
+        self.table_of_row = np.array([self.tables.index(entry.table) for entry in self.operators], int)[self.set_of_row]
+
+    def _unknowns(self) -> None:
+        classes, sources, stacks, machines = (len(x) for x in (self.classes, self.sources, self.stacks, self.machines))
+        tight = [0.05 if name == "torch eager" else 0.15 for name in self.classes]
+        starts = [_FROM_PYTHON_S.get(table, _GRAPH_S) for table in self.tables]
+        blocks: dict[str, tuple[Array, Array]] = {
+            "constants": _pairs([PRIORS[name] for name in self.names]),
+            "class": (np.zeros(classes), np.array(tight)),
+            "source": (np.zeros(sources), np.full(sources, 0.12)),
+            "stack": (np.zeros(stacks), np.full(stacks, 0.06)),
+            "host_class": _pairs([(12e-6, 0.3), (25e-6, 0.5)]),
+            "host": (np.zeros(machines), np.full(machines, 0.25)),
+            "copy": (np.full(machines, np.log(3e9)), np.full(machines, 0.6)),
+            "calls": _pairs([PRIORS[name] for name in HOST_NAMES]),
+            "table": (np.zeros(len(self.tables)), np.array([0.02 if name in ("fp32", "hw") else 0.10 for name in self.tables])),
+            "start": (np.log(starts), np.full(len(starts), 0.6)),
+        }
+        self.at: dict[str, slice] = {}
+        end = 0
+        for name, (values, _) in blocks.items():
+            self.at[name] = slice(end, end + len(values))
+            end += len(values)
+        self.prior: Array = np.concatenate([values for values, _ in blocks.values()])
+        self.spread: Array = np.concatenate([sigmas for _, sigmas in blocks.values()])
+
+    def _weights(self) -> tuple[Array, Array]:
+        """Many rows of one kind say less each; a model counts, not a row, except in timm's long list."""
+
+        def key(row: StepRow) -> tuple[str, ...]:
+            cells = row.question.cells
+            model = cells["model"] if row.source != "timm" else ""
+            return (
+                row.source,
+                row.question.gpu.name,
+                cells["precision"],
+                cells["mode"],
+                row.stack,
+                cells.get("layout", ""),
+                model,
+            )
+
+        counts = Counter(map(key, self.steps))
+        steps = np.array([counts[key(row)] for row in self.steps], float) ** -0.25
+        sizes = np.array([max(12, len(entry.measured_s)) for entry in self.operators], float)
+        singles = np.sqrt(_OPERATOR_WEIGHT / sizes)[self.set_of_row] * 0.6
+        sigma = np.where(np.arange(len(self.measured)) < self.step_count, _STEP_SIGMA, _OPERATOR_SIGMA)
+        return np.concatenate([steps, singles]), sigma
+
+    def constants(self, theta: Array) -> dict[str, float]:
+        """The constants of the kernel models and of the host, by name."""
+        own = zip(self.names, np.exp(theta[self.at["constants"]]), strict=True)
+        host = zip(HOST_NAMES, np.exp(theta[self.at["calls"]]), strict=True)
+        return {name: float(value) for name, value in (*own, *host)}
+
+    def gpu_seconds(self, theta: Array, kinds: Sequence[str] = KINDS, only: frozenset[str] | None = None) -> dict[str, Array]:
+        """Seconds of each row on its GPU by kind of op, without any stack."""
+        k = self.constants(theta)
+        found = {kind: np.zeros(len(self.measured)) for kind in kinds}
+        for part in self.parts:
+            used = tuple(group for group in part.ops.groups if group.kind in kinds)
+            if not used or (only is not None and part.gpu not in only):
+                continue
+            seconds = times(Ops(count=part.ops.count, groups=used), part.gpus, k).seconds[:, 0]
+            for group in used:
+                own = np.zeros(part.ops.count)
+                own[group.rows] = seconds[group.rows]
+                summed = np.bincount(part.step, weights=own[part.step_op] * part.step_count, minlength=self.step_count)
+                found[group.kind][: self.step_count] += summed
+                found[group.kind][self.step_count + part.single] += own[part.single_op]
+        return found
+
+    def shared_factors(self, theta: Array) -> Array:
+        """ln of what each stack shares with others of its class and source."""
+        result: Array = theta[self.at["class"]][self.class_of_stack] + theta[self.at["source"]][self.source_of_stack]
+        return result
+
+    def stack_factors(self, theta: Array) -> Array:
+        """ln of the factor of each stack."""
+        result: Array = self.shared_factors(theta) + theta[self.at["stack"]]
+        return result
+
+    def host_seconds(self, theta: Array) -> Array:
+        """Seconds the host needs for each step."""
+        calls = self.host_calls @ np.concatenate([[1.0], np.exp(theta[self.at["calls"]])])
+        result: Array = self.launch(theta)[self.machine_of_row] * calls
+        return result
+
+    def launch(self, theta: Array) -> Array:
+        """Seconds of a layer's call on each machine."""
+        result: Array = np.exp(theta[self.at["host"]] + theta[self.at["host_class"]][self.slow])
+        return result
+
+    def joined(self, theta: Array, seconds: Array, factors: Array | None = None) -> Array:
+        """ln(seconds) of each row; `factors` (ln, by row) in place of those of the stacks."""
+        own = self.stack_factors(theta)[self.stack_of_row] if factors is None else factors
+        busy, host = seconds[: self.step_count] * np.exp(own), self.host_seconds(theta)
+        copies = self.copied / np.exp(theta[self.at["copy"]])[self.machine_of_row]
+        steps = (busy**_SMOOTH + host**_SMOOTH) ** (1 / _SMOOTH) + copies
+        single = seconds[self.step_count :] * np.exp(theta[self.at["table"]][self.table_of_row])
+        with np.errstate(divide="ignore"):
+            result: Array = np.log(np.concatenate([steps, single + np.exp(theta[self.at["start"]])[self.table_of_row]]))
+        return result
+
+    def predicted(self, theta: Array, only: frozenset[str] | None = None, factors: Array | None = None) -> Array:
+        """ln(seconds) of each row; where `only` names GPUs, of theirs alone."""
+        return self.joined(theta, np.sum(list(self.gpu_seconds(theta, only=only).values()), axis=0), factors)
+
+    def jacobian(self, theta: Array, step: float = 0.02) -> tuple[Array, Array]:
+        """ln(seconds) of each row, and how they change with each unknown."""
+        seconds = self.gpu_seconds(theta)
+        total: Array = np.sum(list(seconds.values()), axis=0)
+        base = self.joined(theta, total)
+        slopes = np.zeros((len(self.measured), len(theta)))
+        for place in range(len(theta)):
+            moved, changed = theta.copy(), total
+            moved[place] += step
+            if place < len(self.names):
+                kinds = _TOUCHES.get(self.names[place].split(".")[0], KINDS)
+                part = self.gpu_seconds(moved, kinds)
+                changed = total + np.sum([part[kind] - seconds[kind] for kind in kinds], axis=0)
+            slopes[:, place] = (self.joined(moved, changed) - base) / step
+        return base, slopes
+
+    def fit_of(self, theta: Array, gone: Array | None = None) -> Fit:
+        """What `gpuwise.evidence` needs to predict with these values; stacks all of whose rows are `gone` have no factor.
+
+        A version that a source was not measured with has the product of class and source, under an empty version; a machine of a
+        class of slow hosts that was not measured has the mean of its class, under its source.
+        """
+        seen = set(self.stack_of_row if gone is None else self.stack_of_row[~gone[: self.step_count]])
+        own = zip(self.stacks, self.stack_factors(theta), strict=True)
+        factors = {stack: _exp(value) for place, (stack, value) in enumerate(own) if place in seen}
+        launch = {machine: float(value) for machine, value in zip(self.machines, self.launch(theta), strict=True)}
+        copies = dict(zip(self.machines, map(_exp, theta[self.at["copy"]]), strict=True))
+        for stack, value in zip(self.stacks, self.shared_factors(theta), strict=True):
+            source, _, how = stack.split("/")
+            factors[f"{source}//{how}"] = _exp(value)
+        for machine, slow in zip(self.machines, self.slow, strict=True):
+            source, _, gpu = machine.partition("/")
+            if gpu:
+                launch[source] = _exp(theta[self.at["host_class"]][slow])
+                same = [copies[other] for other in self.machines if other.startswith(f"{source}/")]
+                copies[source] = float(np.exp(np.mean(np.log(same))))
+        return Fit(
+            constants=self.constants(theta),
+            factors=factors,
+            launch_s=launch,
+            copy_bytes_per_s=copies,
+            operator_factor=dict(zip(self.tables, map(_exp, theta[self.at["table"]]), strict=True)),
+            operator_start_s=dict(zip(self.tables, map(_exp, theta[self.at["start"]]), strict=True)),
+        )
+
+
+def _exp(value: float) -> float:
+    return float(np.exp(value))
+
+
+def _pairs(pairs: Sequence[tuple[float, float]]) -> tuple[Array, Array]:
+    values, sigmas = zip(*pairs, strict=True)
+    return np.log(values), np.array(sigmas)
+
+
+def _parts(steps: Sequence[StepRow], operators: Sequence[OperatorRows], count: int) -> tuple[Array, list[_Part]]:
+    """The rows by GPU, equal ops once, and the GPU of each row."""
+    members: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    gpus = {entry.gpu.name: entry.gpu for entry in operators} | {row.question.gpu.name: row.question.gpu for row in steps}
+    for place, row in enumerate(steps):
+        members[row.question.gpu.name][0].append(place)
+    for place, entry in enumerate(operators):
+        members[entry.gpu.name][1].append(place)
+    begins = np.concatenate([[0], np.cumsum([len(entry.measured_s) for entry in operators])]).astype(int)
+    names, parts = np.empty(count, object), []
+    for name, (whole, sets) in members.items():
+        distinct = {id(steps[place].ops): steps[place].ops for place in whole}
+        order = {key: number for number, key in enumerate(distinct)}
+        ops, where = _distinct([*distinct.values(), *(operators[place].ops for place in sets)])
+        part = _Part(
+            gpu=name,
+            gpus=gpus_of([gpus[name]]),
+            ops=ops,
+            step=_joined([np.full(steps[place].ops.count, place) for place in whole]),
+            step_op=_joined([where[order[id(steps[place].ops)]] for place in whole]),
+            step_count=_joined([steps[place].calls for place in whole]),
+            single=_joined([np.arange(begins[place], begins[place + 1]) for place in sets]),
+            single_op=_joined([where[len(order) + number] for number in range(len(sets))]),
+        )
+        names[whole], names[len(steps) + part.single] = name, name
+        parts.append(part)
+    return names, parts
+
+
+def _joined(arrays: Sequence[Array]) -> Array:
+    return np.concatenate(arrays) if arrays else np.zeros(0, int)
+
+
+def _distinct(parts: Sequence[Ops]) -> tuple[Ops, list[Array]]:
+    """Ops of many workloads laid together, equal ones once; for each workload where its ops are."""
+    groups, base = [], 0
+    where: list[Array] = [np.zeros(ops.count, int) for ops in parts]
+    for kind in KINDS:
+        own = [(number, group) for number, ops in enumerate(parts) for group in ops.groups if group.kind == kind]
+        if not own:
+            continue
+        names = sorted(own[0][1].columns)
+        table = np.concatenate([np.hstack([group.columns[name] for name in names]) for _, group in own])
+        rows, places = np.unique(table, axis=0, return_inverse=True)
+        columns = {name: np.ascontiguousarray(rows[:, [number]]) for number, name in enumerate(names)}
+        groups.append(Group(kind=kind, rows=np.arange(base, base + len(rows)), columns=columns))
+        begin = 0
+        for number, group in own:
+            where[number][group.rows] = places.ravel()[begin : begin + len(group.rows)] + base
+            begin += len(group.rows)
+        base += len(rows)
+    return Ops(count=base, groups=tuple(groups)), where

@@ -1,0 +1,111 @@
+"""Writes what was fitted into the data files of gpuwise."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gpuwise
+from gpuwise.evidence.fits import Fit
+from gpuwise.evidence.ranges import Range
+
+from .problem import BATCH_12, Problem
+from .solve import LeftOut
+
+__all__ = ["write_fit", "write_left_out", "write_ranges"]
+
+ROOT = Path(gpuwise.__file__).parent
+_FITTED_ON = [
+    "e2e.csv: single-GPU rows of timm, lambda_tf, lambda_pytorch, ryujaehun, lamikr, cnn_benchmarks, neusight, nvidia_dle",
+    "ops_fp32, gemm_lowp (bf16, fp8), attention (bf16), deepbench (fp32, mixed fp16), hardware_measured: 500 rows a GPU and op",
+    "robust Gauss-Newton in ln(seconds) with priors; stacks, hosts and tables have factors of their own (not in this file)",
+]
+_FRAMEWORKS = {"lambda_tf": "tf", "nvidia_dle": "tf", "cnn_benchmarks": "torch7"}
+_OTHER_PROCEDURES = (*BATCH_12, "neusight")  # threads, copies, the best of many runs: no measure of a framework
+_PARTS = ("constants", "factors", "launch_s", "copy_bytes_per_s")
+
+
+def _write(path: str, value: Any) -> None:
+    (ROOT / path).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+def _short(values: Mapping[str, float], digits: int = 5) -> dict[str, float]:
+    return {name: float(f"{value:.{digits}g}") for name, value in sorted(values.items())}
+
+
+def write_fit(problem: Problem, fit: Fit) -> None:
+    """The constants, what belongs to sources, and the software stacks."""
+    _write("kernels/data/constants.json", {"version": 1, "fitted_on": _FITTED_ON, "constants": _short(fit.constants, 7)})
+    path = "evidence/data/procedures.json"
+    file = json.loads((ROOT / path).read_text(encoding="utf-8"))
+    own = {part: _short(getattr(fit, part)) for part in Fit.__struct_fields__ if part != "constants"}
+    _write(path, file | {"fitted": file["fitted"] | own})
+    _write("step/data/stacks.json", _stacks(problem, fit))
+
+
+def _stacks(problem: Problem, fit: Fit) -> list[dict[str, Any]]:
+    """One factor for each framework, version and way of running: the mean over sources.
+
+    What a source adds to all its rows (a real input pipeline, logging) is not the software's: PyTorch's are brought to the
+    level of timm, which times synthetic data.
+    """
+    rows = Counter(row.stack for row in problem.steps)
+    found: dict[tuple[str, float, str], list[tuple[float, int]]] = defaultdict(list)
+    for stack in problem.stacks:
+        source, version, how = stack.split("/")
+        number = re.search(r"\d+(\.\d+)?", version)
+        if source in _OTHER_PROCEDURES or number is None:
+            continue
+        value = float(number[0])
+        value = value // 1000 if value > 1000 else value  # cuDNN 5105 is 5
+        framework = _FRAMEWORKS.get(source, "torch")
+        level = fit.factors[f"timm//{how}"] / fit.factors[f"{source}//{how}"] if framework == "torch" else 1.0
+        found[(framework, value, how)].append((fit.factors[stack] * level, rows[stack]))
+    return [
+        {
+            "framework": framework,
+            "version": f"{version:g}",
+            "how": how,
+            "factor": round(math.exp(sum(math.log(factor) for factor, _ in members) / len(members)), 4),
+            "rows": sum(count for _, count in members),
+        }
+        for (framework, version, how), members in sorted(found.items())
+    ]
+
+
+def write_ranges(problem: Problem, ranges: Mapping[str, Range]) -> None:
+    """The ranges, and the generations that were measured."""
+    generations = sorted({row.question.gpu.architecture.generation for row in problem.steps})
+    plain = {name: {"low": own.low, "high": own.high, "rows": own.rows} for name, own in ranges.items()}
+    _write("evidence/data/ranges.json", {"generations": generations, "ranges": plain})
+
+
+def write_left_out(problem: Problem, by_gpu: LeftOut, by_family: LeftOut) -> None:
+    """The fits without each GPU and each family of the steps: one line each."""
+    whole = problem.fit_of(problem.prior)
+    names = [f"{part}:{name}" for part in _PARTS for name in sorted(getattr(whole, part))]
+    used = {row.question.gpu.name for row in problem.steps}
+    parts = {
+        "gpu": {label: _values(problem, by_gpu, label, names) for label in by_gpu.thetas if label in used},
+        "family": {label: _values(problem, by_family, label, names) for label in by_family.thetas},
+    }
+    lines = [f' "names": {json.dumps(names)}']
+    for part, fits in parts.items():
+        rows = ",\n".join(f"  {json.dumps(label)}: {json.dumps(values, separators=(',', ':'))}" for label, values in fits.items())
+        lines.append(f' "{part}": {{\n{rows}\n }}')
+    (ROOT / "evidence/data/left_out.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _values(problem: Problem, left: LeftOut, label: str, names: list[str]) -> list[float | None]:
+    fit = problem.fit_of(left.thetas[label], left.gone[label])
+    found: list[float | None] = []
+    for name in names:
+        part, _, key = name.partition(":")
+        value = getattr(fit, part).get(key)
+        found.append(None if value is None else float(f"{value:.5g}"))
+    return found
