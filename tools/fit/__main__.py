@@ -15,11 +15,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from gpuwise.evidence.operators import Batch, score_operators
+from gpuwise.evidence.ranges import Range
 from gpuwise.evidence.score import score
 from gpuwise.evidence.types import Residual
 from gpuwise.kernels.types import Array
@@ -54,6 +56,7 @@ def main(folder: Path, *, dry: bool = False) -> None:
     _say("left out each generation and family")
     scored = _operators(problem, by_gpu, sampled(tables))
     ranges = step_widths(problem, theta, by_gpu, by_generation) | operator_widths(scored)
+    scored = [_ranged(row, ranges[row.labels["source"]]) for row in scored]
     for name, own in ranges.items():
         _say(f"{name:40} {own.low:.2f} to {own.high:.2f}  {own.rows:,} rows")
     if dry:
@@ -61,7 +64,7 @@ def main(folder: Path, *, dry: bool = False) -> None:
     write_fit(problem, problem.fit_of(theta))
     write_ranges(problem, ranges)
     write_left_out(problem, by_gpu, by_family)
-    write_accuracy(problem, theta, {"gpu": by_gpu, "family": by_family, "generation": by_generation}, scored)
+    write_accuracy(problem, theta, {"gpu": by_gpu, "family": by_family, "generation": by_generation}, scored, ranges)
     _say("written")
 
 
@@ -75,6 +78,10 @@ def _check(problem: Problem, theta: Array) -> None:
     _say(f"fit and score differ by at most {worst:.1e} on {len(places)} rows")
     if worst > 1e-6:
         raise SystemExit("error: the fit does not predict what gpuwise.evidence.score predicts")
+
+
+def _ranged(row: Residual, width: Range) -> Residual:
+    return replace(row, low_s=row.predicted_s * width.low, high_s=row.predicted_s * width.high)
 
 
 def _operators(problem: Problem, by_gpu: LeftOut, tables: Sequence[Batch]) -> list[Residual]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,14 @@ import numpy as np
 import gpuwise
 from gpuwise.evidence.e2e import residual
 from gpuwise.evidence.metrics import accuracy, baselines
+from gpuwise.evidence.ranges import Range
+from gpuwise.evidence.score import score
 from gpuwise.evidence.types import Accuracy, Residual
 from gpuwise.kernels.types import Array
 
 from .problem import Problem
 from .solve import LeftOut
+from .widths import host_bound
 
 __all__ = ["write_accuracy"]
 
@@ -22,14 +26,19 @@ PAGE = Path(gpuwise.__file__).parents[2] / "docs" / "accuracy.md"
 TEXT = Path(__file__).parent / "accuracy.txt"
 _HOST_BOUND = 0.9  # a step is host-bound where the host needs more than this share of the GPU's time
 _TRUST = 0.8
+_LARGE_FLOPS = 1e9
 
 
-def write_accuracy(problem: Problem, theta: Array, left: Mapping[str, LeftOut], operators: Sequence[Residual]) -> None:
+def write_accuracy(
+    problem: Problem, theta: Array, left: Mapping[str, LeftOut], operators: Sequence[Residual], ranges: Mapping[str, Range]
+) -> None:
     """The page: fixed words around computed tables."""
+    held = _held(problem, theta, left["gpu"], ranges)
     tables = {
         "GOALS": _goals(problem, theta, left),
-        "SOURCES": _by(problem, left["gpu"], "source"),
-        "GPUS": _by(problem, left["gpu"], "gpu"),
+        "SOURCES": _by(problem, left["gpu"], "source", held),
+        "COVERAGE": f"{100 * np.mean(held):.0f} %",
+        "GPUS": _by(problem, left["gpu"], "gpu", held),
         "FAMILIES": _by(problem, left["family"], "family"),
         "OPERATORS": _operators(operators),
         "BASELINES": _baselines(problem, left["gpu"]),
@@ -38,6 +47,19 @@ def write_accuracy(problem: Problem, theta: Array, left: Mapping[str, LeftOut], 
     for name, table in tables.items():
         text = text.replace(f"[{name}]", table)
     PAGE.write_text(text, encoding="utf-8")
+
+
+def _held(problem: Problem, theta: Array, left: LeftOut, ranges: Mapping[str, Range]) -> Array:
+    """Whether the 80 % range of each row holds its measurement, its GPU unseen."""
+    found = []
+    off = np.exp(problem.measured - left.predicted)
+    launch = host_bound(problem, theta)
+    for place, row in enumerate(problem.steps):
+        source, _, how = row.stack.split("/")
+        end = "" if left.seen[place] else "_unknown_stack"
+        own = ranges.get(f"{source}/{how}{end}") or ranges[("launch" if launch[place] else "known") + end]
+        found.append(own.low <= off[place] <= own.high)
+    return np.array(found)
 
 
 def _residuals(problem: Problem, predicted: Array) -> list[Residual]:
@@ -94,24 +116,41 @@ def _measured(problem: Problem, predicted: Array) -> Array:
     return result
 
 
-def _by(problem: Problem, left: LeftOut, label: str) -> str:
+def _by(problem: Problem, left: LeftOut, label: str, held: Array | None = None) -> str:
+    """One line a label; with `held` also the share of rows inside their range."""
     rows = _residuals(problem, left.predicted)
-    names = sorted({row.labels[label] for row in rows})
-    return _table(label, [_line(name, accuracy([row for row in rows if row.labels[label] == name])) for name in names])
+    labels = np.array([row.labels[label] for row in rows])
+    lines = []
+    for name in sorted(set(labels)):
+        line = _line(name, accuracy([row for row in rows if row.labels[label] == name]))
+        lines.append(line if held is None else f"{line} {100 * np.mean(held[labels == name]):.0f} % |")
+    return _table(label, lines, () if held is None else ("in range",))
 
 
 def _operators(rows: Sequence[Residual]) -> str:
     def named(row: Residual) -> str:
         return f"{row.labels['source']} {row.labels['family']}"
 
-    names = sorted({named(row) for row in rows})
-    return _table("operator", [_line(name, accuracy([row for row in rows if named(row) == name])) for name in names])
+    groups = {name: [row for row in rows if named(row) == name] for name in sorted({named(row) for row in rows})}
+    large = [row for row in groups["gemm_lowp bf16"] if row.work[0] >= _LARGE_FLOPS]
+    groups["gemm_lowp bf16, 1 GFLOP and more"] = large
+    lines = []
+    for name, members in sorted(groups.items()):
+        found = accuracy(members)
+        gpus = {gpu: accuracy([row for row in members if row.gpu == gpu]) for gpu in sorted({row.gpu for row in members})}
+        signs = ", ".join(f"{gpu} {100 * (own.bias or 0):+.0f}" for gpu, own in gpus.items())
+        shares = " | ".join(map(_percent, (found.median_ape, found.p90_ape, found.bias, found.coverage_fraction)))
+        lines.append(f"| {name} | {found.rows:,} | {shares} | {signs} |")
+    head = "| operator | rows | median | 90 % | bias | in range | bias by GPU, % |"
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *lines])
 
 
 def _baselines(problem: Problem, left: LeftOut) -> str:
-    rows = _residuals(problem, left.predicted)
+    work = {row.row: row.work for row in score([row.question for row in problem.steps])}
+    rows = [replace(row, work=work[row.row]) for row in _residuals(problem, left.predicted)]
     ours = accuracy(rows)
     lines = [f"| gpuwise, ratios between GPUs | {_percent(ours.ratio_median_ape)} | |"]
+    lines.append(f"| gpuwise, steps | {_percent(ours.median_ape)} | {_percent(ours.p90_ape)} |")
     lines += [
         f"| {name.replace('_', ' ')} | {_percent(figures['median_ape'])} | {_percent(figures['p90_ape'])} |"
         for name, figures in baselines(rows).items()
@@ -119,11 +158,9 @@ def _baselines(problem: Problem, left: LeftOut) -> str:
     return "\n".join(["| rule | median | 90 % |", "|---|---|---|", *lines])
 
 
-def _table(head: str, lines: Sequence[str]) -> str:
-    rule = "|---" * (head.count("|") + 1)
-    return "\n".join(
-        [f"| {head} | rows | median | mean | 90 % | bias | tau | ratio |", f"{rule}|---|---|---|---|---|---|---|", *lines]
-    )
+def _table(head: str, lines: Sequence[str], more: Sequence[str] = ()) -> str:
+    titles = [*head.split(" | "), "rows", "median", "mean", "90 %", "bias", "tau", "ratio"]
+    return "\n".join([f"| {' | '.join([*titles, *more])} |", "|---" * (len(titles) + len(more)) + "|", *lines])
 
 
 def _line(name: str, figures: Accuracy) -> str:

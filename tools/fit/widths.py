@@ -18,7 +18,7 @@ from gpuwise.kernels.types import Array
 from .problem import BATCH_12, Problem
 from .solve import LeftOut
 
-__all__ = ["operator_widths", "step_widths"]
+__all__ = ["host_bound", "operator_widths", "step_widths"]
 
 _LOW, _HIGH = 0.1, 0.9
 _FEWEST_OF_A_PROCEDURE = 10

@@ -215,7 +215,7 @@ def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
 
 def _width(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
     """The range for this question: wider where little of the model is understood, narrower with a measured number."""
-    width = range_of(known_generation=knows(gpu), known_stack=True, bound=bound)
+    width = range_of(known_generation=knows(gpu), known_stack=bool(query.measured), bound=bound)  # yours is no source of ours
     if query.measured:
         width = width.widened(_NARROWER)
     return width.widened(1.0 + 2.0 * max(0.0, 0.98 - covered))

@@ -111,7 +111,7 @@ def _own_table(measured_rows: int, progress: Callable[[str], None]) -> ValidateA
     """The measurements that gpuwise ships, predicted as if their GPU, or their family of models, had never been measured."""
     with as_file(files("gpuwise.evidence") / "data" / "measurements.csv") as path:
         table = read_table(path)
-    asked, reasons = questions(table, progress)
+    asked, reasons = questions(table, progress, zoo_only=True)
     progress(f"predicting {len(asked):,} rows, each without its GPU, then without its family")
     unseen_gpu = _unseen(asked, "gpu", lambda question: question.gpu.name)
     unseen_family = _unseen(asked, "family", lambda question: question.cells["family"])

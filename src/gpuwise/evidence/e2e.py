@@ -47,14 +47,16 @@ class Question:
     procedure: Procedure
 
 
-def questions(table: Table, progress: Callable[[str], None] = lambda text: None) -> tuple[list[Question], Counter[str]]:
-    """The rows that can be asked, and why the others cannot."""
+def questions(
+    table: Table, progress: Callable[[str], None] = lambda text: None, *, zoo_only: bool = False
+) -> tuple[list[Question], Counter[str]]:
+    """The rows that can be asked, and why the others cannot. With `zoo_only` nothing is captured."""
     catalog, reasons = load_catalog(), Counter[str]()
     begun = []
     for number in range(table.count):
         cells = {name: "" if value is None else str(value) for name, value in table.row(number).items()}
         try:
-            begun.append((number, cells, _gpu(catalog, cells), _request(cells), _numbers(cells)))
+            begun.append((number, cells, _gpu(catalog, cells), _request(cells, zoo_only), _numbers(cells)))
         except _Unusable as reason:
             reasons[str(reason)] += 1
     workloads = _workloads([request for _, _, _, request, _ in begun], progress)
@@ -107,7 +109,7 @@ def _numbers(cells: Mapping[str, str]) -> tuple[float, float, float, int]:
     return batch, size, measured, count
 
 
-def _request(cells: Mapping[str, str]) -> Request:
+def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:
     """What to capture or load for a row."""
     procedure = procedure_of(cells)
     precision = "fp16" if cells["precision"] == "fp16" and procedure.pure_half else _PRECISIONS.get(cells["precision"])
@@ -116,7 +118,7 @@ def _request(cells: Mapping[str, str]) -> Request:
     optimizer = _OPTIMIZERS.get(cells.get("optimizer", ""), "none") if cells["mode"] == "train" else "none"
     size = int(float(cells["image_or_seq"] or 0)) or None
     settings = Settings(mode=cells["mode"], precision=precision, optimizer=optimizer)
-    if procedure.fast_norm and cells["mode"] == "infer" and find_spec("timm") is not None:
+    if procedure.fast_norm and cells["mode"] == "infer" and not zoo_only and find_spec("timm") is not None:
         return Request(model=f"timm:{cells['model']}", image=size, variant="fast-norm", settings=settings)
     return Request(model=_name(cells["model"], size, procedure), image=None if _is_text(cells) else size, settings=settings)
 

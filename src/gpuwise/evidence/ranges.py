@@ -56,8 +56,9 @@ def range_of(*, known_generation: bool, known_stack: bool, bound: str = "", proc
         return found[("launch" if bound == "launch" else "known" if known_generation else "new_generation") + end]
     if known_generation:
         return own
-    old, new = found[f"known{end}"], found[f"new_generation{end}"]
-    return Range(low=own.low * min(1.0, new.low / old.low), high=own.high * max(1.0, new.high / old.high), rows=own.rows)
+    pairs = [(found[f"known{tail}"], found[f"new_generation{tail}"]) for tail in ("", "_unknown_stack")]
+    lower, higher = min(new.low / old.low for old, new in pairs), max(new.high / old.high for old, new in pairs)
+    return Range(low=own.low * min(1.0, lower), high=own.high * max(1.0, higher), rows=own.rows)
 
 
 def ratio_range(*, known: bool) -> Range:
