@@ -11,7 +11,7 @@ import numpy as np
 import gpuwise
 from gpuwise.evidence.e2e import residual
 from gpuwise.evidence.metrics import accuracy, baselines
-from gpuwise.evidence.ranges import Range
+from gpuwise.evidence.ranges import TRUST, Range
 from gpuwise.evidence.score import score
 from gpuwise.evidence.types import Accuracy, Residual
 from gpuwise.kernels.types import Array
@@ -25,7 +25,6 @@ __all__ = ["write_accuracy"]
 PAGE = Path(gpuwise.__file__).parents[2] / "docs" / "accuracy.md"
 TEXT = Path(__file__).parent / "accuracy.txt"
 _HOST_BOUND = 0.9  # a step is host-bound where the host needs more than this share of the GPU's time
-_TRUST = 0.8
 _LARGE_FLOPS = 1e9
 
 
@@ -111,7 +110,7 @@ def _measured(problem: Problem, predicted: Array) -> Array:
         groups.setdefault((row.question.cells["source"], row.question.cells["model"]), []).append(place)
     result = predicted.copy()
     for places in groups.values():
-        result[places] += _TRUST * (problem.measured[places[0]] - predicted[places[0]])
+        result[places] += TRUST * (problem.measured[places[0]] - predicted[places[0]])
         result[places[0]] = np.nan
     return result
 

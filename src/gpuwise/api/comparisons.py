@@ -142,11 +142,7 @@ def _why(base: Prediction, other: Prediction) -> str:
 
 
 def _arithmetic(base: Prediction, other: Prediction) -> float:
-    def peak(result: Prediction) -> float:
-        dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16"}.get(result.precision, "fp16")
-        return result.gpu.best_peak(dtype) or result.gpu.best_peak("fp32") or 1.0
-
-    return peak(other) / peak(base)
+    return (other.peak_flops_per_s or 1.0) / (base.peak_flops_per_s or 1.0)
 
 
 def _flips(gpus: Sequence[Gpu], pairs: Sequence[Pair]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.errors import BadValue
-from gpuwise.evidence.ranges import Range, knows, range_of
+from gpuwise.evidence.ranges import TRUST, Range, knows, range_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import exposed_s
@@ -21,11 +21,10 @@ from gpuwise.step.types import BOUNDS, Steps
 from gpuwise.workload.coverage import coverage
 from gpuwise.workload.types import Workload
 
-__all__ = ["OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"]
+__all__ = ["OpShare", "PredictAnswer", "Prediction", "peak_in", "predict", "predict_query"]
 
 predict_query = step_query
 _LARGEST_AUTO = 2**16
-_TRUST = 0.8  # how much of a measured deviation carries over to other GPUs and settings
 _TF32_SINCE = (1, 7)
 _NARROWER = 0.6  # what a measured number leaves of a range
 
@@ -68,6 +67,11 @@ class Prediction:
     @property
     def samples_per_s(self) -> float:
         return self.batch * self.gpu_count / self.step_s
+
+    @property
+    def peak_flops_per_s(self) -> float | None:
+        """What the GPU could do at best in this precision."""
+        return peak_in(self.gpu, self.precision)
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
@@ -165,7 +169,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     fractions["communication"] += waits / (alone + waits)
     bound = max(fractions, key=fractions.__getitem__)
     width = _width(query, gpu, bound, seen.bytes_fraction)
-    peak = gpu.best_peak(_rate(workload.precision))
+    peak = peak_in(gpu, workload.precision)
     return Prediction(
         gpu=gpu,
         gpu_count=query.gpu_count,
@@ -229,7 +233,7 @@ def _correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assum
     for gpu, seconds in query.measured:
         predicted = float(_steps(workload, query, gpu, _batch(workload, query, gpu)).seconds[0, 0])
         ratios.append(np.log(seconds / predicted))
-    factor = float(np.exp(_TRUST * np.median(ratios)))
+    factor = float(np.exp(TRUST * np.median(ratios)))
     raw = float(np.exp(np.median(ratios)))
     said = {
         "name": "measured",
@@ -255,9 +259,10 @@ def _by_op(steps: Steps) -> tuple[OpShare, ...]:
     return tuple(sorted(rows, key=lambda row: -row.seconds))
 
 
-def _rate(precision: str) -> str:
-    """The type whose peak a step in this precision is held against."""
-    return {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
+def peak_in(gpu: Gpu, precision: str) -> float | None:
+    """The peak that a step in this precision is held against; that of fp32 where the GPU has no 16-bit rate."""
+    dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
+    return gpu.best_peak(dtype) or gpu.best_peak("fp32")
 
 
 def _age_notes(gpu: Gpu) -> Sequence[Assumption]:

@@ -17,6 +17,7 @@ from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.fits import left_out
 from gpuwise.evidence.metrics import accuracy, baselines
 from gpuwise.evidence.operators import batches, score_operators
+from gpuwise.evidence.ranges import TRUST
 from gpuwise.evidence.score import score
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Accuracy, Residual
@@ -25,7 +26,6 @@ from gpuwise.hardware import tables
 __all__ = ["BREAKDOWNS", "NOISE_FLOOR", "ValidateAnswer", "corrected", "validate"]
 
 BREAKDOWNS = {"gpu": "gpu", "model": "family", "family": "family", "source": "source"}
-_TRUST = 0.8
 # What no predictor can beat, recomputed from published raw files: what changes, and by how much steps differ.
 NOISE_FLOOR = (
     ("another node with the same GPU and code", "0.1 to 0.3 % (ResNet-50), 2.4 to 2.9 % (BERT-base); worst pair 12 %"),
@@ -160,7 +160,7 @@ def corrected(residuals: Sequence[Residual], count: int) -> list[Residual]:
     found = []
     for members in groups.values():
         given, rest = members[:count], members[count:]
-        factor = float(np.exp(_TRUST * np.median([np.log(row.measured_s / row.predicted_s) for row in given])))
+        factor = float(np.exp(TRUST * np.median([np.log(row.measured_s / row.predicted_s) for row in given])))
         for row in rest:
             scaled = {name: getattr(row, name) * factor for name in ("predicted_s", "low_s", "high_s")}
             found.append(replace(row, **scaled))

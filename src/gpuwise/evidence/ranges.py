@@ -13,7 +13,9 @@ import msgspec
 
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["Range", "knows", "operator_range", "range_of", "ratio_range"]
+__all__ = ["TRUST", "Range", "knows", "operator_range", "range_of", "ratio_range"]
+
+TRUST = 0.8  # how much of a measured deviation carries over to other GPUs and settings
 
 
 class Range(msgspec.Struct, frozen=True):

@@ -114,15 +114,11 @@ def _why(results: Sequence[Prediction]) -> str:
         what = "the host cannot issue kernels" if fast.bound == "launch" else "the data loader cannot deliver"
         return f"They hardly differ: {what} any faster. A larger batch or `--compile` would show the difference."
     bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
-    flops = (fast.gpu.best_peak(_kind(fast)) or 1.0) / (slow.gpu.best_peak(_kind(slow)) or slow.gpu.best_peak("fp32") or 1.0)
+    flops = (fast.peak_flops_per_s or 1.0) / (slow.peak_flops_per_s or 1.0)
     return (
         f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
         f"{flops:.1f} times the arithmetic in {fast.precision}, and this model is bound by {_split(slow)}."
     )
-
-
-def _kind(result: Prediction) -> str:
-    return {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(result.precision, "fp16")
 
 
 def _split(result: Prediction) -> str:

@@ -30,14 +30,13 @@ and their bytes within 4 %; in training, bytes saved for the backward pass come 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from collections.abc import Set
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwise.workload.columns import no_collection
 from gpuwise.workload.fusion_flow import Flow
 from gpuwise.workload.fusion_groups import Group, Grouper
 from gpuwise.workload.fusion_recompute import recompute
@@ -66,7 +65,7 @@ def fused(workload: Workload, *, epilogues: bool = False, optimizer: bool = True
     """
     if is_fused(workload) or not workload.calls:
         return workload
-    with _no_collection():
+    with no_collection():
         sizes = Sizes(workload)
         eager = {index for index, call in enumerate(workload.calls) if call.phase == _OPTIMIZER and not optimizer}
         result = _within_memory(workload, sizes, epilogues, eager)
@@ -126,15 +125,3 @@ def _near(groups: list[Group], position: int) -> list[int]:
     """The calls of the fused group at this position, or else of the nearest."""
     fused_at = [index for index, group in enumerate(groups) if len(group.calls) > 1]
     return groups[min(fused_at, key=lambda index: abs(index - position))].calls if fused_at else []
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause the garbage collector, which would search thousands of new objects for garbage that is not there."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
