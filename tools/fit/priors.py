@@ -26,7 +26,7 @@ _MEMORY: Group = {
 _POWER: Group = {
     "power.vector": (18e-12, 0.08),
     "power.matrix": (2.4e-12, 0.05),
-    "power.halving_years": (3.6, 0.1),
+    "power.process": (1.0, 0.15),
     "power.voltage": (0.35, 0.3),
     "power.rest": (0.22, 0.1),
 }
@@ -108,7 +108,7 @@ _HOST: Group = {
 REASONS: Mapping[str, Group] = {
     "how arithmetic and traffic overlap; what an empty kernel takes in a full queue": _JOINING,
     "STREAM reaches 85-95 % of the sheet; a unit keeps tens of bytes a clock in flight, twice as many every few years": _MEMORY,
-    "joules a FLOP of a 16 nm chip from TDP and sustained rate; energy halves every three to four years": _POWER,
+    "joules a FLOP of a 16 nm chip from TDP and sustained rate; energy falls as the nanometres in a process's name do": _POWER,
     "what large products of cuBLAS reach; bytes a clock from L2 and shared memory": _TILES,
     "cuDNN below cuBLAS; weight gradients worst; Winograd F(2x2,3x3) saves 2.25 multiplications at most": _CONVOLUTIONS,
     "published flash-attention rates; scores written and read in fp32; a grid-wide wait for each step of an RNN": _ATTENTION,

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuwise.evidence.fits import Fit
+from gpuwise.evidence.operators import floor_key
+from gpuwise.kernels.limits import longer
 from gpuwise.kernels.machine import gpus_of
 from gpuwise.kernels.registry import times
 from gpuwise.kernels.types import Array, Gpus, Group, Ops
@@ -101,6 +103,7 @@ class Problem:
         self.copied = np.array([row.copied_bytes for row in self.steps])
         sizes = [len(entry.measured_s) for entry in self.operators]
         self.set_of_row = np.repeat(np.arange(len(sizes)), sizes)
+        self.floor = np.array([entry.floor_s for entry in self.operators])[self.set_of_row]
         self.table_of_row = np.array([self.tables.index(entry.table) for entry in self.operators], int)[self.set_of_row]
 
     def _unknowns(self) -> None:
@@ -201,8 +204,9 @@ class Problem:
         copies = self.copied / np.exp(theta[self.at["copy"]])[self.machine_of_row]
         steps = (busy**_SMOOTH + host**_SMOOTH) ** (1 / _SMOOTH) + copies
         single = seconds[self.step_count :] * np.exp(theta[self.at["table"]][self.table_of_row])
+        single = longer(single + np.exp(theta[self.at["start"]])[self.table_of_row], self.floor, _SMOOTH)
         with np.errstate(divide="ignore"):
-            result: Array = np.log(np.concatenate([steps, single + np.exp(theta[self.at["start"]])[self.table_of_row]]))
+            result: Array = np.log(np.concatenate([steps, single]))
         return result
 
     def predicted(self, theta: Array, only: frozenset[str] | None = None, factors: Array | None = None) -> Array:
@@ -252,7 +256,18 @@ class Problem:
             copy_bytes_per_s=copies,
             operator_factor=dict(zip(self.tables, map(_exp, theta[self.at["table"]]), strict=True)),
             operator_start_s=dict(zip(self.tables, map(_exp, theta[self.at["start"]]), strict=True)),
+            operator_floor_s=self._floors(gone),
         )
+
+
+    def _floors(self, gone: Array | None) -> dict[str, float]:
+        """The least each operator takes: the middle of the GPUs that are not `gone`."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for place, entry in enumerate(self.operators):
+            rows = np.flatnonzero(self.set_of_row == place) + self.step_count
+            if entry.floor_s and (gone is None or not gone[rows].any()):
+                found[floor_key(entry.kind, entry.name)].append(entry.floor_s)
+        return {name: float(np.exp(np.median(np.log(values)))) for name, values in found.items()}
 
 
 def _exp(value: float) -> float:

@@ -27,7 +27,8 @@ HOST_NAMES = ("host.light", "host.conv_backward", "host.backward", "host.optimiz
 _ROWS = {"ops_fp32": 250, "gemm_lowp": 500, "attention": 500, "deepbench": 10_000}  # of a GPU and operator
 _FILES = ("ops_fp32.parquet", "gemm_lowp.parquet", "attention.parquet", "deepbench.csv")
 _FROM_PYTHON = ("ops_fp32", "deepbench")  # their shortest rows are launches, not work
-_LAUNCHES = 2.5
+_LAUNCHES = 2.0
+_SHORTEST = 0.02  # of the rows of an operator: what it takes whatever its size
 _FEWEST = 5
 _LARGE_FLOPS, _LARGE_BYTES = 1e9, 1.5e7  # smaller products say more about the serving stack than about the GPU
 # The pages say only this much; the others are in the catalogue under their name.
@@ -66,7 +67,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRows:
-    """Rows of one operator on one GPU. `table` is what has a factor and a start of its own."""
+    """Rows of one operator on one GPU. `table` is what has a factor and a start of its own, `floor_s` the least any size takes."""
 
     table: str
     kind: str
@@ -74,6 +75,7 @@ class OperatorRows:
     gpu: Gpu
     ops: Ops
     measured_s: Array
+    floor_s: float = 0.0
 
 
 def step_rows(folder: Path, progress: Callable[[str], None]) -> list[StepRow]:
@@ -159,6 +161,7 @@ def _taken(batch: Batch, places: Array) -> OperatorRows:
         gpu=batch.gpu,
         ops=_ops(batch.kind, columns),
         measured_s=batch.measured_s[places],
+        floor_s=float(np.quantile(batch.measured_s, _SHORTEST)) if batch.table in _FROM_PYTHON else 0.0,
     )
 
 

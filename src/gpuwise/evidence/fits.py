@@ -20,7 +20,7 @@ __all__ = ["Fit", "left_out", "shipped"]
 
 class Fit(msgspec.Struct, frozen=True):
     """Constants by name; factors by source, version and way of running; launch and copy by source or machine; a factor and a
-    start for each operator table.
+    start for each operator table, and the least each of its operators takes.
 
     A factor of `source//how` serves versions of which that source has no own; there the stack counts as unknown.
     """
@@ -31,6 +31,7 @@ class Fit(msgspec.Struct, frozen=True):
     copy_bytes_per_s: Mapping[str, float]
     operator_factor: Mapping[str, float]
     operator_start_s: Mapping[str, float]
+    operator_floor_s: Mapping[str, float]
 
 
 class _File(msgspec.Struct):
@@ -53,6 +54,7 @@ def shipped() -> Fit:
         copy_bytes_per_s=own.copy_bytes_per_s,
         operator_factor=own.operator_factor,
         operator_start_s=own.operator_start_s,
+        operator_floor_s=own.operator_floor_s,
     )
 
 

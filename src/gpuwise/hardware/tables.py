@@ -160,6 +160,7 @@ def _architecture(key: str, row: Mapping[str, Any]) -> Architecture:
         features=tuple(row["features"]),
         first_software=software.get("first", ""),
         last_software=software.get("last", ""),
+        process_nm=row.get("process_nm"),
         introduced_on=row["introduced"],
         source=sources()[row["source"]],
     )

@@ -42,6 +42,7 @@ class Architecture:
     features: tuple[str, ...]
     first_software: str
     last_software: str
+    process_nm: float | None
     introduced_on: date
     source: Source
 

@@ -9,18 +9,19 @@ from gpuwise.kernels.types import Array, Columns, Constants, Gpus, dtype_code
 __all__ = ["longer", "moved_s", "peak_of", "powered", "touched", "unit_bytes_per_s"]
 
 _YEAR = 2016.0
+_NM = 16.0
 _CLOCK = 1.5e9
 _FP16 = dtype_code("fp16")
-_KNEE = 6.0  # how sharply the power limit takes over from the boost clock
+_KNEE = 14.0  # how sharply the power limit takes over from the boost clock
 
 
 def powered(gpu: Gpus, k: Constants, rate: Array, load: str) -> Array:
     """FLOP/s that the power limit allows, on engines that do `rate` at the boost clock, for `vector` or `matrix` work.
 
-    A FLOP needs a number of joules: fewer with every process node, more at a higher clock, which needs more voltage. A wider
-    engine does the same at a lower clock. The boost clock plays no part here.
+    A FLOP needs a number of joules: fewer with every process, more at a higher clock, which needs more voltage. A wider engine
+    does the same at a lower clock. The boost clock plays no part here.
     """
-    joules = k[f"power.{load}"] * 2.0 ** ((_YEAR - gpu.node) / k["power.halving_years"])
+    joules = k[f"power.{load}"] * (gpu.process / _NM) ** k["power.process"]
     rest = k["power.rest"] * gpu.board  # memory, fans and leakage of the board take theirs whatever the limit
     left = np.maximum(gpu.watts - rest, 0.2 * gpu.watts)
     wide = np.maximum(rate, 1.0) / gpu.clock  # FLOPs a clock

@@ -38,11 +38,21 @@ def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | None = None, dtype: 
         lanes=column(lanes),
         watts=column([_watts(gpu, power_limit_watts) for gpu in gpus]),
         board=column([gpu.tdp_watts or _ASSUMED_WATTS for gpu in gpus]),
-        node=column([gpu.architecture.introduced_on.year + gpu.architecture.introduced_on.month / 12 for gpu in gpus]),
+        node=column([_year(gpu) for gpu in gpus]),
+        process=column([gpu.architecture.process_nm or _usual_nm(_year(gpu)) for gpu in gpus]),
         hbm=column([float(gpu.memory_type.startswith("HBM")) for gpu in gpus]),
         desktop=column([float(gpu.segment == "desktop") for gpu in gpus]),
         flash=column([float(_has_flash(gpu)) for gpu in gpus]),
     )
+
+
+def _year(gpu: Gpu) -> float:
+    return gpu.architecture.introduced_on.year + gpu.architecture.introduced_on.month / 12
+
+
+def _usual_nm(year: float) -> float:
+    """The process of most GPUs of a year, where an architecture's own is not known: 28 nm in 2012, half every four years."""
+    return 28.0 * 2.0 ** ((2012.0 - year) / 4.0)
 
 
 def _watts(gpu: Gpu, limit: float | None) -> float:

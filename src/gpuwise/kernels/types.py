@@ -53,7 +53,7 @@ class Gpus:
     `peak` and `matrix` have one row for each of `DTYPES`: FLOP/s at the rated clock of the engine a library would use, and
     whether that is the matrix engine. `vector` is the rate of the vector lanes in fp32,
     `half` how many times that they do in fp16. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
-    the power limit, `board` the one it is sold with, `node` the year the architecture came out.
+    the power limit, `board` the one it is sold with, `node` the year the architecture came out, `process` its nanometres.
     """
 
     names: tuple[str, ...]
@@ -69,6 +69,7 @@ class Gpus:
     watts: Array
     board: Array
     node: Array
+    process: Array
     hbm: Array
     flash: Array
     desktop: Array

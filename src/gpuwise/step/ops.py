@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuwise.kernels.memory_bound import CLASSES
 from gpuwise.kernels.types import Array, Group, Ops, dtype_code
+from gpuwise.step.layout import lays_channels_last
 from gpuwise.workload.evaluate import op_bytes, product_values
 from gpuwise.workload.types import DTYPE_BYTES, KINDS, Op, Workload
 
@@ -38,6 +39,8 @@ def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choi
     """All distinct ops at every size given: row `point * ops + op`."""
     chosen = choices or Choices()
     values = product_values(workload, batch, seq)
+    if workload.options.get("compiled") is True and lays_channels_last(workload, values[0]):
+        chosen = replace(chosen, nhwc=True)
     read, written = op_bytes(workload, values)
     points, count = read.shape
     members: dict[str, list[int]] = {}
