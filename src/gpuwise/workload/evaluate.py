@@ -102,10 +102,8 @@ def op_bytes(workload: Workload, values: Array) -> tuple[Array, Array]:
 
 def call_counts(workload: Workload) -> Array:
     """How often each distinct op is called, shape (phases, ops)."""
-    counts = np.zeros((len(PHASES), len(workload.ops)))
-    for call in workload.calls:
-        counts[call.phase, call.op] += 1
-    return counts
+    rows = workload.calls.phase * len(workload.ops) + workload.calls.op
+    return np.bincount(rows, minlength=len(PHASES) * len(workload.ops)).reshape(len(PHASES), len(workload.ops)).astype(float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +146,11 @@ def peak_memory(workload: Workload, batch: float | None = None, seq: float | Non
     values = product_values(workload, batch, seq)[0]
     width = np.array([DTYPE_BYTES[tensor.dtype] for tensor in workload.tensors])
     tensor_bytes = values[[tensor.elements for tensor in workload.tensors]] * width
-    sizes = tensor_bytes[[buffer.tensor for buffer in workload.buffers]]
+    buffers = workload.buffers
+    sizes = tensor_bytes[buffers.tensor]
     change = np.zeros((len(CATEGORIES), len(workload.calls) + 2))
-    rows = [buffer.category for buffer in workload.buffers]
-    np.add.at(change, (rows, [buffer.born for buffer in workload.buffers]), sizes)
-    np.add.at(change, (rows, [buffer.died for buffer in workload.buffers]), -sizes)
+    np.add.at(change, (buffers.category, buffers.born), sizes)
+    np.add.at(change, (buffers.category, buffers.died), -sizes)
     live = np.cumsum(change, axis=1)[:, : max(1, len(workload.calls))]
     call = int(np.argmax(live.sum(axis=0)))
     by_category = {name: float(live[row, call]) for row, name in enumerate(CATEGORIES)}

@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from gpuwise.errors import BadFile
-from gpuwise.workload.columns import Graph, Ints, gathered, ints, slots
+from gpuwise.workload.columns import Graph, gathered, slots
+from gpuwise.workload.rows import Ints, ints
 from gpuwise.workload.types import DTYPE_BYTES, KINDS, AttrValue, Op, TensorSpec
 
 __all__ = ["VERSION", "pack", "unpack"]
