@@ -7,12 +7,16 @@ multiply-accumulate is two FLOPs; FLOPs count matrix products, convolutions, att
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.errors import BadValue
+from gpuwise.workload.rows import ints
 from gpuwise.workload.symbols import monomials
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Op, Workload
 
@@ -93,11 +97,18 @@ def op_bytes(workload: Workload, values: Array) -> tuple[Array, Array]:
     """Bytes read and written by one call of each distinct op, each of shape (points, ops)."""
     width = np.array([DTYPE_BYTES[tensor.dtype] for tensor in workload.tensors])
     tensor_bytes = values[:, [tensor.elements for tensor in workload.tensors]] * width
-    read, written = (np.zeros((values.shape[0], len(workload.ops))) for _ in range(2))
-    for column, op in enumerate(workload.ops):
-        read[:, column] = tensor_bytes[:, list(op.reads)].sum(axis=1)
-        written[:, column] = tensor_bytes[:, list(op.writes)].sum(axis=1)
-    return read, written
+    return _summed(tensor_bytes, [op.reads for op in workload.ops]), _summed(tensor_bytes, [op.writes for op in workload.ops])
+
+
+def _summed(values: Array, lists: Sequence[tuple[int, ...]]) -> Array:
+    """The sums of the columns that each list names. Equal ones are counted first: optimizers name thousands."""
+    counted = [Counter(columns) for columns in lists]
+    columns, times = (ints(chain.from_iterable(side)) for side in (counted, (count.values() for count in counted)))
+    lengths = ints(map(len, counted))
+    some = lengths > 0
+    result = np.zeros((len(values), len(lists)))
+    result[:, some] = np.add.reduceat(values[:, columns] * times, (np.cumsum(lengths) - lengths)[some], axis=1)
+    return result
 
 
 def call_counts(workload: Workload) -> Array:

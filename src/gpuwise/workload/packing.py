@@ -144,7 +144,8 @@ def unpack(data: bytes, number: int, where: str) -> Graph:
 def _graph(page: _Page, columns: _Columns) -> Graph:
     ops = _ops(page, columns)
     op_of = _unsteps_in_order(_array(columns.call_ops))
-    used, module_of = np.unique(np.cumsum(_array(columns.call_modules)), return_inverse=True)
+    modules = np.cumsum(_array(columns.call_modules))
+    used = np.flatnonzero(np.bincount(modules))
     bare = Graph(
         dims=columns.dims,
         products=_cut(_unsteps(columns.product_dims), columns.product_lengths),
@@ -156,7 +157,7 @@ def _graph(page: _Page, columns: _Columns) -> Graph:
         modules=tuple(page.modules[row] for row in used.tolist()),
         op_of=op_of,
         phase_counts=columns.phases,
-        module_of=module_of,
+        module_of=np.searchsorted(used, modules),
         refs=_unchanges(_array(columns.refs), _contexts(ops, op_of)),
         tensor_of=_array(()),
         category_of=_array(()),
