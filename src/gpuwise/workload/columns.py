@@ -6,6 +6,7 @@ Arrays of plain numbers instead of thousands of small objects, so that loading a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from gpuwise.workload.rows import Ints, ints
 from gpuwise.workload.types import Buffers, Calls, Op, TensorSpec, Workload
 
-__all__ = ["Graph", "gathered", "graph_of", "slots", "workload_of"]
+__all__ = ["Graph", "graph_of", "slots", "spread", "workload_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,22 +88,19 @@ def workload_of(graph: Graph, **about: Any) -> Workload:
 
 def slots(graph: Graph) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """Of every reference in `refs`: its call, the tensor its op names there, and whether it is written."""
-    arity = ints(len(op.reads) + len(op.writes) for op in graph.ops)
+    ops = graph.ops
+    sides = ints(len(side) for op in ops for side in (op.reads, op.writes))
+    arity = sides[::2] + sides[1::2]
     call = np.repeat(np.arange(len(graph.op_of)), arity[graph.op_of])
-    tensor = gathered([[*op.reads, *op.writes] for op in graph.ops], graph.op_of)
-    written = gathered([[0] * len(op.reads) + [1] * len(op.writes) for op in graph.ops], graph.op_of)
-    return call, tensor, written.astype(bool)
+    tensor = ints(chain.from_iterable(side for op in ops for side in (op.reads, op.writes)))
+    written = np.repeat(np.tile([False, True], len(ops)), sides)
+    at = spread(arity, graph.op_of)
+    return call, tensor[at], written[at]
 
 
-def gathered(rows: list[list[int]], order: Ints) -> Ints:
-    """The rows of a ragged table in this order, end to end."""
-    if not len(order):
-        return ints(())
-    lengths = ints(len(row) for row in rows)
-    flat = ints(value for row in rows for value in row)
+def spread(lengths: Ints, order: Ints) -> Ints:
+    """Where the entries of a table with rows of these lengths stand, when its rows are put end to end in this order."""
     starts = np.cumsum(lengths) - lengths
     counts = lengths[order]
     ends = np.cumsum(counts)
-    within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
-    found: Ints = flat[np.repeat(starts[order], counts) + within]
-    return found
+    return np.arange(counts.sum()) + np.repeat(starts[order] - ends + counts, counts)

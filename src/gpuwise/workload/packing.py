@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from gpuwise.errors import BadFile
-from gpuwise.workload.columns import Graph, gathered, slots
+from gpuwise.workload.columns import Graph, slots, spread
 from gpuwise.workload.rows import Ints, ints
 from gpuwise.workload.types import DTYPE_BYTES, KINDS, AttrValue, Op, TensorSpec
 
@@ -219,11 +219,11 @@ def _category_expected(born: Ints, died: Ints, forward: int) -> Ints:
 def _contexts(ops: Sequence[Op], op_of: Ints) -> Ints:
     """References are alike that stand in the same place of ops of the same name."""
     names: dict[str, int] = {}
-    rows = []
-    for op in ops:
-        base = names.setdefault(op.name, len(names)) * _PLACES
-        rows.append(list(range(base, base + len(op.reads) + len(op.writes))))
-    return gathered(rows, op_of)
+    named = ints(names.setdefault(op.name, len(names)) for op in ops)
+    arity = ints(len(op.reads) + len(op.writes) for op in ops)
+    place = np.arange(arity.sum()) - np.repeat(np.cumsum(arity) - arity, arity)
+    found: Ints = (np.repeat(named * _PLACES, arity) + place)[spread(arity, op_of)]
+    return found
 
 
 # ---------------------------------------------------------------- number sequences
