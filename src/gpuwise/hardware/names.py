@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 
 from gpuwise.hardware.types import Gpu
 from gpuwise.units import GIB
@@ -52,7 +53,7 @@ _SAME = {
     "s": "super",
 }
 _LINES = "rtx gtx gt rx arc titan quadro tpu jetson pro geforce radeon tesla".split()
-_SUFFIXES = "ti super laptop mobile maxq xtx xt gre ada max pro ultra d s".split()
+_MODEL = re.compile(r"(\d{3,4})(ti|super|laptop|mobile|maxq|xtx|xt|gre|ada|max|pro|ultra|d|s)(.*)")
 # Detail of a product that a person may leave out, with how surprising it is to have it filled in.
 _OPTIONAL_COST = {
     "rtx": 0.1,
@@ -86,16 +87,16 @@ def tokens(name: str) -> tuple[str, ...]:
     return tuple(word for word in words if word and word not in _NOISE)
 
 
-def _split(word: str) -> list[str]:
+@lru_cache(4096)
+def _split(word: str) -> tuple[str, ...]:
     """`rtx3090ti` -> rtx, 3090, ti; `rtxa6000` -> rtx, a6000, which stays whole."""
     for line in _LINES:
-        rest = word[len(line) :]
-        if word.startswith(line) and re.match(r"\d|a\d{3,4}$|pro\d", rest):
-            return [line, *_split(rest)]
-    match = re.fullmatch(rf"(\d{{3,4}})({'|'.join(_SUFFIXES)})(.*)", word)
+        if word.startswith(line) and re.match(r"\d|a\d{3,4}$|pro\d", word[len(line) :]):
+            return line, *_split(word[len(line) :])
+    match = _MODEL.fullmatch(word)
     if match:
-        return [match[1], match[2], *(_split(match[3]) if match[3] else ())]
-    return [word]
+        return match[1], match[2], *(_split(match[3]) if match[3] else ())
+    return (word,)
 
 
 def _unified(words: Iterable[str]) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def _copy_s(workload: Workload, values: Array, setting: Setting) -> Array:
 
 def _input_bytes(workload: Workload, values: Array) -> Array:
     """Bytes that come from the host each step."""
-    inputs = [buffer.tensor for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
+    inputs = workload.buffers.tensor[workload.buffers.category == CATEGORIES.index("input")].tolist()
     total = np.zeros(values.shape[0])
     for row in inputs:
         tensor = workload.tensors[row]

@@ -28,7 +28,10 @@ def coverage(workload: Workload) -> Coverage:
     read, written = op_bytes(workload, values)
     moved, flops = counts * (read + written)[0], counts * op_flops(workload, values)[0]
     known = [op.kind != "other" for op in workload.ops]
-    unknown = Counter(workload.ops[call.op].name for call in workload.calls if workload.ops[call.op].kind == "other")
+    unknown: Counter[str] = Counter()
+    for op, count in zip(workload.ops, counts.tolist(), strict=True):
+        if op.kind == "other" and count:
+            unknown[op.name] += int(count)
     return Coverage(
         calls_fraction=_share(float(counts[known].sum()), float(counts.sum())),
         flops_fraction=_share(float(flops[known].sum()), float(flops.sum())),

@@ -7,12 +7,16 @@ multiply-accumulate is two FLOPs; FLOPs count matrix products, convolutions, att
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.errors import BadValue
+from gpuwise.workload.rows import ints
 from gpuwise.workload.symbols import monomials
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Op, Workload
 
@@ -93,19 +97,24 @@ def op_bytes(workload: Workload, values: Array) -> tuple[Array, Array]:
     """Bytes read and written by one call of each distinct op, each of shape (points, ops)."""
     width = np.array([DTYPE_BYTES[tensor.dtype] for tensor in workload.tensors])
     tensor_bytes = values[:, [tensor.elements for tensor in workload.tensors]] * width
-    read, written = (np.zeros((values.shape[0], len(workload.ops))) for _ in range(2))
-    for column, op in enumerate(workload.ops):
-        read[:, column] = tensor_bytes[:, list(op.reads)].sum(axis=1)
-        written[:, column] = tensor_bytes[:, list(op.writes)].sum(axis=1)
-    return read, written
+    return _summed(tensor_bytes, [op.reads for op in workload.ops]), _summed(tensor_bytes, [op.writes for op in workload.ops])
+
+
+def _summed(values: Array, lists: Sequence[tuple[int, ...]]) -> Array:
+    """The sums of the columns that each list names. Equal ones are counted first: optimizers name thousands."""
+    counted = [Counter(columns) for columns in lists]
+    columns, times = (ints(chain.from_iterable(side)) for side in (counted, (count.values() for count in counted)))
+    lengths = ints(map(len, counted))
+    some = lengths > 0
+    result = np.zeros((len(values), len(lists)))
+    result[:, some] = np.add.reduceat(values[:, columns] * times, (np.cumsum(lengths) - lengths)[some], axis=1)
+    return result
 
 
 def call_counts(workload: Workload) -> Array:
     """How often each distinct op is called, shape (phases, ops)."""
-    counts = np.zeros((len(PHASES), len(workload.ops)))
-    for call in workload.calls:
-        counts[call.phase, call.op] += 1
-    return counts
+    rows = workload.calls.phase * len(workload.ops) + workload.calls.op
+    return np.bincount(rows, minlength=len(PHASES) * len(workload.ops)).reshape(len(PHASES), len(workload.ops)).astype(float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +157,11 @@ def peak_memory(workload: Workload, batch: float | None = None, seq: float | Non
     values = product_values(workload, batch, seq)[0]
     width = np.array([DTYPE_BYTES[tensor.dtype] for tensor in workload.tensors])
     tensor_bytes = values[[tensor.elements for tensor in workload.tensors]] * width
-    sizes = tensor_bytes[[buffer.tensor for buffer in workload.buffers]]
+    buffers = workload.buffers
+    sizes = tensor_bytes[buffers.tensor]
     change = np.zeros((len(CATEGORIES), len(workload.calls) + 2))
-    rows = [buffer.category for buffer in workload.buffers]
-    np.add.at(change, (rows, [buffer.born for buffer in workload.buffers]), sizes)
-    np.add.at(change, (rows, [buffer.died for buffer in workload.buffers]), -sizes)
+    np.add.at(change, (buffers.category, buffers.born), sizes)
+    np.add.at(change, (buffers.category, buffers.died), -sizes)
     live = np.cumsum(change, axis=1)[:, : max(1, len(workload.calls))]
     call = int(np.argmax(live.sum(axis=0)))
     by_category = {name: float(live[row, call]) for row, name in enumerate(CATEGORIES)}

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from gpuwise.workload.rows import Ints, ints
 from gpuwise.workload.sources.settings import MODES, PRECISIONS
 from gpuwise.workload.symbols import monomials
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Op, Workload
@@ -86,25 +87,28 @@ def _check_op(op: Op, products: int, tensors: int) -> None:
 
 
 def _check_calls(workload: Workload) -> None:
-    counts = (len(workload.ops), len(PHASES), len(workload.modules))
-    arity = [(len(op.reads), len(op.writes)) for op in workload.ops]
-    buffers = len(workload.buffers)
-    for call in workload.calls:
-        if not all(0 <= value < count for value, count in zip((call.op, call.phase, call.module), counts, strict=True)):
-            raise ValueError("a call names an op, phase or module that is not there")
-        if (len(call.reads), len(call.writes)) != arity[call.op]:
-            raise ValueError("a call reads or writes another number of buffers than its op")
-        if any(not 0 <= buffer < buffers for buffer in (*call.reads, *call.writes)):
-            raise ValueError("a call names a buffer that is not there")
+    calls, ops = workload.calls, workload.ops
+    if not (_inside(calls.op, len(ops)) and _inside(calls.phase, len(PHASES)) and _inside(calls.module, len(workload.modules))):
+        raise ValueError("a call names an op, phase or module that is not there")
+    reads, writes = ints(len(op.reads) for op in ops), ints(len(op.writes) for op in ops)
+    if np.any(calls.read_count != reads[calls.op]) or np.any(calls.written_count != writes[calls.op]):
+        raise ValueError("a call reads or writes another number of buffers than its op")
+    if not _inside(calls.refs, len(workload.buffers)):
+        raise ValueError("a call names a buffer that is not there")
 
 
 def _check_buffers(workload: Workload) -> None:
-    _within("buffer", (buffer.tensor for buffer in workload.buffers), len(workload.tensors))
-    for buffer in workload.buffers:
-        if not 0 <= buffer.category < len(CATEGORIES):
-            raise ValueError(f"a buffer has the category {buffer.category}; there are {len(CATEGORIES)}")
-        if not 0 <= buffer.born <= buffer.died <= len(workload.calls):
-            raise ValueError("a buffer is born or dies outside the step")
+    buffers = workload.buffers
+    _within("buffer", buffers.tensor.tolist(), len(workload.tensors))
+    for category in {*buffers.category.tolist()}:
+        if not 0 <= category < len(CATEGORIES):
+            raise ValueError(f"a buffer has the category {category}; there are {len(CATEGORIES)}")
+    if np.any(buffers.born < 0) or np.any(buffers.died < buffers.born) or np.any(buffers.died > len(workload.calls)):
+        raise ValueError("a buffer is born or dies outside the step")
+
+
+def _inside(rows: Ints, count: int) -> bool:
+    return bool(np.all((rows >= 0) & (rows < count)))
 
 
 def _one_of(what: str, value: str, known: Iterable[str]) -> None:

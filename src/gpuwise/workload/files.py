@@ -17,7 +17,7 @@ import numpy as np
 from gpuwise.errors import BadFile, BadValue
 from gpuwise.workload.file_checks import check
 from gpuwise.workload.plain_text import plain
-from gpuwise.workload.types import AttrValue, Buffer, Call, Op, TensorSpec, Workload
+from gpuwise.workload.types import AttrValue, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
 __all__ = ["ENDINGS", "VERSION", "check_output", "decode", "encode", "is_workload", "read", "write"]
 
@@ -96,7 +96,7 @@ def _op_row(op: Op) -> _OpRow:
 
 def _encode_calls(workload: Workload) -> list[list[int]]:
     """[op, phase, module step, reads, buffer distances…]: buffers count back from the newest one alive at the call."""
-    newest = np.cumsum(np.bincount([buffer.born for buffer in workload.buffers], minlength=len(workload.calls) + 1))
+    newest = np.cumsum(np.bincount(workload.buffers.born, minlength=len(workload.calls) + 1))
     rows, module = [], 0
     for index, call in enumerate(workload.calls):
         top = int(newest[index])
@@ -106,7 +106,7 @@ def _encode_calls(workload: Workload) -> list[list[int]]:
     return rows
 
 
-def _encode_buffers(buffers: tuple[Buffer, ...]) -> list[tuple[int, int, int, int]]:
+def _encode_buffers(buffers: Buffers) -> list[tuple[int, int, int, int]]:
     """(tensor, category, born since the last buffer, calls lived)."""
     rows, born = [], 0
     for buffer in buffers:
@@ -170,7 +170,7 @@ def _op(row: _OpRow) -> Op:
     return Op(row.kind, plain(row.name), row.dtype, tuple(row.sizes), attrs, tuple(row.reads), tuple(row.writes))
 
 
-def _decode_calls(file: _File) -> tuple[Call, ...]:
+def _decode_calls(file: _File) -> Calls:
     births, born = [0] * (len(file.calls) + 1), 0
     for _, _, step, _ in file.buffers:
         born += step
@@ -185,15 +185,15 @@ def _decode_calls(file: _File) -> tuple[Call, ...]:
             raise ValueError(f"a call reads {reads} of {len(distances)} buffers")
         ids = tuple(int(newest[index]) - distance for distance in distances)
         calls.append(Call(op, phase, module, ids[:reads], ids[reads:]))
-    return tuple(calls)
+    return Calls.of(calls)
 
 
-def _decode_buffers(rows: list[tuple[int, int, int, int]]) -> tuple[Buffer, ...]:
+def _decode_buffers(rows: list[tuple[int, int, int, int]]) -> Buffers:
     buffers, born = [], 0
     for tensor, category, step, lived in rows:
         born += step
         buffers.append(Buffer(tensor, category, born, born + lived))
-    return tuple(buffers)
+    return Buffers.of(buffers)
 
 
 def write(workload: Workload, path: Path) -> None:

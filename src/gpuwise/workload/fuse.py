@@ -36,12 +36,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwise.workload.columns import no_collection
 from gpuwise.workload.fusion_flow import Flow
 from gpuwise.workload.fusion_groups import Group, Grouper
 from gpuwise.workload.fusion_recompute import recompute
 from gpuwise.workload.fusion_roles import Sizes, loops_of
 from gpuwise.workload.fusion_write import in_order, written
+from gpuwise.workload.rows import no_collection
 from gpuwise.workload.types import PHASES, Workload
 
 __all__ = ["fused", "is_fused"]
@@ -67,7 +67,7 @@ def fused(workload: Workload, *, epilogues: bool = False, optimizer: bool = True
         return workload
     with no_collection():
         sizes = Sizes(workload)
-        eager = {index for index, call in enumerate(workload.calls) if call.phase == _OPTIMIZER and not optimizer}
+        eager = set() if optimizer else {*np.flatnonzero(workload.calls.phase == _OPTIMIZER).tolist()}
         result = _within_memory(workload, sizes, epilogues, eager)
     note = f"compiled: fused from {len(workload.calls):,} to {len(result.calls):,} kernels"
     return replace(result, options={**workload.options, "compiled": True}, notes=(*workload.notes, note))
@@ -108,16 +108,16 @@ def _traffic(workload: Workload, sizes: Sizes) -> NDArray[np.float64]:
     """Bytes read and written in the whole step, at each of the sizes."""
     bytes_of = np.array(sizes.bytes).reshape(len(sizes.bytes), -1)
     by_op = np.array([bytes_of[[*op.reads, *op.writes]].sum(axis=0) for op in workload.ops])
-    counts = np.bincount([call.op for call in workload.calls], minlength=len(workload.ops))
+    counts = np.bincount(workload.calls.op, minlength=len(workload.ops))
     return np.asarray(counts @ by_op, dtype=np.float64)
 
 
 def _memory(workload: Workload, sizes: Sizes) -> NDArray[np.float64]:
     """Bytes alive during each call, at each of the sizes."""
-    bytes_of = np.array(sizes.bytes).reshape(len(sizes.bytes), -1)[[buffer.tensor for buffer in workload.buffers]]
+    bytes_of = np.array(sizes.bytes).reshape(len(sizes.bytes), -1)[workload.buffers.tensor]
     change = np.zeros((len(workload.calls) + 2, bytes_of.shape[1]))
-    np.add.at(change, [buffer.born for buffer in workload.buffers], bytes_of)
-    np.add.at(change, [buffer.died for buffer in workload.buffers], -bytes_of)
+    np.add.at(change, workload.buffers.born, bytes_of)
+    np.add.at(change, workload.buffers.died, -bytes_of)
     return np.cumsum(change, axis=0)[: len(workload.calls)]
 
 

@@ -24,7 +24,8 @@ class Flow:
     """
 
     def __init__(self, workload: Workload, loops: list[Loop]) -> None:
-        self.workload, self.loops = workload, [loops[call.op] for call in workload.calls]
+        self.workload = workload
+        self.loops: list[Loop] = [loops[op] for op in workload.calls.op.tolist()]
         self.buffer: list[int] = []
         self.writer: list[int] = []
         self.readers: list[list[int]] = []
@@ -34,7 +35,7 @@ class Flow:
         self.read_tensors: list[list[int]] = []
         self.written_values: list[list[int]] = []
         self.before: list[set[int]] = []  # the calls that must come first
-        self.segment = _segments([call.phase for call in workload.calls])
+        self.segment = _segments(workload.calls.phase.tolist())
         self._follow()
         self.lasting = self._lasting()
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from gpuwise.workload.fusion_flow import Flow
 from gpuwise.workload.fusion_groups import Group
 from gpuwise.workload.fusion_roles import Sizes
-from gpuwise.workload.types import CATEGORIES, AttrValue, Buffer, Call, Op, Workload
+from gpuwise.workload.rows import ints
+from gpuwise.workload.types import CATEGORIES, AttrValue, Buffer, Buffers, Call, Calls, Op, Workload
 
 __all__ = ["in_order", "written"]
 
@@ -43,19 +44,9 @@ class _Writer:
     def workload(self) -> Workload:
         calls = [self._call(group) for group in self._groups]
         number, buffers = self._buffers(calls)
-        moved = tuple(
-            [
-                Call(
-                    call.op,
-                    call.phase,
-                    call.module,
-                    tuple([number[b] for b in call.reads]),
-                    tuple([number[b] for b in call.writes]),
-                )
-                for call in calls
-            ]
-        )
-        return replace(self._old, ops=tuple(self._ops), calls=moved, buffers=buffers)
+        moved = Calls.of(calls)
+        moved = replace(moved, refs=ints(number[buffer] for buffer in moved.refs.tolist()))
+        return replace(self._old, ops=tuple(self._ops), calls=moved, buffers=Buffers.of(buffers))
 
     # ------------------------------------------------------------ calls
 
@@ -173,7 +164,7 @@ class _Writer:
 
     # ------------------------------------------------------------ buffers
 
-    def _buffers(self, calls: list[Call]) -> tuple[dict[int, int], tuple[Buffer, ...]]:
+    def _buffers(self, calls: list[Call]) -> tuple[dict[int, int], list[Buffer]]:
         """The buffers still used, alive from their first call to their last, and the new number of each."""
         first, last = _spans(calls)
         flow = self._flow
@@ -188,7 +179,7 @@ class _Writer:
             died = len(calls) if flow.lasting[row] else last.get(row, born) + 1
             number[row] = len(kept)
             kept.append(Buffer(buffer.tensor, buffer.category, born, died))
-        return number, tuple(kept)
+        return number, kept
 
 
 def _spans(calls: list[Call]) -> tuple[dict[int, int], dict[int, int]]:

@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from gpuwise.errors import BadFile
-from gpuwise.workload.columns import Graph, Ints, gathered, ints, slots
+from gpuwise.workload.columns import Graph, slots, spread
+from gpuwise.workload.rows import Ints, ints
 from gpuwise.workload.types import DTYPE_BYTES, KINDS, AttrValue, Op, TensorSpec
 
 __all__ = ["VERSION", "pack", "unpack"]
@@ -143,7 +144,8 @@ def unpack(data: bytes, number: int, where: str) -> Graph:
 def _graph(page: _Page, columns: _Columns) -> Graph:
     ops = _ops(page, columns)
     op_of = _unsteps_in_order(_array(columns.call_ops))
-    used, module_of = np.unique(np.cumsum(_array(columns.call_modules)), return_inverse=True)
+    modules = np.cumsum(_array(columns.call_modules))
+    used = np.flatnonzero(np.bincount(modules))
     bare = Graph(
         dims=columns.dims,
         products=_cut(_unsteps(columns.product_dims), columns.product_lengths),
@@ -155,7 +157,7 @@ def _graph(page: _Page, columns: _Columns) -> Graph:
         modules=tuple(page.modules[row] for row in used.tolist()),
         op_of=op_of,
         phase_counts=columns.phases,
-        module_of=module_of,
+        module_of=np.searchsorted(used, modules),
         refs=_unchanges(_array(columns.refs), _contexts(ops, op_of)),
         tensor_of=_array(()),
         category_of=_array(()),
@@ -217,11 +219,11 @@ def _category_expected(born: Ints, died: Ints, forward: int) -> Ints:
 def _contexts(ops: Sequence[Op], op_of: Ints) -> Ints:
     """References are alike that stand in the same place of ops of the same name."""
     names: dict[str, int] = {}
-    rows = []
-    for op in ops:
-        base = names.setdefault(op.name, len(names)) * _PLACES
-        rows.append(list(range(base, base + len(op.reads) + len(op.writes))))
-    return gathered(rows, op_of)
+    named = ints(names.setdefault(op.name, len(names)) for op in ops)
+    arity = ints(len(op.reads) + len(op.writes) for op in ops)
+    place = np.arange(arity.sum()) - np.repeat(np.cumsum(arity) - arity, arity)
+    found: Ints = (np.repeat(named * _PLACES, arity) + place)[spread(arity, op_of)]
+    return found
 
 
 # ---------------------------------------------------------------- number sequences

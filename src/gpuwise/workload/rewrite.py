@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.errors import BadValue
-from gpuwise.workload.columns import Graph, Ints, slots
+from gpuwise.workload.columns import Graph, slots
 from gpuwise.workload.rewrite_softmax import with_softmax_casts
+from gpuwise.workload.rows import Ints
 from gpuwise.workload.types import CATEGORIES, Op, TensorSpec
 
 __all__ = [

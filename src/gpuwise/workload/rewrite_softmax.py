@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpuwise.workload.columns import Graph, Ints, ints
+from gpuwise.workload.columns import Graph
+from gpuwise.workload.rows import Ints, ints
 from gpuwise.workload.types import CATEGORIES, Op, TensorSpec
 
 __all__ = ["with_softmax_casts"]

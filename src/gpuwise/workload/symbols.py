@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.workload.sources.raw import RawBuffer, RawCall, RawCapture, RawTensor
-from gpuwise.workload.types import CATEGORIES, PHASES, Buffer, Call, Op, TensorSpec, Workload
+from gpuwise.workload.types import CATEGORIES, PHASES, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
 __all__ = ["Description", "NotAffine", "join", "monomials"]
 
@@ -83,10 +83,8 @@ class _Builder:
 
     def build(self) -> Workload:
         first = self._captures[0]
-        calls = tuple(self._call(calls) for calls in self._aligned("ops", [capture.calls for capture in self._captures]))
-        buffers = tuple(
-            self._buffer(buffers) for buffers in self._aligned("buffers", [capture.buffers for capture in self._captures])
-        )
+        calls = [self._call(calls) for calls in self._aligned("ops", [capture.calls for capture in self._captures])]
+        buffers = [self._buffer(buffers) for buffers in self._aligned("buffers", [capture.buffers for capture in self._captures])]
         symbols = () if len(self._captures) == 1 else ("batch",) if first.seq is None else ("batch", "seq")
         return Workload(
             model=self._about.model,
@@ -106,9 +104,9 @@ class _Builder:
                 Op(kind, name, dtype, sizes, dict(attrs), reads, writes)
                 for kind, name, dtype, sizes, attrs, reads, writes in self._ops.entries()
             ),
-            calls=calls,
+            calls=Calls.of(calls),
             modules=self._modules.entries(),
-            buffers=buffers,
+            buffers=Buffers.of(buffers),
             notes=tuple(self._notes),
         )
 

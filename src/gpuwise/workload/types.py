@@ -7,13 +7,28 @@ called many times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CATEGORIES", "DTYPE_BYTES", "KINDS", "PHASES", "AttrValue", "Buffer", "Call", "Op", "TensorSpec", "Workload"]
+from gpuwise.workload.rows import Ints, Rows, ints, made
+
+__all__ = [
+    "CATEGORIES",
+    "DTYPE_BYTES",
+    "KINDS",
+    "PHASES",
+    "AttrValue",
+    "Buffer",
+    "Buffers",
+    "Call",
+    "Calls",
+    "Op",
+    "TensorSpec",
+    "Workload",
+]
 
 DTYPE_BYTES: Mapping[str, float] = {
     "fp64": 8,
@@ -90,6 +105,41 @@ class Call:
     writes: tuple[int, ...]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Calls(Rows[Call]):
+    """The calls of a step as columns. `refs` are the buffers of every call, those read before those written, end to end."""
+
+    op: Ints
+    phase: Ints
+    module: Ints
+    read_count: Ints
+    written_count: Ints
+    refs: Ints
+
+    @classmethod
+    def of(cls, calls: Sequence[Call]) -> Calls:
+        """The columns of these calls."""
+        return cls(
+            op=ints(call.op for call in calls),
+            phase=ints(call.phase for call in calls),
+            module=ints(call.module for call in calls),
+            read_count=ints(len(call.reads) for call in calls),
+            written_count=ints(len(call.writes) for call in calls),
+            refs=ints(ref for call in calls for ref in (*call.reads, *call.writes)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def _made(self) -> tuple[Call, ...]:
+        refs = tuple(self.refs.tolist())
+        ends = np.cumsum(self.read_count + self.written_count)
+        middles = ends - self.written_count
+        start, middle, end = (places.tolist() for places in (middles - self.read_count, middles, ends))
+        reads, writes = (map(refs.__getitem__, map(slice, *places)) for places in ((start, middle), (middle, end)))
+        return made(Call, self.op.tolist(), self.phase.tolist(), self.module.tolist(), reads, writes)
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """One allocation. It exists during the calls `born <= i < died`; what outlives the step dies at the number of calls."""
@@ -98,6 +148,32 @@ class Buffer:
     category: int
     born: int
     died: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Buffers(Rows[Buffer]):
+    """The buffers of a step as columns."""
+
+    tensor: Ints
+    category: Ints
+    born: Ints
+    died: Ints
+
+    @classmethod
+    def of(cls, buffers: Sequence[Buffer]) -> Buffers:
+        """The columns of these buffers."""
+        return cls(
+            tensor=ints(buffer.tensor for buffer in buffers),
+            category=ints(buffer.category for buffer in buffers),
+            born=ints(buffer.born for buffer in buffers),
+            died=ints(buffer.died for buffer in buffers),
+        )
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    def _made(self) -> tuple[Buffer, ...]:
+        return made(Buffer, self.tensor.tolist(), self.category.tolist(), self.born.tolist(), self.died.tolist())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +194,7 @@ class Workload:
     products: tuple[tuple[int, ...], ...]
     tensors: tuple[TensorSpec, ...]
     ops: tuple[Op, ...]
-    calls: tuple[Call, ...]
+    calls: Calls
     modules: tuple[str, ...]
-    buffers: tuple[Buffer, ...]
+    buffers: Buffers
     notes: tuple[str, ...] = ()

@@ -15,7 +15,8 @@ import msgspec
 
 from gpuwise.errors import BadValue, UnknownName
 from gpuwise.workload import packing, rewrite
-from gpuwise.workload.columns import Graph, no_collection, workload_of
+from gpuwise.workload.columns import Graph, workload_of
+from gpuwise.workload.rows import no_collection
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.sources.settings import Settings
 from gpuwise.workload.types import Workload

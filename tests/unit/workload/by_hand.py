@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuwise.workload.types import CATEGORIES, PHASES, Buffer, Call, Op, TensorSpec, Workload
+from gpuwise.workload.types import CATEGORIES, PHASES, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
 ROWS, WIDTH, WIDE = 0, 1, 2  # products: batch·16, 64, batch·16·64
 _PRODUCTS = ((0,), (1,), (0, 1), ())
@@ -80,7 +80,7 @@ class Builder:
             products=_PRODUCTS,
             tensors=tuple(self.tensors),
             ops=tuple(self.ops),
-            calls=tuple(self.calls),
+            calls=Calls.of(self.calls),
             modules=("",),
-            buffers=tuple(Buffer(*buffer) for buffer in self.buffers),
+            buffers=Buffers.of([Buffer(*buffer) for buffer in self.buffers]),
         )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gpuwise.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.workload import evaluate, files
-from gpuwise.workload.types import Buffer, Call, Op, TensorSpec, Workload
+from gpuwise.workload.types import Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
 
 def tiny(**changes: Any) -> Workload:
@@ -35,9 +35,9 @@ def tiny(**changes: Any) -> Workload:
             Op("matmul", "mm", "fp32", (3, 4, 5, 6), {"trans_a": False, "stride": (1, 1)}, (0, 1), (2,)),
             Op("elementwise", "relu", "fp32", (2,), {}, (2,), (2,)),
         ),
-        "calls": (Call(0, 0, 0, (0, 1), (2,)), Call(1, 0, 1, (2,), (3,))),
+        "calls": Calls.of([Call(0, 0, 0, (0, 1), (2,)), Call(1, 0, 1, (2,), (3,))]),
         "modules": ("linear", "relu"),
-        "buffers": (Buffer(0, 3, 0, 2), Buffer(1, 0, 0, 2), Buffer(2, 5, 0, 2), Buffer(2, 5, 1, 2)),
+        "buffers": Buffers.of([Buffer(0, 3, 0, 2), Buffer(1, 0, 0, 2), Buffer(2, 5, 0, 2), Buffer(2, 5, 1, 2)]),
         "notes": ("a note",),
     }
     return Workload(**(fields | changes))

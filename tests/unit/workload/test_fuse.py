@@ -19,7 +19,7 @@ from gpuwise.workload.fusion_groups import Grouper
 from gpuwise.workload.fusion_recompute import recompute
 from gpuwise.workload.fusion_roles import Sizes, loops_of
 from gpuwise.workload.fusion_write import in_order
-from gpuwise.workload.types import CATEGORIES, Call, Op, Workload
+from gpuwise.workload.types import CATEGORIES, Call, Calls, Op, Workload
 
 
 def traffic(workload: Workload, batch: float = 8) -> float:
@@ -374,7 +374,9 @@ def test_a_captured_resnet_halves_the_bytes_of_its_loops_at_inference():
 
     eager = capture(Request(model="timm:resnet18", settings=Settings(mode="infer", precision="fp32")))
     result = fused(eager)
-    loops = [replace(w, calls=tuple(c for c in w.calls if w.ops[c.op].kind not in ("conv", "matmul"))) for w in (eager, result)]
+    loops = [
+        replace(w, calls=Calls.of([c for c in w.calls if w.ops[c.op].kind not in ("conv", "matmul")])) for w in (eager, result)
+    ]
     assert flops(result) == flops(eager)
     assert 2.0 < traffic(loops[0], 32) / traffic(loops[1], 32) < 3.5
     assert (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpuwise.errors import BadFile
 from gpuwise.workload.columns import Graph, graph_of, workload_of
 from gpuwise.workload.packing import pack, unpack
-from gpuwise.workload.types import Buffer, Call, Op, TensorSpec, Workload
+from gpuwise.workload.types import Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
 NAMES = ("mm", "add", "cat")
 
@@ -80,9 +80,9 @@ def _workload(
         products=products,
         tensors=tensors,
         ops=tuple(ops[row] for row in used),
-        calls=tuple(replace(call, op=used.index(call.op)) for call in calls),
+        calls=Calls.of([replace(call, op=used.index(call.op)) for call in calls]),
         modules=("", "layer.0"),
-        buffers=tuple(buffers),
+        buffers=Buffers.of(buffers),
     )
 
 
