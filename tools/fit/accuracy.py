@@ -40,7 +40,7 @@ def write_accuracy(
         "GPUS": _by(problem, left["gpu"], "gpu", held),
         "FAMILIES": _by(problem, left["family"], "family"),
         "OPERATORS": _operators(operators),
-        "BASELINES": _baselines(problem, left["gpu"]),
+        "BASELINES": _baselines(problem, theta, left["gpu"]),
     }
     text = TEXT.read_text(encoding="utf-8")
     for name, table in tables.items():
@@ -144,8 +144,8 @@ def _operators(rows: Sequence[Residual]) -> str:
     return "\n".join([head, "|---|---|---|---|---|---|---|", *lines])
 
 
-def _baselines(problem: Problem, left: LeftOut) -> str:
-    work = {row.row: row.work for row in score([row.question for row in problem.steps])}
+def _baselines(problem: Problem, theta: Array, left: LeftOut) -> str:
+    work = {row.row: row.work for row in score([row.question for row in problem.steps], problem.fit_of(theta))}
     rows = [replace(row, work=work[row.row]) for row in _residuals(problem, left.predicted)]
     ours = accuracy(rows)
     lines = [f"| gpuwise, ratios between GPUs | {_percent(ours.ratio_median_ape)} | |"]

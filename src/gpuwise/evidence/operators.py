@@ -29,6 +29,16 @@ __all__ = ["Batch", "batches", "fitted_table", "floor_key", "score_operators"]
 
 _SMOOTH = 6.0
 _BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+# Products of serving stacks: the type they compute in, bytes of an activation and of a weight. Results are in 16 bit.
+_SERVED = {
+    "bf16": ("bf16", 2.0, 2.0),
+    "fp8": ("fp8", 1.0, 1.0),
+    "fp8_block": ("fp8", 1.0, 1.0),
+    "nvfp4": ("fp4", 0.5625, 0.5625),  # one byte of scale for 16 values
+    "int8_wo": ("bf16", 2.0, 1.0),
+    "int4_wo": ("bf16", 2.0, 0.5),
+    "int8_smoothquant": ("int8", 1.0, 1.0),
+}
 _CLASS_OF = {"softmax": "softmax", "layernorm": "row_norm"}
 _TWO_INPUTS = ("add", "mul", "div", "pow")
 _GATES = {"lstm": 4.0, "gru": 3.0}
@@ -132,9 +142,10 @@ def _moved(columns: Columns, place: int) -> float:
 
 
 def _rate(batch: Batch) -> str:
-    return (
-        next((name for name in ("fp8", "bf16", "fp16") if name in batch.name), "fp32") if batch.table != "attention" else "bf16"
-    )
+    """The type whose peak the simple rules hold against this batch."""
+    if batch.table in ("gemm_lowp", "attention"):
+        return _SERVED[batch.name][0] if batch.table == "gemm_lowp" else "bf16"
+    return "fp16" if "fp16" in batch.name else "fp32"
 
 
 def _numbers(values: Sequence[Any]) -> Array:
@@ -150,15 +161,12 @@ def _fp32_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
 
 def _gemm_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
     dtype = str(cells["dtype"])
-    return (str(cells["gpu"]), dtype) if dtype in ("bf16", "fp8") else f"no model of {dtype} products"
+    return (str(cells["gpu"]), dtype) if dtype in _SERVED else f"no model of {dtype} products"
 
 
 def _attention_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
-    if cells.get("window") not in (0, "0", None, ""):
-        return "sliding window"
-    if str(cells.get("attn_dtype")) != "bf16" or str(cells.get("kv_dtype")) != "bf16":
-        return "attention in 8 bit"
-    return (str(cells["gpu"]), str(cells["phase"]))
+    types = {str(cells.get("attn_dtype")), str(cells.get("kv_dtype"))} - {"bf16", "fp8"}
+    return f"no model of attention in {types.pop()}" if types else (str(cells["gpu"]), str(cells["phase"]))
 
 
 def _deepbench_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
@@ -184,8 +192,10 @@ _KEYS: Mapping[str, Callable[[Mapping[str, Any]], tuple[str, str] | str]] = {
 # ---------------------------------------------------------------- columns
 
 
-def _product(b: Array, m: Array, n: Array, k: Array, dtype: str) -> tuple[str, Columns, Array]:
-    size = _BYTES[dtype]
+def _product(
+    b: Array, m: Array, n: Array, k: Array, dtype: str, sizes: tuple[float, float, float] | None = None
+) -> tuple[str, Columns, Array]:
+    left, right, result = sizes or (_BYTES[dtype],) * 3
     columns = {
         "batch": b,
         "m": m,
@@ -193,8 +203,8 @@ def _product(b: Array, m: Array, n: Array, k: Array, dtype: str) -> tuple[str, C
         "k": k,
         "dtype": np.full_like(m, dtype_code(dtype)),
         "aligned": ((n % 8 == 0) & (k % 8 == 0)).astype(float),
-        "read": b * (m * k + k * n) * size,
-        "written": b * m * n * size,
+        "read": b * (m * k * left + k * n * right),
+        "written": b * m * n * result,
     }
     return "matmul", columns, 2 * b * m * n * k
 
@@ -250,29 +260,35 @@ def _fp32(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
 
 def _gemm(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
     m = _numbers(cells["m"])
-    return _product(np.ones_like(m), m, _numbers(cells["n"]), _numbers(cells["k"]), name)
+    dtype, activation, weight = _SERVED[name]
+    return _product(np.ones_like(m), m, _numbers(cells["n"]), _numbers(cells["k"]), dtype, (activation, weight, 2.0))
 
 
 def _attention(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
     b, q, kv, heads, kv_heads, width = (
         _numbers(cells[column]) for column in "batch q_len kv_len heads kv_heads head_dim".split()
     )
+    window = _numbers(cells["window"]) if "window" in cells else np.zeros_like(b)
+    windowed = (window > 0) & (window < kv)
+    seen = np.where(windowed, window, kv)  # keys a row sees at most; with a window nearly every row sees as many
+    causal = (q > 1) & ~windowed
+    size = np.where(np.array([str(value) == "fp8" for value in cells["kv_dtype"]]), 1.0, 2.0)
     columns = {
         "batch": b,
         "heads": heads,
         "kv_heads": kv_heads,
         "q_len": q,
-        "kv_len": kv,
+        "kv_len": np.where(windowed & (q > 1), seen * (1 - seen / (2 * kv)), seen),  # the first rows see fewer
         "head_dim": width,
         "value_dim": width,
-        "dtype": np.full_like(b, dtype_code("bf16")),
+        "dtype": np.array([float(dtype_code(str(value))) for value in cells["attn_dtype"]]),
         "backward": np.zeros_like(b),
-        "causal": (q > 1).astype(float),
+        "causal": causal.astype(float),
         "unfused": np.zeros_like(b),
-        "read": 2 * b * width * (q * heads + 2 * kv * kv_heads),
+        "read": b * width * (2 * q * heads + 2 * size * np.where(q > 1, kv, seen) * kv_heads),
         "written": 2 * b * q * heads * width,
     }
-    return "attention", columns, 4 * b * heads * q * kv * width * np.where(q > 1, 0.5, 1.0)
+    return "attention", columns, 4 * b * heads * q * seen * width * np.where(causal, 0.5, 1.0)
 
 
 def _deepbench(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:

@@ -14,6 +14,7 @@ __all__ = ["gpus_of"]
 
 _ASSUMED_CACHE_BYTES_PER_UNIT = 64 * 1024  # where no L2 size is published: what small chips of the last decade have
 _ASSUMED_WATTS = 150.0
+_WIDER = {"tf32": "fp32", "fp8": "bf16", "int8": "bf16", "fp4": "fp8"}  # what a type runs as where it is missing
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
 
 
@@ -79,9 +80,8 @@ def _engine(gpu: Gpu, dtype: str) -> tuple[float, bool]:
     if matrix:
         return matrix, True
     wide = _vector(gpu)
-    if dtype in ("tf32", "fp8", "int8"):
-        fallback = "fp32" if dtype == "tf32" else "bf16"
-        return (wide, False) if fallback == "fp32" else _engine(gpu, fallback)
+    if dtype in _WIDER:
+        return _engine(gpu, _WIDER[dtype])
     own = peaks.get("vector", {}).get(dtype, 0.0)
     return (own, False) if dtype == "fp64" and own else (max(own, wide), False)
 

@@ -16,7 +16,7 @@ __all__ = ["matmul", "tiled_s"]
 _TILES = ((256, 128), (128, 128), (128, 64), (64, 64), (128, 32), (32, 32), (128, 8))
 _FLOPS_PER_CLOCK = 256.0
 _SMALLEST_SPLIT = 256.0
-_WIDTH = np.array([4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 8.0])  # bytes of each of DTYPES
+_WIDTH = np.array([4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 8.0, 0.5])  # bytes of each of DTYPES
 
 
 def matmul(op: Columns, gpu: Gpus, k: Constants) -> Cost:

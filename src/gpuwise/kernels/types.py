@@ -20,7 +20,7 @@ Columns = Mapping[str, Array]
 Constants = Mapping[str, float]
 
 # Types a matrix product or convolution can run in. What is not listed (int64 indices) has no arithmetic rate.
-DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp64")
+DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp64", "fp4")
 _CODES = {name: code for code, name in enumerate(DTYPES)}
 
 
