@@ -101,6 +101,54 @@ def test_a_workload_file_tells_its_own_precision(tmp_path: Path) -> None:
         results("RTX 3090", model=str(path), precision="amp")
 
 
+# ---------------------------------------------------------------- the loader
+
+
+def test_a_host_that_cannot_decode_fast_enough_is_what_limits_the_step() -> None:
+    (fast,) = results("RTX 4090", batch="128", precision="amp", image_decode=True, workers=2)
+    assert fast.bound == "input"
+    assert fast.lanes_s["input"] == pytest.approx(128 / fast.samples_per_s, rel=0.05)
+    said = {entry["name"]: entry for entry in fast.assumptions}
+    assert "images/s" in said["image loading"]["value"]
+    assert said["image loading"]["basis"] == "assumed"
+    assert "workers" not in said
+    assert fast.step_high_s / fast.step_low_s > 2
+
+
+def test_more_workers_and_a_faster_cpu_never_load_slower() -> None:
+    def loading(workers: int | None, cpu: str, **more: Any) -> float:
+        (found,) = results("RTX 4090", precision="amp", image_decode=True, workers=workers, cpu=cpu, **more)
+        return found.lanes_s["input"]
+
+    by_count = [loading(count, "fast desktop") for count in (1, 2, 4, 8, 16, 64)]
+    assert by_count == sorted(by_count, reverse=True)
+    assert by_count[-1] == by_count[-2]  # no more cores
+    assert loading(4, "old quad-core") > loading(4, "desktop") > loading(4, "fast desktop")
+    assert loading(None, "desktop") == loading(8, "desktop")
+    assert loading(None, "desktop", gpus=4) > 2 * loading(None, "desktop")  # they share the cores
+
+
+def test_a_loader_that_may_be_too_slow_widens_the_range_only_upwards() -> None:
+    (plain,) = results("RTX 3090", batch="128", precision="amp")
+    (loaded,) = results("RTX 3090", batch="128", precision="amp", image_decode=True, workers=6)
+    assert loaded.bound != "input"
+    assert loaded.step_high_s > 1.1 * plain.step_high_s
+    assert loaded.step_low_s == pytest.approx(plain.step_low_s, rel=0.01)
+
+
+def test_only_images_are_decoded() -> None:
+    with pytest.raises(BadValue, match="takes no images"):
+        results("RTX 3090", model="bert-base", image_decode=True)
+    for options, says in (
+        ({"workers": 4}, "--image-decode only"),
+        ({"workers": 0, "image_decode": True}, "--workers 0"),
+        ({"image_decode": True, "loader_samples_per_s": 100.0}, "--loader-samples-per-s"),
+    ):
+        with pytest.raises(BadValue, match=says) as caught:
+            results("RTX 3090", **options)  # type: ignore[arg-type]
+        assert caught.value.hint
+
+
 # ---------------------------------------------------------------- the founding questions
 
 

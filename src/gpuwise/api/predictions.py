@@ -168,7 +168,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     fractions = {name: float(steps.shares[name][0, 0]) * alone / (alone + waits) for name in BOUNDS}
     fractions["communication"] += waits / (alone + waits)
     bound = max(fractions, key=fractions.__getitem__)
-    width = _width(query, gpu, bound, seen.bytes_fraction)
+    width = _loaded(query, steps, _width(query, gpu, bound, seen.bytes_fraction))
     peak = peak_in(gpu, workload.precision)
     return Prediction(
         gpu=gpu,
@@ -223,6 +223,19 @@ def _width(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
     if query.measured:
         width = width.widened(_NARROWER)
     return width.widened(1.0 + 2.0 * max(0.0, 0.98 - covered))
+
+
+def _loaded(query: StepQuery, steps: Steps, width: Range) -> Range:
+    """The range where the loader's rate is an estimate of ours too: the step may wait for it at the low end of that rate."""
+    loader = query.decoder
+    if loader is None:
+        return width
+    lanes = {name: float(lane[0, 0]) for name, lane in steps.lanes.items()}
+    loading, seconds = lanes.pop("input"), float(steps.seconds[0, 0])
+    rest = max(lanes.values())
+    low = max(rest * width.low, loading / loader.high) / seconds
+    high = max(rest * width.high, loading / loader.low) / seconds
+    return Range(low=min(1.0, low), high=max(1.0, high), rows=width.rows)
 
 
 def _correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assumption]]:

@@ -35,6 +35,10 @@ def predict(
     cpu: Annotated[str, typer.Option(help="The host: desktop, laptop, server, or a CPU's name.")] = "",
     pcie: Annotated[str, typer.Option(help="The link of the GPU, such as 'PCIe 3.0 x8'; counts the copies of inputs.")] = "",
     loader_samples_per_s: Annotated[Optional[float], typer.Option(help="What the data loader delivers.")] = None,
+    image_decode: Annotated[
+        bool, typer.Option("--image-decode", help="Work out the loader: JPEG files, on the host's cores.")
+    ] = False,
+    workers: Annotated[Optional[int], typer.Option(help="Loader processes of each GPU, with --image-decode.")] = None,
     power_limit: Annotated[str, typer.Option(help="A power limit below the GPU's own, such as 250W.")] = "",
     measured: Annotated[Optional[list[str]], typer.Option(help="A step you measured: 'RTX 3090=412ms'; may be repeated.")] = None,
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds a capture may take.")] = 120.0,

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from gpuwise.provenance import Fact, Source
 
-__all__ = ["DTYPES", "Architecture", "Gpu", "Host", "Link", "Node", "Peaks"]
+__all__ = ["DTYPES", "Architecture", "Gpu", "Host", "Link", "Loader", "Node", "Peaks"]
 
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "fp16_acc16", "bf16", "fp8", "fp6", "fp4", "int8", "int4")
 
@@ -178,4 +178,26 @@ class Host:
     launch_high_s: float
     memory_bytes_per_s: float
     source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loader:
+    """A way of loading images, by what one core of the host class `host` spends on each of them.
+
+    `handover_s` is spent by the training process, however many workers there are. `low` and `high` are how far true rates lie
+    from the ones computed.
+    """
+
+    name: str
+    title: str
+    host: str
+    decode_s: float
+    transform_s: float
+    handover_s: float
+    low: float
+    high: float
+    decode_source: Source
+    transform_source: Source
+    handover_source: Source
     note: str = ""

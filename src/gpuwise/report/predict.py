@@ -115,9 +115,11 @@ def _why(results: Sequence[Prediction]) -> str:
         return f"They hardly differ: {what} any faster. A larger batch or `--compile` would show the difference."
     bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
     flops = (fast.peak_flops_per_s or 1.0) / (slow.peak_flops_per_s or 1.0)
+    waits = {"launch": "the host", "input": "the data loader"}.get(fast.bound)
+    held = f" {fast.gpu.name} waits for {waits}." if waits else ""
     return (
         f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
-        f"{flops:.1f} times the arithmetic in {fast.precision}, and this model is bound by {_split(slow)}."
+        f"{flops:.1f} times the arithmetic in {fast.precision}, and this model is bound by {_split(slow)}.{held}"
     )
 
 

@@ -23,12 +23,13 @@ def steps_figure(answer: PredictAnswer) -> Figure:
     panels = (_ops(first), _roofline(first)) if alone else (_speeds(answer, same=len(sizes) == 1), _limits(answer))
     used = {name for result in answer.results for name, share in result.bound_fractions.items() if share >= 0.01}
     kept = ("compute", "memory") if alone else [name for name in BOUNDS if name in used]
+    ranges = "" if alone else " Lines: the range meant to hold 8 measurements of 10."
     return Figure(
         title=f"{answer.model} on {first.gpu.name}" if alone else f"{answer.model} on {len(answer.results)} GPUs",
         subtitle=f"{how}: {time}, limited by {first.bound}" if alone else how,
         panels=panels,
         legend=tuple((f"limited by {name}", _COLOURS[name]) for name in kept),
-        footer=f"gpuwise predict. Lines: the range meant to hold 8 measurements of 10. Data of {answer.data_date}.",
+        footer=f"gpuwise predict.{ranges} Data of {answer.data_date}.",
     )
 
 
