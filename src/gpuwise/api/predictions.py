@@ -16,8 +16,10 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import exposed_s
 from gpuwise.step.memory import Memory, memory_of
+from gpuwise.step.segments import slow_s, spilled_bytes
 from gpuwise.step.simulate import simulate
 from gpuwise.step.types import BOUNDS, Steps
+from gpuwise.units import GIB, MIB, format_si
 from gpuwise.workload.coverage import coverage
 from gpuwise.workload.types import Workload
 
@@ -136,7 +138,8 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        results.append(replace(result, assumptions=(*shared, *measured_note, *_age_notes(gpu))))
+        own = (*_age_notes(gpu), *_segment_notes(result))
+        results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     return PredictAnswer(
         model=workload.model,
         results=tuple(results),
@@ -163,10 +166,13 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     memory = memory_of(workload, batch if "batch" in workload.symbols else None)
     seen = coverage(workload)
     alone = float(steps.seconds[0, 0])
-    waits = _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0]))
-    seconds = (alone + waits) * factor
-    fractions = {name: float(steps.shares[name][0, 0]) * alone / (alone + waits) for name in BOUNDS}
-    fractions["communication"] += waits / (alone + waits)
+    waits = {
+        "communication": _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0])),
+        "memory": slow_s(gpu, memory.total_bytes, sum(float(np.ravel(entry.moved_bytes)[0]) for entry in steps.classes)),
+    }
+    whole = alone + sum(waits.values())
+    seconds = whole * factor
+    fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
     bound = max(fractions, key=fractions.__getitem__)
     width = _loaded(query, steps, _width(query, gpu, bound, seen.bytes_fraction))
     peak = peak_in(gpu, workload.precision)
@@ -184,7 +190,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         bound_fractions=fractions,
         lanes_s={name: float(lane[0, 0]) for name, lane in steps.lanes.items()},
         memory=memory,
-        fits=memory.total_bytes <= gpu.usable_memory_bytes,
+        fits=memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
         coverage_fraction=seen.bytes_fraction,
         utilisation_fraction=float(steps.flops[0, 0]) / seconds / peak if peak else None,
         by_op=_by_op(steps),
@@ -276,6 +282,15 @@ def peak_in(gpu: Gpu, precision: str) -> float | None:
     """The peak that a step in this precision is held against; that of fp32 where the GPU has no 16-bit rate."""
     dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
     return gpu.best_peak(dtype) or gpu.best_peak("fp32")
+
+
+def _segment_notes(result: Prediction) -> Sequence[Assumption]:
+    gpu, spilled = result.gpu, spilled_bytes(result.gpu, result.memory.total_bytes)
+    if not spilled or gpu.slow_memory_bytes_per_s is None:
+        return ()
+    where = f"{spilled / MIB:.0f} MiB behind {format_si(gpu.slow_memory_bytes_per_s, 'B/s')}"
+    effect = f"only {gpu.usable_memory_bytes / GIB:g} GiB of the {gpu.name} are fast; traffic is taken as spread evenly"
+    return (assumed(f"{gpu.name} slow memory", where, effect),)
 
 
 def _age_notes(gpu: Gpu) -> Sequence[Assumption]:

@@ -86,6 +86,8 @@ COLUMNS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "matrix_mhz": ("matrix_clock_hz", _times(_MEGA)),
     "memory_gib": ("memory_bytes", _times(GIB)),
     "usable_mib": ("usable_memory_bytes", _times(MIB)),
+    "slow_mib": ("slow_memory_bytes", _times(MIB)),
+    "slow_gb_s": ("slow_memory_bytes_per_s", _times(1e9)),
     "memory_type": ("memory_type", str),
     "bus_bits": ("memory_bus_bits", int),
     "rate_gbps": ("memory_bits_per_s_per_pin", _times(1e9)),

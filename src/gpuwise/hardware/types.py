@@ -48,7 +48,11 @@ class Architecture:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gpu:
-    """One product, one device of it. `None` means not published; nothing is filled in silently."""
+    """One product, one device of it. `None` means not published; nothing is filled in silently.
+
+    `slow_memory_bytes` lie beyond the usable ones, behind a narrow path of `slow_memory_bytes_per_s` that is part of
+    `memory_bytes_per_s` and not served at the same time: the GTX 970's last half gigabyte.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -63,6 +67,8 @@ class Gpu:
     matrix_clock_hz: float
     memory_bytes: float
     usable_memory_bytes: float
+    slow_memory_bytes: float = 0.0
+    slow_memory_bytes_per_s: float | None = None
     memory_type: str = ""
     memory_bus_bits: int | None = None
     memory_bits_per_s_per_pin: float | None = None

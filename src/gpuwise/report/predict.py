@@ -24,9 +24,12 @@ def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = Fa
     """One sheet, or a table."""
     body = _sheet(answer, colour) if len(answer.results) == 1 else _side_by_side(answer, width, colour)
     notes = [f"note: {note}" for note in answer.notes]
-    shown = answer.results[0].assumptions if len(answer.results) == 1 else answer.assumptions
-    said = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in shown]
-    return body + join_notes([*notes, *said])
+    said = [
+        f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})"
+        for result in answer.results
+        for entry in result.assumptions
+    ]
+    return body + join_notes([*notes, *dict.fromkeys(said)])
 
 
 def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
@@ -57,7 +60,7 @@ def _range(result: Prediction) -> str:
 
 
 def _memory(result: Prediction) -> str:
-    memory, has = result.memory, result.gpu.usable_memory_bytes
+    memory, has = result.memory, result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
     verdict = "fits" if result.fits else "DOES NOT FIT"
     parts = [
         ("weights", memory.weight_bytes),
