@@ -15,6 +15,7 @@ from gpuwise.evidence.ranges import TRUST, Range, knows, range_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import exposed_s
+from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, memory_of
 from gpuwise.step.segments import slow_s, spilled_bytes
 from gpuwise.step.simulate import simulate
@@ -138,7 +139,7 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        own = (*_age_notes(gpu), *_segment_notes(result))
+        own = (*_age_notes(gpu), *_segment_notes(result), *_cpu_notes(gpu))
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     return PredictAnswer(
         model=workload.model,
@@ -168,6 +169,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     alone = float(steps.seconds[0, 0])
     waits = {
         "communication": _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0])),
+        "launch": not_hidden_s(steps) if gpu.is_cpu else 0.0,
         "memory": slow_s(gpu, memory.total_bytes, sum(float(np.ravel(entry.moved_bytes)[0]) for entry in steps.classes)),
     }
     whole = alone + sum(waits.values())
@@ -220,12 +222,19 @@ def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
         tf32=workload.precision in ("tf32", "amp", "amp-bf16"),
         tf32_convolutions=_runs_tf32(workload, query),
     )
+    if gpu.is_cpu:
+        setting = cpu_setting(setting)
     return simulate(workload, [gpu], setting, batch=size, seq=seq, power_limit_watts=query.power_limit_watts)
 
 
 def _width(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
     """The range for this question: wider where little of the model is understood, narrower with a measured number."""
-    width = range_of(known_generation=knows(gpu), known_stack=bool(query.measured), bound=bound)  # yours is no source of ours
+    low, high = CPU_RANGE
+    width = (
+        Range(low=low, high=high, rows=0)
+        if gpu.is_cpu
+        else range_of(known_generation=knows(gpu), known_stack=bool(query.measured), bound=bound)
+    )  # yours is no source of ours
     if query.measured:
         width = width.widened(_NARROWER)
     return width.widened(1.0 + 2.0 * max(0.0, 0.98 - covered))
@@ -282,6 +291,15 @@ def peak_in(gpu: Gpu, precision: str) -> float | None:
     """The peak that a step in this precision is held against; that of fp32 where the GPU has no 16-bit rate."""
     dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
     return gpu.best_peak(dtype) or gpu.best_peak("fp32")
+
+
+def _cpu_notes(gpu: Gpu) -> Sequence[Assumption]:
+    if not gpu.is_cpu:
+        return ()
+    low, high = CPU_RANGE
+    clock = f"{gpu.sm_count} cores at {gpu.boost_clock_hz / 1e9:.1f} GHz, {gpu.memory_bytes / GIB:.0f} GiB"
+    effect = f"a CPU, through the kernel models of GPUs; no CPU was fitted, so {low:g} to {high:g} times the step"
+    return (assumed(f"{gpu.name} as a device", clock, effect),)
 
 
 def _segment_notes(result: Prediction) -> Sequence[Assumption]:

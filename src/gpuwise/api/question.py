@@ -74,6 +74,8 @@ def step_query(
     if not 1 <= gpus <= _MOST_GPUS:
         raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint="between 1 and 4096")
     found, notes = _gpus(gpu)
+    if gpus > 1 and any(one.is_cpu for one in found):
+        raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
     filled = {} if find.tells_itself(model) else _defaults(model, mode or "train", precision, optimizer, found, notes)
     size = _batch(batch)
     given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}

