@@ -86,9 +86,42 @@ def test_several_gpus_pay_for_communication() -> None:
     assert many.bound_fractions["communication"] > 0
 
 
-def test_an_old_card_says_what_still_serves_it() -> None:
-    (found,) = results("GTX 680", precision="fp32")
-    assert any("nothing newer than" in entry["value"] for entry in found.assumptions)
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("GTX 680", "CUDA 10.2 and PyTorch 1.3 (CUDA 10.0 build)"),
+        ("K40", "CUDA 11.8 and PyTorch 1.12 (CUDA 10.2 build)"),
+        ("K80", "CUDA 11.8 and PyTorch 2.7 (CUDA 11.8 build)"),
+        ("GTX 970", "CUDA 12.9 and PyTorch 2.14 (CUDA 12.6 build)"),
+        ("P100 PCIe 16GB", "CUDA 12.9 and PyTorch 2.14 (CUDA 12.6 build)"),
+        ("V100 SXM 16GB", "CUDA 12.9 and PyTorch 2.14 (CUDA 12.6 build)"),
+        ("MI25", "ROCm 4.5"),
+    ],
+)
+def test_an_old_card_says_what_still_serves_it(name: str, last: str) -> None:
+    arguments = ["predict", "resnet18", "--gpu", name, "--precision", "fp32", "--batch", "8"]
+    (found,) = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).output)["results"]
+    (said,) = (entry for entry in found["assumptions"] if entry["name"].endswith(" software"))
+    assert said["value"] == f"nothing newer than {last}"
+    for shown in (arguments, [*arguments, "--gpu", "RTX 3090"]):
+        assert said["value"] in CliRunner().invoke(app, shown).output
+    assert said in api.compare([name, "RTX 3090"], models=["resnet18"], precision="fp32").to_dict()["assumptions"]
+
+
+def test_a_stack_newer_than_a_card_can_run_is_said_to_be_one() -> None:
+    def effect(name: str, stack: str) -> str:
+        (found,) = results(name, precision="fp32", stack=stack)
+        return next(entry["effect"] for entry in found.assumptions if entry["name"].endswith(" software"))
+
+    assert effect("K40", "torch-2.4") == "the times are as if torch-2.4 served it"
+    assert effect("K40", "torch-1.12") == "newer releases no longer serve it"
+    assert effect("GTX 970", "torch-2.4") == "newer releases no longer serve it"
+    assert "no release" in effect("RX 5700 XT", "torch-2.4")
+
+
+def test_a_current_card_has_no_such_note() -> None:
+    (found,) = results("RTX 3090")
+    assert not any(entry["name"].endswith(" software") for entry in found.assumptions)
 
 
 def test_a_workload_file_tells_its_own_precision(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
 import numpy as np
 
+from gpuwise.api.device_notes import device_notes
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import TRUST, Range, knows, range_of
@@ -17,10 +18,9 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import exposed_s
 from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, memory_of
-from gpuwise.step.segments import slow_s, spilled_bytes
+from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
 from gpuwise.step.types import BOUNDS, Steps
-from gpuwise.units import GIB, MIB, format_si
 from gpuwise.workload.coverage import coverage
 from gpuwise.workload.types import Workload
 
@@ -139,7 +139,7 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        own = (*_age_notes(gpu), *_segment_notes(result), *_cpu_notes(gpu))
+        own = device_notes(gpu, query.setting.stack, result.memory.total_bytes)
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     return PredictAnswer(
         model=workload.model,
@@ -291,34 +291,3 @@ def peak_in(gpu: Gpu, precision: str) -> float | None:
     """The peak that a step in this precision is held against; that of fp32 where the GPU has no 16-bit rate."""
     dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
     return gpu.best_peak(dtype) or gpu.best_peak("fp32")
-
-
-def _cpu_notes(gpu: Gpu) -> Sequence[Assumption]:
-    if not gpu.is_cpu:
-        return ()
-    low, high = CPU_RANGE
-    clock = f"{gpu.sm_count} cores at {gpu.boost_clock_hz / 1e9:.1f} GHz, {gpu.memory_bytes / GIB:.0f} GiB"
-    effect = f"a CPU, through the kernel models of GPUs; no CPU was fitted, so {low:g} to {high:g} times the step"
-    return (assumed(f"{gpu.name} as a device", clock, effect),)
-
-
-def _segment_notes(result: Prediction) -> Sequence[Assumption]:
-    gpu, spilled = result.gpu, spilled_bytes(result.gpu, result.memory.total_bytes)
-    if not spilled or gpu.slow_memory_bytes_per_s is None:
-        return ()
-    where = f"{spilled / MIB:.0f} MiB behind {format_si(gpu.slow_memory_bytes_per_s, 'B/s')}"
-    effect = f"only {gpu.usable_memory_bytes / GIB:g} GiB of the {gpu.name} are fast; traffic is taken as spread evenly"
-    return (assumed(f"{gpu.name} slow memory", where, effect),)
-
-
-def _age_notes(gpu: Gpu) -> Sequence[Assumption]:
-    last = gpu.architecture.last_software
-    if not last:
-        return ()
-    return (
-        assumed(
-            f"{gpu.name} software",
-            f"nothing newer than {last}",
-            "current frameworks no longer serve it; the times are of an old stack",
-        ),
-    )

@@ -168,9 +168,16 @@ def _architecture(key: str, row: Mapping[str, Any]) -> Architecture:
         features=tuple(row["features"]),
         first_software=software.get("first", ""),
         last_software=software.get("last", ""),
+        last_torch=_version(software["torch"]) if "torch" in software else None,
+        last_torch_build=software.get("torch_build", ""),
         introduced_on=row["introduced"],
         source=sources()[row["source"]],
     )
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
 
 
 def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True) -> Gpu:

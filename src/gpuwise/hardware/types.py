@@ -42,6 +42,8 @@ class Architecture:
     features: tuple[str, ...]
     first_software: str
     last_software: str
+    last_torch: tuple[int, int] | None
+    last_torch_build: str
     introduced_on: date
     source: Source
 
