@@ -29,6 +29,9 @@ __all__ = ["OpShare", "PredictAnswer", "Prediction", "peak_in", "predict", "pred
 predict_query = step_query
 _LARGEST_AUTO = 2**16
 _TF32_SINCE = (1, 7)
+_UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
+_WELL_COVERED = 0.9
+_NAMED = 3
 _NARROWER = 0.6  # what a measured number leaves of a range
 
 
@@ -145,7 +148,7 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
         model=workload.model,
         results=tuple(results),
         assumptions=(*shared, *measured_note),
-        notes=workload.notes,
+        notes=(*workload.notes, *_coverage_notes(workload)),
         data_date=tables.data_date(),
     )
 
@@ -237,7 +240,18 @@ def _width(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
     )  # yours is no source of ours
     if query.measured:
         width = width.widened(_NARROWER)
-    return width.widened(1.0 + 2.0 * max(0.0, 0.98 - covered))
+    return width.widened(1.0 + _UNKNOWN_WIDENS * max(0.0, 0.98 - covered))
+
+
+def _coverage_notes(workload: Workload) -> tuple[str, ...]:
+    """A warning where much of the model is priced by its bytes alone."""
+    seen = coverage(workload)
+    if seen.bytes_fraction >= _WELL_COVERED:
+        return ()
+    names = list(seen.unknown)
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    share = f"only {100 * seen.bytes_fraction:.0f} % of what this step moves is of ops we know"
+    return (f"{share}; the rest ({shown}) is priced by its bytes alone, so the range is wide",)
 
 
 def _loaded(query: StepQuery, steps: Steps, width: Range) -> Range:

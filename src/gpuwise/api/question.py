@@ -25,6 +25,7 @@ __all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "step_query"
 Assumption = dict[str, str]
 _MOST_GPUS = 4096
 _MOST_WORKERS = 1024
+_LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
 _DEFAULT_HOST = "desktop"
 
 
@@ -96,7 +97,7 @@ def step_query(
             loader_samples_per_s=_decoded(decoder, host, workers, gpus, notes) if decoder else rate,
         ),
         decoder=decoder,
-        power_limit_watts=_watts(power_limit),
+        power_limit_watts=_watts(power_limit, found, notes),
         measured=tuple(_measured(text) for text in measured),
         assumptions=tuple(notes),
     )
@@ -120,9 +121,7 @@ def _defaults(
     if precision == "int4" and mode == "train":
         raise BadValue("a model cannot be trained in int4", hint="train in amp or bf16; int4 weights are for inference")
     if not precision:
-        fast = all(gpu.peak_flops_per_s.get("matrix", {}).get("fp16") for gpu in gpus)
-        filled["precision"] = ("amp" if mode == "train" else "fp16") if fast else "fp32"
-        why = "matrix cores need 16-bit inputs" if fast else "not every GPU asked for has matrix cores"
+        filled["precision"], why = _usual_precision(mode, gpus)
         notes.append(assumed("precision", filled["precision"], f"{why}; `--precision` asks for another"))
     if not optimizer and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
@@ -132,10 +131,33 @@ def _defaults(
     return filled
 
 
-def _watts(text: str) -> float | None:
+def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
+    """What people run on these GPUs, and why."""
+    train = mode == "train"
+    if all(gpu.peak_flops_per_s.get("matrix", {}).get("fp16") for gpu in gpus):
+        return "amp" if train else "fp16", "matrix cores need 16-bit inputs"
+    if any("fp32" not in supported(gpu) for gpu in gpus):
+        return "amp-bf16" if train else "bf16", "not every GPU asked for computes in fp32"
+    return "fp32", "not every GPU asked for has matrix cores"
+
+
+def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | None:
+    """A power limit that each of these GPUs can be set to."""
     if not text:
         return None
-    return parse(f"{text} W" if text.replace(".", "", 1).isdigit() else text, "power")
+    limit = parse(f"{text} W" if re.fullmatch(r"[-+]?[\d.]+", text.strip()) else text, "power")
+    for gpu in gpus:
+        rated = gpu.tdp_watts or math.inf
+        least = gpu.power_min_watts or (_LEAST_POWER * rated if rated < math.inf else 1.0)
+        if not limit >= least:
+            raise BadValue(
+                f"{gpu.name} cannot be held to {limit:g} W",
+                looked_in=f"its power limits: {least:.0f} to {rated:.0f} W",
+                hint=f"for example `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
+            )
+        if limit > rated:
+            notes.append(assumed(f"{gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given"))
+    return limit
 
 
 def _batch(text: str) -> int | None:
