@@ -128,6 +128,18 @@ def test_every_residual_is_a_point_and_every_gpu_a_bar(table: Path) -> None:
     drawn(figure)
 
 
+def test_a_long_table_is_thinned_and_says_so(table: Path) -> None:
+    answer = api.validate(table)
+    long = replace(answer, residuals=tuple(replace(row, row=number) for number in range(3000) for row in answer.residuals))
+    figure = accuracy_figure(long)
+    plot = figure.panels[0]
+    assert isinstance(plot, Plot)
+    drawn_marks = sum(len(series.marks) for series in plot.series)
+    assert 2000 <= drawn_marks <= 4000
+    assert f"{drawn_marks:,} of 12,000 rows" in figure.footer
+    assert "12,000 rows" in figure.title
+
+
 def test_a_table_of_which_nothing_could_be_predicted_still_has_a_figure(table: Path) -> None:
     answer = api.validate(table)
     empty = replace(answer, residuals=(), by={"gpu": {}, "family": {}, "source": {}}, baselines={})

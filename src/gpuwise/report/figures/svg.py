@@ -149,7 +149,7 @@ def _plot(panel: Plot, box: _Box) -> list[str]:
 
 def _bottom_axis(axis: Axis, area: _Box) -> list[str]:
     parts = []
-    values = ticks(axis, max(2, int(area.width / 75.0)))
+    values = ticks(axis, max(2, int(area.width / 60.0)))
     for value in values:
         x = area.left + place(axis, value) * area.width
         parts.append(_line(x, area.top, x, area.bottom, look.GRID))
