@@ -30,7 +30,7 @@ from .accuracy import write_accuracy
 from .problem import Problem
 from .rows import operator_rows, read_batches, sampled, step_rows
 from .solve import LeftOut, leave_out, solve
-from .widths import operator_widths, step_widths
+from .widths import operator_name, operator_widths, step_widths
 from .write import write_fit, write_left_out, write_ranges
 
 
@@ -56,7 +56,7 @@ def main(folder: Path, *, dry: bool = False) -> None:
     _say("left out each generation and family")
     scored = _operators(problem, by_gpu, sampled(tables))
     ranges = step_widths(problem, theta, by_gpu, by_generation) | operator_widths(scored)
-    scored = [_ranged(row, ranges[row.labels["source"]]) for row in scored]
+    scored = [_ranged(row, ranges[operator_name(row)]) for row in scored]
     for name, own in ranges.items():
         _say(f"{name:40} {own.low:.2f} to {own.high:.2f}  {own.rows:,} rows")
     if dry:

@@ -30,9 +30,10 @@ KINDS = ("conv", "matmul", "attention", "rnn", "memory_bound")
 BATCH_12 = ("ryujaehun", "lamikr")  # scripts with small batches and slow hosts
 _SMOOTH = 6.0
 _STEP_SIGMA, _OPERATOR_SIGMA = 0.10, 0.15
-_OPERATOR_WEIGHT = 40.0  # what the rows of one operator on one GPU count for together
+_OPERATOR_WEIGHT = 15.0  # what the rows of one operator on one GPU count for together
 _FROM_PYTHON_S = {"fp32": 5e-6, "deepbench": 5e-6, "attention": 4e-6}
 _GRAPH_S = 5e-7
+_QUANTISING_S = 5e-6  # activations are cast before the product
 # Which kinds of ops a constant touches, by the first part of its name; others touch all.
 _TOUCHES = {
     "conv": ("conv",),
@@ -109,7 +110,14 @@ class Problem:
     def _unknowns(self) -> None:
         classes, sources, stacks, machines = (len(x) for x in (self.classes, self.sources, self.stacks, self.machines))
         tight = [0.05 if name == "torch eager" else 0.15 for name in self.classes]
-        starts = [_FROM_PYTHON_S.get(table, _GRAPH_S) for table in self.tables]
+        quantised = [table.startswith("lowp/") and table != "lowp/bf16" for table in self.tables]
+        starts = [
+            _QUANTISING_S if cast else _FROM_PYTHON_S.get(table, _GRAPH_S)
+            for table, cast in zip(self.tables, quantised, strict=True)
+        ]
+        factors = [
+            0.3 if cast else 0.02 if name in ("fp32", "hw") else 0.10 for name, cast in zip(self.tables, quantised, strict=True)
+        ]
         blocks: dict[str, tuple[Array, Array]] = {
             "constants": _pairs([PRIORS[name] for name in self.names]),
             "class": (np.zeros(classes), np.array(tight)),
@@ -119,7 +127,7 @@ class Problem:
             "host": (np.zeros(machines), np.full(machines, 0.25)),
             "copy": (np.full(machines, np.log(3e9)), np.full(machines, 0.6)),
             "calls": _pairs([PRIORS[name] for name in HOST_NAMES]),
-            "table": (np.zeros(len(self.tables)), np.array([0.02 if name in ("fp32", "hw") else 0.10 for name in self.tables])),
+            "table": (np.zeros(len(self.tables)), np.array(factors)),
             "start": (np.log(starts), np.full(len(starts), 0.6)),
         }
         self.at: dict[str, slice] = {}

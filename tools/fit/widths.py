@@ -18,7 +18,7 @@ from gpuwise.kernels.types import Array
 from .problem import BATCH_12, Problem
 from .solve import LeftOut
 
-__all__ = ["host_bound", "operator_widths", "step_widths"]
+__all__ = ["host_bound", "operator_name", "operator_widths", "step_widths"]
 
 _LOW, _HIGH = 0.1, 0.9
 _FEWEST_OF_A_PROCEDURE = 10
@@ -58,12 +58,18 @@ def step_widths(problem: Problem, theta: Array, by_gpu: LeftOut, by_generation: 
 
 
 def operator_widths(residuals: Sequence[Residual]) -> dict[str, Range]:
-    """The range of each operator table; every operator on every GPU counts alike."""
+    """The range of each operator table and of each operator; every operator on every GPU counts alike."""
     groups = Counter((row.labels["source"], row.labels["family"], row.gpu) for row in residuals)
     weights = np.array([1 / groups[(row.labels["source"], row.labels["family"], row.gpu)] for row in residuals])
     off = np.log([row.measured_s / row.predicted_s for row in residuals])
     tables = np.array([row.labels["source"] for row in residuals])
-    return {table: _range(off, weights, tables == table) for table in sorted(set(tables))}
+    operators = np.array([operator_name(row) for row in residuals])
+    return {name: _range(off, weights, names == name) for names in (tables, operators) for name in sorted(set(names))}
+
+
+def operator_name(row: Residual) -> str:
+    """The name under which an operator has a range of its own."""
+    return f"{row.labels['source']}/{row.labels['family']}"
 
 
 def host_bound(problem: Problem, theta: Array) -> Array:

@@ -68,6 +68,7 @@ def ratio_range(*, known: bool) -> Range:
     return _file().ranges["ratio" if known else "ratio_new_generation"]
 
 
-def operator_range(table: str) -> Range:
-    """The range of single operators of this table."""
-    return _file().ranges[table]
+def operator_range(table: str, operator: str) -> Range:
+    """The range of this operator of a table; that of the whole table where the operator has none."""
+    ranges = _file().ranges
+    return ranges.get(f"{table}/{operator}", ranges[table])
