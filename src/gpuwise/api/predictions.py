@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.advise.timing import as_run, gradient_bytes
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import TRUST, Range, knows, range_of
@@ -21,11 +22,10 @@ from gpuwise.step.types import BOUNDS, Steps
 from gpuwise.workload.coverage import coverage
 from gpuwise.workload.types import Workload
 
-__all__ = ["OpShare", "PredictAnswer", "Prediction", "peak_in", "predict", "predict_query"]
+__all__ = ["OpShare", "PredictAnswer", "Prediction", "correction", "peak_in", "predict", "predict_query"]
 
 predict_query = step_query
 _LARGEST_AUTO = 2**16
-_TF32_SINCE = (1, 7)
 _NARROWER = 0.6  # what a measured number leaves of a range
 
 
@@ -123,13 +123,13 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     """A step of this model on each of these GPUs."""
     workload = workload_of(query, progress)
     batches = {gpu.name: _batch(workload, query, gpu) for gpu in query.gpus}
-    factor, measured_note = _correction(workload, query)
+    factor, measured_note = correction(workload, query)
     shared = list(query.assumptions)
     if query.batch is None:
         shared.append(assumed("batch", str(workload.batch), "the usual one for this model; `--batch auto` fills the memory"))
     if workload.seq is not None and query.capture.request.seq is None:
         shared.append(assumed("seq", str(workload.seq), "the usual length for this model"))
-    if _runs_tf32(workload, query) and any(op.kind == "conv" for op in workload.ops):
+    if as_run(query.setting, workload).tf32_convolutions and any(op.kind == "conv" for op in workload.ops):
         shared.append(
             assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay fp32")
         )
@@ -192,28 +192,17 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     )
 
 
-def _runs_tf32(workload: Workload, query: StepQuery) -> bool:
-    """PyTorch runs fp32 convolutions in TF32 since 1.7 (`torch.backends.cudnn.allow_tf32`), matrix products not."""
-    stack = query.setting.stack
-    return workload.precision == "fp32" and stack.framework == "torch" and stack.version >= _TF32_SINCE
-
-
 def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, gpu_s: float) -> float:
     """What averaging gradients over several GPUs adds to a training step."""
     if query.gpu_count == 1 or workload.mode != "train":
         return 0.0
-    size = 2.0 if workload.precision in ("fp16", "bf16") else 4.0
-    return exposed_s(workload.parameters * size, gpu, query.gpu_count, gpu_s)
+    return exposed_s(gradient_bytes(workload), gpu, query.gpu_count, gpu_s)
 
 
 def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
     size = np.array([float(batch)]) if "batch" in workload.symbols else None
     seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
-    setting = replace(
-        query.setting,
-        tf32=workload.precision in ("tf32", "amp", "amp-bf16"),
-        tf32_convolutions=_runs_tf32(workload, query),
-    )
+    setting = as_run(query.setting, workload)
     return simulate(workload, [gpu], setting, batch=size, seq=seq, power_limit_watts=query.power_limit_watts)
 
 
@@ -225,7 +214,7 @@ def _width(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
     return width.widened(1.0 + 2.0 * max(0.0, 0.98 - covered))
 
 
-def _correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assumption]]:
+def correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assumption]]:
     """How far the user's own measurements are from the predictions for them, shrunk."""
     if not query.measured:
         return 1.0, []

@@ -35,6 +35,7 @@ class Draft:
         self._before: dict[int, list[Call]] = defaultdict(list)
         self._after: dict[int, list[Call]] = defaultdict(list)
         self._by_use: set[int] = set()
+        self._together: list[tuple[int, ...]] = []
         self._known: dict[object, int] = {}
 
     # ------------------------------------------------------------ sizes, tensors, ops
@@ -67,6 +68,19 @@ class Draft:
         rows = [self._dims[dim] for dim in self._products[product]]
         return None if any(any(row[1:]) for row in rows) else float(np.prod([row[0] for row in rows]))
 
+    def factors(self, product: int) -> tuple[int, int] | None:
+        """Sizes of a matrix of so many elements without either of its two smallest dimensions; None for a vector.
+
+        A size does not know the order of its dimensions. The smallest are the last of a convolution; a matrix has only two.
+        """
+        dims = [dim for dim in self._products[product] if self._dims[dim] != (1.0, 0.0, 0.0, 0.0)]
+        dims.sort(key=lambda dim: -self._dims[dim][0])
+        if len(dims) < 2:
+            return None
+        shorter = (tuple(dims[:-1]), (*dims[:-2], dims[-1]))
+        row, column = (self._row(self._products, kept, ("product", kept)) for kept in shorter)
+        return row, column
+
     def tensor(self, dtype: str, product: int) -> int:
         """A tensor of so many elements."""
         return self._row(self.tensors, TensorSpec(dtype, product), ("tensor", dtype, product))
@@ -82,10 +96,11 @@ class Draft:
 
     # ------------------------------------------------------------ calls and buffers
 
-    def buffer(self, tensor: int, category: str, *, stays: bool = False) -> int:
-        """A new buffer: there all the time, or from its first use to its last."""
+    def buffer(self, tensor: int, category: str, *, stays: bool = False, during: tuple[int, int] | None = None) -> int:
+        """A new buffer: there all the time, or during old calls from one number to another, or from its first use to its last."""
         end = len(self.workload.calls)
-        self.buffers.append(Buffer(tensor, CATEGORIES.index(category), 0 if stays else -1, end if stays else -1))
+        first, last = (0, end - 1) if stays else during or (-1, -2)
+        self.buffers.append(Buffer(tensor, CATEGORIES.index(category), first, last + 1))
         return len(self.buffers) - 1
 
     def before(self, number: int, call: Call) -> None:
@@ -106,6 +121,10 @@ class Draft:
     def by_use(self, buffers: Iterable[int]) -> None:
         """Let these live until the last call that uses them, and not at all if none does."""
         self._by_use.update(buffers)
+
+    def together(self, buffers: Iterable[int]) -> None:
+        """Let these die together."""
+        self._together.append(tuple(buffers))
 
     def done(self, **about: Any) -> Workload:
         """The workload as it is now; `about` are its fields that change."""
@@ -149,6 +168,8 @@ class Draft:
             for row in (*call.reads, *call.writes):
                 first.setdefault(row, position)
                 last[row] = position + 1
+        for rows in self._together:
+            last.update(dict.fromkeys(rows, max(last[row] for row in rows)))
         ends = [0, *(spot + int(stays) for spot, stays in zip(place, kept, strict=False))]
         found: list[Buffer] = []
         number: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """Activation checkpointing on a captured step: blocks keep their inputs only, and run again before their backward pass.
 
-As `torch.utils.checkpoint` without re-entrance does it: the first backward call of a block starts the second run, which ends with the
-last result that the backward pass needs. Held against real captures in the tests.
+As `torch.utils.checkpoint` without re-entrance does it: the first backward call of a block starts the second run, which ends with
+the last result that the backward pass needs. Held against real captures in the tests.
 """
 
 from __future__ import annotations

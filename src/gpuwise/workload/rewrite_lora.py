@@ -1,8 +1,8 @@
 """Low-rank adapters on a captured step, and weights held in fewer bits.
 
-LoRA (Hu et al. 2021): the weights of a model are frozen, and every linear layer of its blocks gets two thin matrices that are trained
-instead. The product that made a layer's weight gradient gives way to the thin ones; what only served the gradients of frozen
-weights goes away. QLoRA (Dettmers et al. 2023) also holds those weights in 4 bits and widens them before each use.
+LoRA (Hu et al. 2021): the weights of a model are frozen, and every linear layer of its blocks gets two thin matrices that are
+trained instead. The product that made a layer's weight gradient gives way to the thin ones; what only served the gradients of
+frozen weights goes away. QLoRA (Dettmers et al. 2023) also holds those weights in 4 bits and widens them before each use.
 """
 
 from __future__ import annotations
@@ -123,9 +123,7 @@ def _adapt(draft: Draft, layer: _Linear, rank: int, needed: set[int]) -> list[in
         draft.after(at, thin_call("lora_down_weight", _BACKWARD, (deep, thin, tokens), [x, inner], grads[0]))
         for data in layer.data[len(layer.data) - 1 - place : len(layer.data) - place]:
             into = workload.calls[data].writes[0]
-            draft.after(
-                max(at, data), thin_call("lora_down_data", _BACKWARD, (tokens, deep, thin), [inner, down, into], into)
-            )
+            draft.after(max(at, data), thin_call("lora_down_data", _BACKWARD, (tokens, deep, thin), [inner, down, into], into))
         trained += grads
         draft.drop(at)
     return trained

@@ -2,8 +2,8 @@
 
 - accumulation: gradients stay from one micro-batch to the next;
 - offload: the optimizer's states, and its work, go to the host;
-- ZeRO and FSDP (Rajbhandari et al. 2020): each of n GPUs holds an n-th of the states (1), gradients (2), weights (3). Stage 3 gathers
-  the weights of a block before it runs, one block ahead;
+- ZeRO and FSDP (Rajbhandari et al. 2020): each of n GPUs holds an n-th of the states (1), gradients (2), weights (3). Stage 3
+  gathers the weights of a block before it runs, one block ahead;
 - splits of a model for inference: whole layers, or every matrix.
 
 Messages between GPUs are not calls here: `scale` knows what they cost.
@@ -38,7 +38,9 @@ def accumulating(workload: Workload) -> Workload:
         fresh = {row: draft.buffer(workload.buffers[row].tensor, "temporary") for row in made}
         if not fresh:
             continue
-        draft.calls[number] = Call(call.op, call.phase, call.module, call.reads, tuple(fresh.get(row, row) for row in call.writes))
+        draft.calls[number] = Call(
+            call.op, call.phase, call.module, call.reads, tuple(fresh.get(row, row) for row in call.writes)
+        )
         for row, new in fresh.items():
             tensor = workload.buffers[row].tensor
             spec = draft.tensors[tensor]
