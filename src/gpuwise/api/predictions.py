@@ -16,7 +16,7 @@ from gpuwise.evidence.ranges import TRUST, Range, knows, range_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import exposed_s
-from gpuwise.step.memory import Memory, memory_of
+from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.simulate import simulate
 from gpuwise.step.types import BOUNDS, Steps
 from gpuwise.workload.coverage import coverage
@@ -153,14 +153,15 @@ def _batch(workload: Workload, query: StepQuery, gpu: Gpu) -> int:
     if "batch" not in workload.symbols:
         raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
     size = 1
-    while size < _LARGEST_AUTO and memory_of(workload, size * 2).total_bytes <= gpu.usable_memory_bytes:
+    while size < _LARGEST_AUTO and memory_of(workload, size * 2, gpu=gpu).total_bytes <= gpu.usable_memory_bytes:
         size *= 2
     return size
 
 
 def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, factor: float) -> Prediction:
     steps = _steps(workload, query, gpu, batch)
-    memory = memory_of(workload, batch if "batch" in workload.symbols else None)
+    setting = MemorySetting(gpu_count=query.gpu_count)
+    memory = memory_of(workload, batch if "batch" in workload.symbols else None, gpu=gpu, setting=setting)
     seen = coverage(workload)
     alone = float(steps.seconds[0, 0])
     waits = _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0]))
