@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.memory import Memory
 
-__all__ = ["LARGEST_BATCH", "Room", "chance", "high_bytes", "largest", "low_bytes", "room_of"]
+__all__ = ["LARGEST_BATCH", "Room", "largest", "room_of"]
 
 LARGEST_BATCH = 2**31 - 1
 _SHARED_SEGMENTS = ("soc", "embedded")
@@ -38,23 +37,23 @@ def room_of(gpu: Gpu) -> Room:
     return Room(usable_bytes=usable, nominal_bytes=gpu.memory_bytes, shared=True, remark=remark)
 
 
-def largest(need: Callable[[int], float], room_bytes: float, *, top: int = LARGEST_BATCH) -> int:
-    """The largest whole number up to `top` whose need stays within the room; 0 if none does.
+def largest(
+    need: Callable[[int], float], room_bytes: float, *, top: int = LARGEST_BATCH, known: Mapping[int, float] | None = None
+) -> int:
+    """The largest whole number up to `top` whose need stays within the room; 0 if none does. Needs already `known` save looking.
 
-    Need grows with its argument, nearly in straight lines: guesses by the line through the ends of the bracket alternate with its
-    middle, so that few sizes are looked at. The answer fits and the next does not, whatever the shape.
+    Need grows with its argument, nearly in straight lines, so guesses follow the line through the ends of the bracket, and every third
+    takes its middle. The answer fits and the next does not, whatever the shape.
     """
-    fits = _growing(need, room_bytes, top)
-    if fits is None:
-        return 0
-    low, high, least, most = fits
-    by_line = True
+    low, least, high, most = _bracket(need, room_bytes, top, known or {})
+    turn = 0
     while high - low > 1:
         slope = (most - least) / (high - low)
-        guess = low + int((room_bytes - least) / slope) if by_line and slope > 0 else (low + high) // 2
+        turn += 1
+        by_line = turn % 3 and 0 < slope < math.inf
+        guess = low + int((room_bytes - least) / slope) if by_line else (low + high) // 2
         guess = min(max(guess, low + 1), high - 1)
         found = need(guess)
-        by_line = not by_line
         if found <= room_bytes:
             low, least = guess, found
         else:
@@ -62,35 +61,24 @@ def largest(need: Callable[[int], float], room_bytes: float, *, top: int = LARGE
     return low
 
 
-def _growing(need: Callable[[int], float], room_bytes: float, top: int) -> tuple[int, int, float, float] | None:
-    """A number that fits, one above it that does not, and what both need; None if 1 does not fit."""
-    low, least = 1, need(1)
-    if least > room_bytes:
-        return None
-    high = 2
-    while high <= top:
+def _bracket(
+    need: Callable[[int], float], room_bytes: float, top: int, known: Mapping[int, float]
+) -> tuple[int, float, int, float]:
+    """A number that fits (0 if 1 does not) and what it needs, one above it that does not and what that needs."""
+    first = known[1] if 1 in known else need(1)
+    if first > room_bytes:
+        return 0, 0.0, 1, first
+    low, least = max(((size, bytes_) for size, bytes_ in known.items() if bytes_ <= room_bytes), default=(1, first))
+    above = [(size, bytes_) for size, bytes_ in known.items() if bytes_ > room_bytes and size > low]
+    if above:
+        return low, least, *min(above)
+    step = max(1, low)
+    while low < top:
+        high = min(top, low + step)
         most = need(high)
         if most > room_bytes:
-            return low, high, least, most
+            return low, least, high, most
         slope = (most - least) / (high - low)
         low, least = high, most
-        jump = int((room_bytes - most) / slope) + 1 if slope > 0 else high
-        high = high + min(max(jump, 1), 64 * high)
-        if high > top > low:
-            high = top
-    return top, top + 1, least, float("inf")
-
-
-_SPREAD = 0.1  # TEMP
-
-
-def low_bytes(memory: Memory) -> float:
-    return memory.total_bytes * (1 - _SPREAD)
-
-
-def high_bytes(memory: Memory) -> float:
-    return memory.total_bytes * (1 + _SPREAD)
-
-
-def chance(memory: Memory, room_bytes: float) -> float:
-    return 1 / (1 + math.exp(-math.log(room_bytes / memory.total_bytes) / (_SPREAD / 2.2)))
+        step = min(int((room_bytes - most) / slope) + 1, 64 * high) if slope > 0 else high
+    return top, least, top + 1, math.inf

@@ -157,6 +157,8 @@ def _age(gpu: Gpu) -> int:
 
 
 def _on(trial: Trial, gpu: Gpu, why: str) -> Rung:
-    there = Trial(gpu=gpu, room=room_of(gpu), batch=trial.batch, now=trial.now, ways=trial.ways, bench=trial.bench)
+    there = Trial(
+        gpu=gpu, room=room_of(gpu), batch=trial.batch, now=trial.now, ways=trial.ways, bench=trial.bench, display=trial.display
+    )
     rung = there.rung("bigger-gpu", f"{gpu.name} instead", "hardware", why, trial.now)
     return Rung(**{name: getattr(rung, name) for name in Rung.__slots__ if name != "cost"}, cost=rung.step_s / trial.now_s)

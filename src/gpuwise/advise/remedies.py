@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
 
 from gpuwise.advise.capacity import largest
 from gpuwise.advise.trial import Trial
@@ -21,6 +22,7 @@ __all__ = ["REMEDIES", "Proposal", "Remedy"]
 _DEEPEST = 3
 _SHORTEST = 16
 _COUNTS = (2, 4, 8)
+_TRITON_SINCE = date(2017, 5, 1)  # Volta, compute capability 7.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +134,7 @@ def _accumulate(trial: Trial, choices: Choices) -> Proposal:
     if trial.batch < 2:
         raise DoesNotApply("a batch of 1 cannot be cut")
     tried = replace(choices, accumulate=2)
-    micro = largest(lambda size: trial.memory(tried, 2 * size).total_bytes, trial.room.usable_bytes, top=-(-trial.batch // 2))
+    micro = largest(lambda size: trial.need(tried, 2 * size), trial.room.usable_bytes, top=-(-trial.batch // 2))
     parts = -(-trial.batch // max(1, micro))
     size = -(-trial.batch // parts)
     remark = "; batch norm then sees micro-batches" if _norms_batches(trial, choices) else ""
@@ -183,11 +185,13 @@ def _fewest(trial: Trial, choices: Choices, depth: int, most: int) -> int:
 
 
 def _compile(trial: Trial, choices: Choices) -> Proposal:
-    stack = trial.bench.setting.stack
+    stack, gpu = trial.bench.setting.stack, trial.gpu
     if choices.compiled or stack.how != "eager":
         raise DoesNotApply(f"it is compiled already ({stack.name})")
     if stack.framework != "torch" or stack.version < (2, 0):
         raise DoesNotApply(f"{stack.name} has no torch.compile")
+    if gpu.vendor == "Apple" or (gpu.vendor == "NVIDIA" and gpu.architecture.introduced_on < _TRITON_SINCE):
+        raise DoesNotApply(f"Triton, which it needs, has no code for {gpu.architecture.title}")
     return Proposal(choices=replace(choices, compiled=True), title="torch.compile", how="--compile; torch.compile(model)")
 
 
@@ -274,7 +278,7 @@ def _shorter(trial: Trial, choices: Choices) -> Proposal:
     length = max(_SHORTEST, plain.seq // 2)
     if not trial.fits(choices):
         fitting = largest(
-            lambda size: trial.memory(replace(choices, seq=size * _SHORTEST)).total_bytes,
+            lambda size: trial.need(replace(choices, seq=size * _SHORTEST)),
             trial.room.usable_bytes,
             top=max(1, (plain.seq - 1) // _SHORTEST),
         )

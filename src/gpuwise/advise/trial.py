@@ -10,8 +10,8 @@ from gpuwise.advise.types import Choices, Rung
 from gpuwise.advise.ways import Ways
 from gpuwise.errors import BadValue
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.memory import Memory, memory_of
-from gpuwise.workload.evaluate import product_values
+from gpuwise.step.memory import Memory, MemorySetting, memory_of
+from gpuwise.workload.evaluate import peak_memory, product_values
 from gpuwise.workload.types import DTYPE_BYTES, Workload
 
 __all__ = ["Trial", "check_addressable"]
@@ -29,6 +29,7 @@ class Trial:
     now: Choices
     ways: Ways
     bench: Bench
+    display: bool = False
     _memories: dict[tuple[Choices, int], Memory] = field(default_factory=dict)
     _now_s: float = 0.0
 
@@ -42,12 +43,24 @@ class Trial:
         key = (choices, micro)
         if key not in self._memories:
             workload = self.workload(choices)
-            self._memories[key] = memory_of(workload, micro if "batch" in workload.symbols else None)
+            setting = MemorySetting(display=self.display, gpu_count=choices.gpu_count)
+            size = micro if "batch" in workload.symbols else None
+            self._memories[key] = memory_of(workload, size, gpu=self.gpu, setting=setting)
         return self._memories[key]
+
+    def need(self, choices: Choices, batch: int | None = None) -> float:
+        """Bytes to hold against the room. Where tensors alone exceed it, theirs: what the allocator adds would change nothing."""
+        micro = -(-(self.batch if batch is None else batch) // choices.accumulate)
+        if (choices, micro) not in self._memories:
+            workload = self.workload(choices)
+            tensors = peak_memory(workload, micro if "batch" in workload.symbols else None).total_bytes
+            if tensors > self.room.usable_bytes:
+                return tensors
+        return self.memory(choices, batch).total_bytes
 
     def fits(self, choices: Choices, batch: int | None = None) -> bool:
         """Whether the step is expected to stay within the room."""
-        return self.memory(choices, batch).total_bytes <= self.room.usable_bytes
+        return self.need(choices, batch) <= self.room.usable_bytes
 
     def max_batch(self, choices: Choices) -> int:
         """The largest batch of a step that fits, exactly; 0 if none does."""
@@ -55,9 +68,7 @@ class Trial:
         if "batch" not in workload.symbols:
             return workload.batch if self.fits(choices, workload.batch) else 0
         parts = choices.accumulate
-        most = largest(
-            lambda size: self.memory(choices, size * parts).total_bytes, self.room.usable_bytes, top=LARGEST_BATCH // parts
-        )
+        most = largest(lambda size: self.need(choices, size * parts), self.room.usable_bytes, top=LARGEST_BATCH // parts)
         return most * parts
 
     def step_s(self, choices: Choices, batch: int | None = None) -> float:
@@ -73,7 +84,7 @@ class Trial:
     def rung(self, name: str, title: str, effect: str, how: str, choices: Choices) -> Rung:
         """This way of running as a line of advice."""
         seconds = self.step_s(choices)
-        shared = choices.gpu_count / self.now.gpu_count if choices.split else 1.0  # one model on several GPUs: same samples
+        sharing = choices.gpu_count if choices.split else 1  # GPUs that work on the same samples
         return Rung(
             name=name,
             title=title,
@@ -86,7 +97,7 @@ class Trial:
             fits=self.fits(choices),
             max_batch=self.max_batch(choices),
             step_s=seconds,
-            cost=seconds / self.now_s * shared,
+            cost=seconds / self.now_s * sharing,
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
-    from gpuwise.api.fitting import Fit, FitAnswer, fit, fit_query
+    from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
@@ -26,6 +26,7 @@ __all__ = [
     "CompareAnswer",
     "Fit",
     "FitAnswer",
+    "FitQuery",
     "GpuAnswer",
     "GpuQuery",
     "Job",
@@ -52,7 +53,7 @@ __all__ = [
 _HOMES = {
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
-    "fitting": ("Fit", "FitAnswer", "fit", "fit_query"),
+    "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.advise.capacity import Room, chance, high_bytes, largest, low_bytes, room_of
+from gpuwise.advise.capacity import Room, largest, room_of
 from gpuwise.advise.ladder import Advice, advise
 from gpuwise.advise.serving import Serving, serving
 from gpuwise.advise.timing import Bench
@@ -27,9 +27,20 @@ from gpuwise.workload import find, zoo
 from gpuwise.workload.rewrite_checkpoint import blocks_of
 from gpuwise.workload.types import Workload
 
-__all__ = ["Fit", "FitAnswer", "fit", "fit_query"]
+__all__ = ["Fit", "FitAnswer", "FitQuery", "fit", "fit_query"]
 
-fit_query = step_query
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitQuery:
+    """One model on some GPUs; `display` where a desktop runs on the GPU too."""
+
+    step: StepQuery
+    display: bool = False
+
+
+def fit_query(*, display: bool = False, **asked: Any) -> FitQuery:
+    """The question as typed: the options of `predict`, and those of memory."""
+    return FitQuery(step=step_query(**asked), display=display)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +65,6 @@ class Fit:
     serving: Serving | None
     assumptions: tuple[Assumption, ...]
 
-    @property
-    def low_bytes(self) -> float:
-        return low_bytes(self.memory)
-
-    @property
-    def high_bytes(self) -> float:
-        return high_bytes(self.memory)
-
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
         return {
@@ -73,8 +76,6 @@ class Fit:
             "batch": self.batch,
             "seq": self.seq,
             "memory": _memory(self.memory),
-            "memory_low_bytes": self.low_bytes,
-            "memory_high_bytes": self.high_bytes,
             "usable_memory_bytes": self.room.usable_bytes,
             "shared_memory": self.room.shared,
             "fits": self.fits,
@@ -132,8 +133,9 @@ class FitAnswer:
         return first | several | {"data_date": self.data_date.isoformat()}
 
 
-def fit(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> FitAnswer:
+def fit(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) -> FitAnswer:
     """What a step of this model needs on each of these GPUs, and what else could be done."""
+    query = asked.step
     ask = _asker(query, progress)
     workload = ask(None)
     check_precision(workload.precision, query.gpus)
@@ -142,15 +144,17 @@ def fit(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -
     factor, measured = correction(workload, query)
     bench = Bench(setting=query.setting, power_limit_watts=query.power_limit_watts, factor=factor)
     shared = (*query.assumptions, *_size_notes(query, workload), *measured)
-    results = tuple(_fit(query, gpu, workload, now, ways, bench, shared) for gpu in query.gpus)
-    return FitAnswer(model=workload.model, results=results, notes=workload.notes, data_date=tables.data_date())
+    results = []
+    for gpu in query.gpus:
+        progress(f"trying remedies on {gpu.name}")
+        trial = Trial(gpu=gpu, room=room_of(gpu), batch=query.batch or workload.batch, now=now, ways=ways, bench=bench)
+        trial.display = asked.display
+        results.append(_fit(query, workload, trial, shared))
+    return FitAnswer(model=workload.model, results=tuple(results), notes=workload.notes, data_date=tables.data_date())
 
 
-def _fit(
-    query: StepQuery, gpu: Gpu, workload: Workload, now: Choices, ways: Ways, bench: Bench, shared: Iterable[Assumption]
-) -> Fit:
-    room = room_of(gpu)
-    trial = Trial(gpu=gpu, room=room, batch=query.batch or workload.batch, now=now, ways=ways, bench=bench)
+def _fit(query: StepQuery, workload: Workload, trial: Trial, shared: Iterable[Assumption]) -> Fit:
+    gpu, room, now = trial.gpu, trial.room, trial.now
     if query.batch == 0 and "batch" not in workload.symbols:
         raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
     most = trial.max_batch(now)
@@ -171,7 +175,7 @@ def _fit(
         memory=memory,
         room=room,
         fits=trial.fits(now),
-        probability=chance(memory, room.usable_bytes),
+        probability=memory.fits_probability(room.usable_bytes),
         max_batch=most,
         safe_batch=_safe(trial, most),
         step_s=trial.now_s,
@@ -184,12 +188,12 @@ def _fit(
 def _safe(trial: Trial, most: int) -> int:
     """The largest batch whose upper end fits."""
     if "batch" not in trial.workload(trial.now).symbols:
-        return most if high_bytes(trial.memory(trial.now)) <= trial.room.usable_bytes else 0
+        return most if trial.memory(trial.now).high_bytes <= trial.room.usable_bytes else 0
     parts = trial.now.accumulate
     if not most:
         return 0
     return parts * largest(
-        lambda size: high_bytes(trial.memory(trial.now, size * parts)), trial.room.usable_bytes, top=max(1, most // parts)
+        lambda size: trial.memory(trial.now, size * parts).high_bytes, trial.room.usable_bytes, top=max(1, most // parts)
     )
 
 

@@ -38,6 +38,7 @@ def fit(
     loader_samples_per_s: Annotated[Optional[float], typer.Option(help="What the data loader delivers.")] = None,
     power_limit: Annotated[str, typer.Option(help="A power limit below the GPU's own, such as 250W.")] = "",
     measured: Annotated[Optional[list[str]], typer.Option(help="A step you measured: 'RTX 3090=412ms'; may be repeated.")] = None,
+    display: Annotated[bool, typer.Option("--display", help="A desktop runs on this GPU too.")] = False,
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds a capture may take.")] = 120.0,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where it does not fit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -61,6 +62,7 @@ def fit(
 def _whole_catalogue(asked: dict[str, object], json: bool) -> None:
     from gpuwise.report.fit import render_catalogue
 
+    asked.pop("display")
     if asked.pop("gpu", None):
         raise BadValue("--all and --gpu were both given", hint="leave one of them out")
     answer = api.fit_catalogue(api.catalogue_query(**asked), progress=show_progress)

@@ -16,9 +16,18 @@ import numpy as np
 from gpuwise.workload.columns import no_collection
 from gpuwise.workload.types import CATEGORIES, Buffer, Call, Op, TensorSpec, Workload
 
-__all__ = ["Draft"]
+__all__ = ["Draft", "makers"]
 
 _LASTING = tuple(CATEGORIES.index(name) for name in ("weight", "gradient", "optimizer", "input"))
+
+
+def makers(workload: Workload) -> dict[int, int]:
+    """The call that writes each buffer first. It need not be the one it is born at: an op of several kernels allocates before."""
+    found: dict[int, int] = {}
+    for number, call in enumerate(workload.calls):
+        for row in call.writes:
+            found.setdefault(row, number)
+    return found
 
 
 class Draft:

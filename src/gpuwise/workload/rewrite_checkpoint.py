@@ -10,12 +10,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from gpuwise.workload.edit import Draft
-from gpuwise.workload.types import PHASES, Call, Workload
+from gpuwise.workload.edit import Draft, makers
+from gpuwise.workload.types import CATEGORIES, PHASES, Call, Workload
 
 __all__ = ["blocks_of", "checkpointed"]
 
 _FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
+_PASSING = tuple(CATEGORIES.index(name) for name in ("activation", "temporary"))
 
 
 def blocks_of(workload: Workload, depth: int = 1) -> tuple[str, ...]:
@@ -67,13 +68,14 @@ def _found(workload: Workload, names: Iterable[str]) -> list[_Block]:
     owner = _owners(workload, wanted)
     calls: dict[tuple[str, int], list[int]] = defaultdict(list)
     made: dict[str, set[int]] = defaultdict(set)
+    maker = makers(workload)
     for number, call in enumerate(workload.calls):
         name = owner[call.module]
         if not name:
             continue
         calls[name, call.phase].append(number)
         if call.phase == _FORWARD:
-            made[name].update(row for row in call.writes if workload.buffers[row].born == number)
+            made[name].update(row for row in call.writes if maker[row] == number and workload.buffers[row].category in _PASSING)
     return [
         _Block(forward=tuple(calls[name, _FORWARD]), backward=tuple(calls[name, _BACKWARD]), made=frozenset(made[name]))
         for name in wanted

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from gpuwise.workload.edit import Draft
+from gpuwise.workload.edit import Draft, makers
 from gpuwise.workload.rewrite_checkpoint import blocks_of
 from gpuwise.workload.types import CATEGORIES, PHASES, Call, Op, Workload
 
@@ -32,9 +32,9 @@ def without_update(workload: Workload) -> Workload:
 def accumulating(workload: Workload) -> Workload:
     """The last micro-batch of several: the gradients of the earlier ones are there all the time, and new ones are added."""
     draft = Draft(workload)
-    end = len(workload.calls)
+    end, maker = len(workload.calls), makers(workload)
     for number, call in enumerate(workload.calls):
-        made = [row for row in call.writes if _is(workload, row, _GRADIENT) and workload.buffers[row].born == number]
+        made = [row for row in call.writes if _is(workload, row, _GRADIENT) and maker[row] == number]
         fresh = {row: draft.buffer(workload.buffers[row].tensor, "temporary") for row in made}
         if not fresh:
             continue
@@ -137,10 +137,11 @@ def _shard_gradients(draft: Draft, share: float, units: list[str]) -> None:
         if call.phase == _BACKWARD:
             last[units[call.module]] = number
     kept: dict[int, int] = {}
+    maker = makers(workload)
     for number, call in enumerate(workload.calls):
         for row in call.writes:
             buffer = workload.buffers[row]
-            if buffer.category != _GRADIENT or buffer.born != number or call.phase != _BACKWARD:
+            if buffer.category != _GRADIENT or maker[row] != number or call.phase != _BACKWARD:
                 continue
             small = _scaled(draft, buffer.tensor, share)
             kept[row] = draft.buffer(small, "gradient")
