@@ -42,8 +42,8 @@ def largest(
 ) -> int:
     """The largest whole number up to `top` whose need stays within the room; 0 if none does. Needs already `known` save looking.
 
-    Need grows with its argument, nearly in straight lines, so guesses follow the line through the ends of the bracket, and every third
-    takes its middle. The answer fits and the next does not, whatever the shape.
+    Need grows with its argument, nearly in straight lines, so guesses follow the line through the ends of the bracket, and every
+    third takes its middle. The answer fits and the next does not, whatever the shape.
     """
     low, least, high, most = _bracket(need, room_bytes, top, known or {})
     turn = 0

@@ -21,9 +21,9 @@ _FREE = 1.001  # a rung that costs no more stays in the ladder even where others
 class Advice:
     """Every remedy alone, cheapest first; those that do not apply, with the reason; and a ladder of some that fits."""
 
-    remedies: tuple[Rung, ...]
-    not_applicable: tuple[tuple[str, str], ...]
-    ladder: tuple[Rung, ...]
+    remedies: tuple[Rung, ...] = ()
+    not_applicable: tuple[tuple[str, str], ...] = ()
+    ladder: tuple[Rung, ...] = ()
     final: Choices
 
 

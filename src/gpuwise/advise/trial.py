@@ -11,8 +11,8 @@ from gpuwise.advise.ways import Ways
 from gpuwise.errors import BadValue
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
-from gpuwise.workload.evaluate import peak_memory, product_values
-from gpuwise.workload.types import DTYPE_BYTES, Workload
+from gpuwise.workload.evaluate import peak_memory
+from gpuwise.workload.types import Workload
 
 __all__ = ["Trial", "check_addressable"]
 
@@ -102,11 +102,10 @@ class Trial:
 
 
 def check_addressable(workload: Workload, batch: int) -> None:
-    """Refuse sizes at which a tensor could not be counted."""
-    values = product_values(workload, float(batch) if "batch" in workload.symbols else None)[0]
-    most = max((values[spec.elements] * DTYPE_BYTES[spec.dtype] for spec in workload.tensors), default=0.0)
-    if not most < _ADDRESSABLE:
+    """Refuse sizes at which bytes could not be counted."""
+    total = peak_memory(workload, float(batch) if "batch" in workload.symbols else None).total_bytes
+    if not total < _ADDRESSABLE:
         raise BadValue(
-            f"at batch {batch:,} a single tensor of {workload.model} would have {most:.2g} bytes, more than can be addressed",
+            f"a step of {workload.model} at batch {batch:,} would hold {total:.2g} bytes, more than can be addressed",
             hint="a smaller `--batch` or `--seq`; `--batch auto` finds the largest that fits",
         )

@@ -32,15 +32,16 @@ __all__ = ["Fit", "FitAnswer", "FitQuery", "fit", "fit_query"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitQuery:
-    """One model on some GPUs; `display` where a desktop runs on the GPU too."""
+    """One model on some GPUs; `display` where a desktop runs on the GPU too, `remedies` where more than the verdict is asked."""
 
     step: StepQuery
     display: bool = False
+    remedies: bool = True
 
 
-def fit_query(*, display: bool = False, **asked: Any) -> FitQuery:
+def fit_query(*, display: bool = False, remedies: bool = True, **asked: Any) -> FitQuery:
     """The question as typed: the options of `predict`, and those of memory."""
-    return FitQuery(step=step_query(**asked), display=display)
+    return FitQuery(step=step_query(**asked), display=display, remedies=remedies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,15 +147,16 @@ def fit(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) ->
     shared = (*query.assumptions, *_size_notes(query, workload), *measured)
     results = []
     for gpu in query.gpus:
-        progress(f"trying remedies on {gpu.name}")
+        if asked.remedies:
+            progress(f"trying remedies on {gpu.name}")
         trial = Trial(gpu=gpu, room=room_of(gpu), batch=query.batch or workload.batch, now=now, ways=ways, bench=bench)
         trial.display = asked.display
-        results.append(_fit(query, workload, trial, shared))
+        results.append(_fit(asked, workload, trial, shared))
     return FitAnswer(model=workload.model, results=tuple(results), notes=workload.notes, data_date=tables.data_date())
 
 
-def _fit(query: StepQuery, workload: Workload, trial: Trial, shared: Iterable[Assumption]) -> Fit:
-    gpu, room, now = trial.gpu, trial.room, trial.now
+def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Assumption]) -> Fit:
+    query, gpu, room, now = asked.step, trial.gpu, trial.room, trial.now
     if query.batch == 0 and "batch" not in workload.symbols:
         raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
     most = trial.max_batch(now)
@@ -162,7 +164,7 @@ def _fit(query: StepQuery, workload: Workload, trial: Trial, shared: Iterable[As
         trial.batch = max(1, most)
     check_addressable(workload, trial.batch)
     memory = trial.memory(now)
-    advice = advise(trial, _larger(workload, gpu))
+    advice = advise(trial, _larger(workload, gpu)) if asked.remedies else Advice(final=now)
     notes = [assumed(f"memory of {gpu.name}", f"{room.usable_bytes / 2**30:.1f} GiB usable", room.remark)] if room.shared else []
     return Fit(
         gpu=gpu,

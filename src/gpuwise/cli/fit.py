@@ -40,6 +40,7 @@ def fit(
     measured: Annotated[Optional[list[str]], typer.Option(help="A step you measured: 'RTX 3090=412ms'; may be repeated.")] = None,
     display: Annotated[bool, typer.Option("--display", help="A desktop runs on this GPU too.")] = False,
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds a capture may take.")] = 120.0,
+    remedies: Annotated[bool, typer.Option(help="Also try what else could be done.")] = True,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where it does not fit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -62,7 +63,8 @@ def fit(
 def _whole_catalogue(asked: dict[str, object], json: bool) -> None:
     from gpuwise.report.fit import render_catalogue
 
-    asked.pop("display")
+    for name in ("display", "remedies"):  # of one GPU
+        asked.pop(name)
     if asked.pop("gpu", None):
         raise BadValue("--all and --gpu were both given", hint="leave one of them out")
     answer = api.fit_catalogue(api.catalogue_query(**asked), progress=show_progress)

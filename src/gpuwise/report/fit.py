@@ -56,7 +56,7 @@ def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool) -> s
     remedies = _shown(result)
     if remedies:
         lines += ["", _remedies(remedies, width, colour)]
-    if not result.fits:
+    if not result.fits and result.advice.not_applicable:
         lines += ["", *_ladder(result, colour)]
     return "\n".join(lines)
 
