@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuwise.advise.capacity import room_of
 from gpuwise.advise.remedies import REMEDIES, Proposal, Remedy
@@ -15,6 +15,7 @@ __all__ = ["Advice", "advise", "bigger"]
 
 _WORTH = 0.99  # of the peak: a rung that saves less is none
 _FREE = 1.001  # a rung that costs no more stays in the ladder even where others would do
+_DEARER = 1.1  # the time that leaving a change of results out may cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +73,11 @@ def _climb(trial: Trial, alone: Sequence[tuple[Remedy, Rung]]) -> list[tuple[Rem
 
     useful = [(remedy, rung) for remedy, rung in alone if rung.memory.total_bytes < _WORTH * peak]
     ordered = sorted(useful, key=lambda pair: (_tier(pair[1], trial), price(pair[1])))
-    taken = _taken(trial, [remedy for remedy, _ in ordered])
-    found = _applied(trial, _pruned(trial, taken)) or _applied(trial, taken) or []
-    return found if found and trial.fits(found[-1][1].choices) else []
+    remedies = [remedy for remedy, _ in ordered]
+    for careful in (replace(trial, careful=True), trial):  # with room to spare if it can be had
+        if found := _applied(careful, _pruned(careful, _taken(careful, remedies))):
+            return found
+    return []
 
 
 def _tier(rung: Rung, trial: Trial) -> int:
@@ -114,15 +117,18 @@ def _applied(trial: Trial, taken: Sequence[Remedy]) -> list[tuple[Remedy, Propos
 
 
 def _pruned(trial: Trial, taken: list[Remedy]) -> list[Remedy]:
-    """Without those that the others make needless, dearest first, unless they cost nothing."""
+    """Without those that the others make needless: what changes results first, even for a little time; then what costs time."""
     kept = list(taken)
-    for remedy in sorted(taken, key=lambda one: -_time_of(trial, [one])):
+    for remedy in sorted(taken, key=lambda one: (-EFFECTS.index(_effect(one, trial)), -_time_of(trial, [one]))):
         others = [one for one in kept if one is not remedy]
         found = _applied(trial, others) if others else None
-        if found and trial.fits(found[-1][1].choices) and _time_of(trial, others) <= _FREE * _time_of(trial, kept):
+        allowed = _FREE if _effect(remedy, trial) == "same" else _DEARER
+        if found and trial.fits(found[-1][1].choices) and _time_of(trial, others) <= allowed * _time_of(trial, kept):
             kept = others
     # Those that adjust themselves come last, so that they do no more than what is left for them to do.
-    return sorted(kept, key=lambda one: _ADJUSTING.index(one.name) + 1 if one.name in _ADJUSTING else 0)
+    ordered = sorted(kept, key=lambda one: _ADJUSTING.index(one.name) + 1 if one.name in _ADJUSTING else 0)
+    found = _applied(trial, ordered)
+    return ordered if found and trial.fits(found[-1][1].choices) else kept
 
 
 _ADJUSTING = ("shorter-sequence", "checkpoint", "accumulate")

@@ -93,7 +93,13 @@ def _eight_bit(trial: Trial, choices: Choices) -> Proposal:
     _own_optimizer(choices)
     if choices.optimizer not in ("adam", "adamw"):
         raise DoesNotApply(f"8-bit states are for Adam; this runs {choices.optimizer or 'no optimizer'}")
+    _has_bitsandbytes(trial)
     return _optimizer(choices, "adam8bit", "optimizer states in 8 bits", "bitsandbytes.optim.AdamW8bit")
+
+
+def _has_bitsandbytes(trial: Trial) -> None:
+    if trial.gpu.vendor in ("Apple", "Google"):
+        raise DoesNotApply(f"its kernels (bitsandbytes) do not run on {trial.gpu.architecture.title}")
 
 
 def _own_optimizer(choices: Choices) -> None:
@@ -209,10 +215,8 @@ def _offload(trial: Trial, choices: Choices) -> Proposal:
 def _flash(trial: Trial, choices: Choices) -> Proposal:
     plain = trial.ways.plain(choices)
     if not has_attention(plain):
-        soft = any(op.name == "_softmax" for op in plain.ops)
-        raise DoesNotApply(
-            "its scores carry more than a mask, which no fused kernel takes" if soft else "the model has no attention"
-        )
+        own = "attention, if any, is written out in the model's own code: scaled_dot_product_attention there, then ask again"
+        raise DoesNotApply(own if any(op.name == "_softmax" for op in plain.ops) else "the model has no attention")
     if choices.fused_attention:
         raise DoesNotApply("attention runs as one kernel already")
     if trial.bench.setting.stack.framework != "torch":
@@ -251,13 +255,15 @@ def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
         plain = trial.ways.plain(choices)
         if "batch" not in plain.symbols or not linear_modules(plain):
             raise DoesNotApply("adapters go on the linear layers of repeated blocks; the model has none")
+        if kind == "qlora":
+            _has_bitsandbytes(trial)
         low = "bf16" if _runs(trial, "bf16") else "fp16"
         bits = "nf4" if kind == "qlora" else low
         changed = replace(choices, adapters=kind, precision=low, optimizer="none", implementation="foreach", offload=False)
         return Proposal(
             choices=changed,
             title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'}, rank {RANK}, weights in {bits}",
-            how="peft: adapters on all linear layers of the blocks are trained, the model itself is not",
+            how="peft: only adapters on the linear layers are trained",
         )
 
     return propose

@@ -21,7 +21,8 @@ _ADDRESSABLE = 2.0**63
 
 @dataclass(kw_only=True)
 class Trial:
-    """`now` is how the user wants to run it, `batch` the samples a step and GPU."""
+    """`now` is how the user wants to run it, `batch` the samples a step and GPU. A `careful` trial calls fitting what fits at the
+    upper end of the range."""
 
     gpu: Gpu
     room: Room
@@ -30,6 +31,7 @@ class Trial:
     ways: Ways
     bench: Bench
     display: bool = False
+    careful: bool = False
     _memories: dict[tuple[Choices, int], Memory] = field(default_factory=dict)
     _now_s: float = 0.0
 
@@ -56,10 +58,11 @@ class Trial:
             tensors = peak_memory(workload, micro if "batch" in workload.symbols else None).total_bytes
             if tensors > self.room.usable_bytes:
                 return tensors
-        return self.memory(choices, batch).total_bytes
+        memory = self.memory(choices, batch)
+        return memory.high_bytes if self.careful else memory.total_bytes
 
     def fits(self, choices: Choices, batch: int | None = None) -> bool:
-        """Whether the step is expected to stay within the room."""
+        """Whether the step stays within the room."""
         return self.need(choices, batch) <= self.room.usable_bytes
 
     def max_batch(self, choices: Choices) -> int:

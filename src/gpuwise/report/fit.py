@@ -51,7 +51,7 @@ def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool) -> s
         f"  {bar(result.memory, result.room.usable_bytes)}",
         f"  {_legend(result.memory)}",
         f"  {_largest(result)}",
-        *(f"  {line}" for line in (_several(result), _contexts(result)) if line),
+        *(f"  {line}" for line in (*_several(result), _contexts(result)) if line),
     ]
     remedies = _shown(result)
     if remedies:
@@ -108,16 +108,15 @@ def _largest(result: Fit) -> str:
     return f"largest batch: {result.max_batch:,}{safe}"
 
 
-def _several(result: Fit) -> str:
+def _several(result: Fit) -> list[str]:
     """Memory of several GPUs does not add up by itself."""
     if result.gpu_count == 1:
-        return ""
+        return []
     split = [rung for rung in result.advice.remedies if rung.name in ("zero-3", "split-layers", "split-matrices")]
     divides = "; ".join(f"{rung.title}: {_gib(rung.memory.total_bytes)} on each" for rung in split)
     keeps = "each holds a full copy of the model" + (", its gradients and states" if result.mode == "train" else "")
-    return f"memory of {result.gpu_count} GPUs does not add up by itself: {keeps}." + (
-        f" Splits that divide it: {divides}" if split else ""
-    )
+    lines = [f"memory of {result.gpu_count} GPUs does not add up by itself: {keeps}"]
+    return lines + ([f"splits that divide it: {divides}"] if split else [])
 
 
 def _contexts(result: Fit) -> str:
