@@ -13,6 +13,7 @@ from gpuwise.advise.capacity import largest
 from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import Choices, DoesNotApply
 from gpuwise.advise.ways import RANK
+from gpuwise.workload.evaluate import peak_memory
 from gpuwise.workload.rewrite_attention import has_attention
 from gpuwise.workload.rewrite_checkpoint import blocks_of
 from gpuwise.workload.rewrite_lora import linear_modules
@@ -134,21 +135,24 @@ def _channels_last(trial: Trial, choices: Choices) -> Proposal:
 
 
 def _accumulate(trial: Trial, choices: Choices) -> Proposal:
-    _training(trial)
-    if "batch" not in trial.ways.plain(choices).symbols:
+    """As few parts of the batch as make it fit, or single samples."""
+    plain = trial.ways.plain(choices)
+    if "batch" not in plain.symbols:
         raise DoesNotApply("the model is known at one batch only")
     if trial.batch < 2:
         raise DoesNotApply("a batch of 1 cannot be cut")
+    if choices.split:
+        raise DoesNotApply("the model is split already")
     tried = replace(choices, accumulate=2)
     micro = largest(lambda size: trial.need(tried, 2 * size), trial.room.usable_bytes, top=-(-trial.batch // 2))
     parts = -(-trial.batch // max(1, micro))
     size = -(-trial.batch // parts)
+    changed = replace(choices, accumulate=parts)
+    if plain.mode != "train":
+        return Proposal(choices=changed, title=f"{parts} batches of {size}", how="one after another")
     remark = "; batch norm then sees micro-batches" if _norms_batches(trial, choices) else ""
-    return Proposal(
-        choices=replace(choices, accumulate=parts),
-        title=f"accumulate {parts} micro-batches of {size}",
-        how=f"an optimizer step every {parts} backward passes{remark}",
-    )
+    how = f"an optimizer step every {parts} backward passes{remark}"
+    return Proposal(choices=changed, title=f"accumulate {parts} micro-batches of {size}", how=how)
 
 
 def _norms_batches(trial: Trial, choices: Choices) -> bool:
@@ -163,31 +167,37 @@ def _checkpoint(trial: Trial, choices: Choices) -> Proposal:
     depths = {depth: count for depth, count in depths.items() if count}
     if not depths:
         raise DoesNotApply("the model has no repeated blocks")
-    tries = {depth: replace(choices, checkpoint=(depth, count)) for depth, count in depths.items()}
-    depth = min(tries, key=lambda key: trial.memory(tries[key]).total_bytes)
-    count = depths[depth]
-    if trial.fits(tries[depth]) and not trial.fits(choices):
-        count = _fewest(trial, choices, depth, count)
+    depth = min(depths, key=lambda key: _tensors(trial, choices, (key, depths[key]))) if len(depths) > 1 else 1
+    count, most = depths[depth], depths[depth]
+    if trial.fits(replace(choices, checkpoint=(depth, most))) and not trial.fits(choices):
+        count = _fewest(trial, choices, depth, most)
     kind = blocks_of(plain, depth)[0].rpartition(".")[0]
+    some = (
+        f"torch.utils.checkpoint around {kind}.0 to {kind}.{count - 1}"
+        if kind
+        else f"torch.utils.checkpoint around the first {count}"
+    )
     return Proposal(
         choices=replace(choices, checkpoint=(depth, count)),
-        title=f"checkpoint {count} of {depths[depth]} blocks",
-        how=f"torch.utils.checkpoint around {kind}.0 to {kind}.{count - 1}"
-        if count < depths[depth]
-        else f"checkpoint every {kind} block",
+        title=f"checkpoint {count} of {most} blocks",
+        how=some if count < most else "torch.utils.checkpoint around every block",
     )
 
 
+def _tensors(trial: Trial, choices: Choices, blocks: tuple[int, int]) -> float:
+    """Bytes of tensors at the peak, before any compiling: enough to compare depths."""
+    workload = trial.workload(replace(choices, checkpoint=blocks, compiled=False))
+    return peak_memory(workload, trial.batch if "batch" in workload.symbols else None).total_bytes
+
+
 def _fewest(trial: Trial, choices: Choices, depth: int, most: int) -> int:
-    """The least number of blocks that makes it fit, when `most` do."""
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        if trial.fits(replace(choices, checkpoint=(depth, middle))):
-            high = middle
-        else:
-            low = middle
-    return high
+    """The least number of blocks that makes it fit, when `most` do: all but the largest number that can be left alone."""
+
+    def need(size: int) -> float:
+        return trial.need(replace(choices, checkpoint=(depth, most + 1 - size)))
+
+    known = {1: need(1), most + 1: trial.need(choices)}
+    return most + 1 - largest(need, trial.room.usable_bytes, top=most + 1, known=known)
 
 
 def _compile(trial: Trial, choices: Choices) -> Proposal:
