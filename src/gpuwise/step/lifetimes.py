@@ -5,6 +5,7 @@ What does not depend on the size is taken from a workload once, so that asking f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -12,22 +13,20 @@ import numpy as np
 
 from gpuwise.step.types import Array
 from gpuwise.workload.evaluate import product_values
-from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload
+from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Op, Workload
 
-__all__ = ["BORROWING", "Lives", "first_update", "lives_of", "tensor_bytes_of"]
-
-# Ops for which a library asks for memory of its own, by what they are.
-BORROWING = ("conv", "rnn")
+__all__ = ["Lives", "convolved_bytes", "first_update", "lives_of", "peak_bytes", "tensor_bytes_of"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Lives:
     """The buffers of a workload by row: `tensor` is its size (a row of `tensors`), the others as in `Buffer`.
 
-    `borrowers` are the calls for which a library borrows memory, `operands` the tensors that each reads and writes.
+    `convolved` are the tensors that convolutions with a window read and write, depthwise ones left out.
     """
 
     trains: bool
+    multiplies: bool
     tensor: Array
     category: Array
     born: Array
@@ -35,21 +34,11 @@ class Lives:
     elements: Array
     width: Array
     phase: Array
-    borrowers: Array
-    operands: tuple[tuple[int, ...], ...]
-    largest: Array
+    convolved: Array
 
     @property
     def calls(self) -> int:
         return len(self.phase)
-
-    def borrowed(self, tensor_bytes: Array, share: float, most: float) -> Array:
-        """What libraries borrow during each call: a share of the largest operand, up to a limit."""
-        found = np.zeros(max(1, self.calls))
-        if len(self.borrowers):
-            largest = np.array([max(tensor_bytes[list(rows)], default=0.0) for rows in self.operands])
-            found[self.borrowers] = np.minimum(share * largest, most)[self.largest]
-        return found
 
     def live(self, tensor_bytes: Array) -> Array:
         """Bytes in use during each call, shape (categories, calls)."""
@@ -68,6 +57,48 @@ def tensor_bytes_of(workload: Workload, batch: float | None, seq: float | None) 
     return found
 
 
+def peak_bytes(workload: Workload, batch: float | None, seq: float | None) -> float:
+    """Bytes of all live tensors at the worst call."""
+    return _largest(workload, batch, seq, _in_use)
+
+
+def convolved_bytes(workload: Workload, batch: float | None, seq: float | None) -> float:
+    """The largest tensor that a convolution with a window reads or writes; 0 without one."""
+    return _largest(workload, batch, seq, _convolved) if len(lives_of(workload).convolved) else 0.0
+
+
+def _in_use(lives: Lives, tensor_bytes: Array) -> Array:
+    found: Array = lives.live(tensor_bytes).sum(axis=0)
+    return found
+
+
+def _convolved(lives: Lives, tensor_bytes: Array) -> Array:
+    return tensor_bytes[lives.convolved]
+
+
+def _largest(workload: Workload, batch: float | None, seq: float | None, what: Callable[[Lives, Array], Array]) -> float:
+    """The largest of many figures. Where each is a straight line over the batch, as nearly always, they are computed once."""
+
+    def at(size: float | None) -> Array:
+        return what(lives_of(workload), tensor_bytes_of(workload, size, seq))
+
+    if batch is None or "batch" not in workload.symbols:
+        return float(at(batch).max())
+    known = _lines.setdefault(workload, {})
+    if (what, seq) not in known:
+        known[what, seq] = _straight(*map(at, _PROBES))
+    lines = known[what, seq]
+    return float(at(batch).max() if lines is None else (lines[0] + batch * lines[1]).max())
+
+
+def _straight(first: Array, second: Array, last: Array) -> tuple[Array, Array] | None:
+    slope = (second - first) / (_PROBES[1] - _PROBES[0])
+    start = first - _PROBES[0] * slope
+    return (start, slope) if np.allclose(start + _PROBES[2] * slope, last, rtol=1e-9) else None
+
+
+_PROBES = (1, 2, 64)
+_lines: WeakKeyDictionary[Workload, dict[object, tuple[Array, Array] | None]] = WeakKeyDictionary()
 _known: WeakKeyDictionary[Workload, Lives] = WeakKeyDictionary()
 
 
@@ -81,10 +112,11 @@ def lives_of(workload: Workload) -> Lives:
 
 def _made(workload: Workload) -> Lives:
     buffers = np.array([(b.tensor, b.category, b.born, b.died) for b in workload.buffers], dtype=np.int64).reshape(-1, 4)
-    distinct = {number: place for place, number in enumerate(n for n, op in enumerate(workload.ops) if op.kind in BORROWING)}
-    calls = [(number, call.op) for number, call in enumerate(workload.calls) if call.op in distinct]
+    values = product_values(workload)[0]
+    convolved = {row for op in workload.ops if _has_window(op, values) for row in (*op.reads, *op.writes)}
     return Lives(
         trains=workload.mode == "train",
+        multiplies=any(op.kind == "matmul" for op in workload.ops),
         tensor=buffers[:, 0],
         category=buffers[:, 1],
         born=buffers[:, 2],
@@ -92,10 +124,16 @@ def _made(workload: Workload) -> Lives:
         elements=np.array([tensor.elements for tensor in workload.tensors], dtype=np.int64),
         width=np.array([DTYPE_BYTES[tensor.dtype] for tensor in workload.tensors]),
         phase=np.array([call.phase for call in workload.calls], dtype=np.int64),
-        borrowers=np.array([number for number, _ in calls], dtype=np.int64),
-        operands=tuple((*workload.ops[number].reads, *workload.ops[number].writes) for number in distinct),
-        largest=np.array([distinct[op] for _, op in calls], dtype=np.int64),
+        convolved=np.array(sorted(convolved), dtype=np.int64),
     )
+
+
+def _has_window(op: Op, values: Array) -> bool:
+    """Convolutions that look at more than one position and mix channels: only for these cuDNN was seen to borrow much."""
+    if op.kind != "conv":
+        return False
+    sizes = dict(zip(KINDS["conv"], (float(values[row]) for row in op.sizes), strict=True))
+    return sizes["kernel"] > 1 and op.attrs.get("groups", 1) not in (sizes["c_in"], sizes["c_out"])
 
 
 def first_update(lives: Lives) -> int:

@@ -19,11 +19,10 @@ import numpy as np
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.allocator import TorchSettings
 from gpuwise.step.bfc import BfcAllocator, BfcSettings
-from gpuwise.step.device_memory import framework_bytes, library_buffers, memory_data, preallocated_bytes
+from gpuwise.step.device_memory import MemoryData, framework_bytes, library_buffers, memory_data, preallocated_bytes
 from gpuwise.step.expandable import make_allocator
-from gpuwise.step.lifetimes import Lives, lives_of, tensor_bytes_of
+from gpuwise.step.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
 from gpuwise.step.replay import replay
-from gpuwise.step.types import Array
 from gpuwise.workload.types import CATEGORIES, PHASES, Workload
 
 __all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of"]
@@ -107,19 +106,19 @@ def memory_of(
     *,
     gpu: Gpu | None = None,
     setting: MemorySetting | None = None,
+    data: MemoryData | None = None,
 ) -> Memory:
     """The peak of one step at one size. A GPU changes what frameworks and libraries take, not what tensors do."""
-    setting = setting or MemorySetting()
+    setting, data = setting or MemorySetting(), data or memory_data()
     lives = lives_of(workload)
     tensor_bytes = tensor_bytes_of(workload, batch, seq)
-    live, lent = lives.live(tensor_bytes), _borrowed(lives, tensor_bytes)
-    call = int(np.argmax(live.sum(axis=0) + lent))
+    live = lives.live(tensor_bytes)
+    call = int(np.argmax(live.sum(axis=0)))
     held = live[:, call]
-    allocated = float(held.sum() + lent[call]) + sum(_kept(workload, gpu))
-    reserved = max(allocated, _reserved(workload, batch, seq, gpu, setting))
-    shared = memory_data().value("collective_bytes") if setting.gpu_count > 1 else 0.0
-    framework = framework_bytes(gpu) + shared + (memory_data().value("display_bytes") if setting.display else 0.0)
-    total, known = reserved + framework, memory_data().ranges["device"]
+    allocated = float(held.sum()) + sum(_kept(workload, gpu))
+    reserved = _held_bytes(workload, batch, seq, gpu, setting, data)
+    framework = _around_bytes(gpu, setting, data)
+    total, known = reserved + framework, data.ranges["device"]
     low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, 0.9))
     return Memory(
         weight_bytes=float(held[_ROW["weight"]]),
@@ -131,7 +130,7 @@ def memory_of(
         input_bytes=float(held[_ROW["input"]]),
         temporary_bytes=float(held[_ROW["temporary"]]),
         kv_cache_bytes=float(held[_ROW["input"]]) if workload.options.get("phase") == "decode" else 0.0,
-        communication_bytes=shared,
+        communication_bytes=_communication_bytes(setting, data),
         allocated_bytes=allocated,
         reserved_bytes=reserved,
         low_bytes=max(allocated, total * low),
@@ -153,8 +152,11 @@ def largest_batch(
         fits = memory_of(workload, None, seq, gpu=gpu, setting=setting).total_bytes <= limit_bytes
         return workload.batch if fits else 0
 
+    setting, data = setting or MemorySetting(), memory_data()
+    around = _around_bytes(gpu, setting, data)
+
     def fitting(batch: int) -> bool:
-        return memory_of(workload, batch, seq, gpu=gpu, setting=setting).total_bytes <= limit_bytes
+        return _held_bytes(workload, batch, seq, gpu, setting, data) + around <= limit_bytes
 
     if not fitting(1):
         return 0
@@ -174,7 +176,7 @@ def by_module(
     """Bytes in use at the peak by the module that made them (weights: that first reads them), largest first."""
     lives = lives_of(workload)
     tensor_bytes = tensor_bytes_of(workload, batch, seq)
-    call = int(np.argmax(lives.live(tensor_bytes).sum(axis=0) + _borrowed(lives, tensor_bytes)))
+    call = int(np.argmax(lives.live(tensor_bytes).sum(axis=0)))
     owner: dict[int, int] = {}
     for entry in workload.calls:
         for buffer in (*entry.writes, *entry.reads):
@@ -195,54 +197,65 @@ def _moment(workload: Workload, call: int) -> Moment | None:
 
 
 def _kept(workload: Workload, gpu: Gpu | None) -> tuple[float, ...]:
-    products = any(op.kind == "matmul" for op in workload.ops)
-    return library_buffers(gpu, products=products, training=workload.mode == "train")
-
-
-def _borrowed(lives: Lives, tensor_bytes: Array) -> Array:
-    data = memory_data()
-    return lives.borrowed(tensor_bytes, data.value("convolution_share"), data.value("convolution_most_bytes"))
-
-
-def _reserved(workload: Workload, batch: float | None, seq: float | None, gpu: Gpu | None, setting: MemorySetting) -> float:
-    """What the allocator holds: simulated at the powers of eight around this batch, and in between by what is allocated."""
-    if isinstance(setting.allocator, BfcSettings) and not setting.allocator.growth and gpu is not None:
-        return preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)
-    kept = _kept(workload, gpu)
-    batch = float(workload.batch if batch is None else batch)
-    if "batch" not in workload.symbols or batch < 1:
-        return _simulated(workload, None, seq, kept, setting.allocator)[1]
-    low = _ANCHOR ** math.floor(math.log(batch, _ANCHOR) + 1e-9)
-    lower = _simulated(workload, low, seq, kept, setting.allocator)
-    if batch == low:
-        return lower[1]
-    upper = _simulated(workload, low * _ANCHOR, seq, kept, setting.allocator)
     lives = lives_of(workload)
-    tensor_bytes = tensor_bytes_of(workload, batch, seq)
-    here = float((lives.live(tensor_bytes).sum(axis=0) + _borrowed(lives, tensor_bytes)).max())
-    share = (here - lower[0]) / (upper[0] - lower[0]) if upper[0] > lower[0] else 0.0
-    return lower[1] + share * max(0.0, upper[1] - lower[1])
+    return library_buffers(gpu, products=lives.multiplies, training=lives.trains)
 
 
-_simulations: WeakKeyDictionary[Workload, dict[object, tuple[float, float]]] = WeakKeyDictionary()
+def _around_bytes(gpu: Gpu | None, setting: MemorySetting, data: MemoryData) -> float:
+    """What the device holds beside the allocator's memory."""
+    display = data.value("display_bytes") if setting.display else 0.0
+    return framework_bytes(gpu, data) + _communication_bytes(setting, data) + display
+
+
+def _communication_bytes(setting: MemorySetting, data: MemoryData) -> float:
+    return data.value("collective_bytes") if setting.gpu_count > 1 else 0.0
+
+
+def _held_bytes(
+    workload: Workload, batch: float | None, seq: float | None, gpu: Gpu | None, setting: MemorySetting, data: MemoryData
+) -> float:
+    """What the allocator holds: simulated at the powers of eight around this batch, and in between by what is in use."""
+    kept, here = _kept(workload, gpu), peak_bytes(workload, batch, seq)
+    if isinstance(setting.allocator, BfcSettings) and not setting.allocator.growth and gpu is not None:
+        taken = preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)
+        return max(taken, here + sum(kept))
+    borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
+    return max(here + sum(kept), _cached_bytes(workload, batch, seq, kept, setting.allocator)) + borrowed
+
+
+def _cached_bytes(
+    workload: Workload,
+    batch: float | None,
+    seq: float | None,
+    kept: tuple[float, ...],
+    allocator: TorchSettings | BfcSettings,
+) -> float:
+    if "batch" not in workload.symbols:
+        return _simulated(workload, None, seq, kept, allocator)
+    size = float(workload.batch if batch is None else batch)
+    low = _ANCHOR ** math.floor(math.log(size, _ANCHOR) + 1e-9)
+    lower = _simulated(workload, low, seq, kept, allocator)
+    if size == low:
+        return lower
+    upper = _simulated(workload, low * _ANCHOR, seq, kept, allocator)
+    start, here, end = (peak_bytes(workload, at, seq) for at in (low, size, low * _ANCHOR))
+    part = (here - start) / (end - start) if end > start else 0.0
+    return lower + part * max(0.0, upper - lower)
+
+
+_simulations: WeakKeyDictionary[Workload, dict[object, float]] = WeakKeyDictionary()
 
 
 def _simulated(
-    workload: Workload, batch: float | None, seq: float | None, kept: tuple[float, ...], allocator: TorchSettings | BfcSettings
-) -> tuple[float, float]:
-    """Bytes of tensors and borrowed memory at the peak, and bytes that the allocator then holds; simulated once."""
+    workload: Workload,
+    batch: float | None,
+    seq: float | None,
+    kept: tuple[float, ...],
+    allocator: TorchSettings | BfcSettings,
+) -> float:
+    """Bytes that the allocator holds after the replay of a few steps; simulated once."""
     known, key = _simulations.setdefault(workload, {}), (batch, seq, kept, allocator)
     if key not in known:
-        known[key] = _simulate(workload, batch, seq, kept, allocator)
+        made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()
+        known[key] = replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), made, kept).reserved_bytes
     return known[key]
-
-
-def _simulate(
-    workload: Workload, batch: float | None, seq: float | None, kept: tuple[float, ...], allocator: TorchSettings | BfcSettings
-) -> tuple[float, float]:
-    lives = lives_of(workload)
-    tensor_bytes = tensor_bytes_of(workload, batch, seq)
-    lent = _borrowed(lives, tensor_bytes)
-    made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()
-    found = replay(lives, tensor_bytes, lent, made, kept)
-    return float((lives.live(tensor_bytes).sum(axis=0) + lent).max()), found.reserved_bytes

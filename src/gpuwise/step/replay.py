@@ -42,13 +42,13 @@ class Replayed:
     reserved_bytes: float
 
 
-def replay(lives: Lives, tensor_bytes: Array, borrowed: Array, allocator: Allocator, held: tuple[float, ...] = ()) -> Replayed:
+def replay(lives: Lives, tensor_bytes: Array, allocator: Allocator, held: tuple[float, ...] = ()) -> Replayed:
     """Run the steps. `held` are buffers that libraries keep from their first use on."""
     sizes = tensor_bytes[lives.tensor]
     lasting = (lives.born == 0) & (lives.died >= lives.calls)
     weights, states = (lasting & (lives.category == which) for which in (_WEIGHT, _OPTIMIZER))
     inputs = lasting & (lives.category == _INPUT)
-    events = _events(lives, ~(weights | states | inputs), sizes, borrowed)
+    events = _events(lives, ~(weights | states | inputs), sizes)
     blocks: dict[int, Block] = {}
     for number in np.flatnonzero(weights).tolist():
         blocks[number] = allocator.allocate(sizes[number])
@@ -67,15 +67,13 @@ def replay(lives: Lives, tensor_bytes: Array, borrowed: Array, allocator: Alloca
     return Replayed(allocated_bytes=float(allocator.peak_allocated), reserved_bytes=float(allocator.peak_reserved))
 
 
-def _events(lives: Lives, passing: Array, sizes: Array, borrowed: Array) -> list[tuple[int, int, float]]:
-    """(call, buffer, size) in the order of the program. A death has size -1; buffer -1 is borrowed and given back at once."""
+def _events(lives: Lives, passing: Array, sizes: Array) -> list[tuple[int, int, float]]:
+    """(call, buffer, size) in the order of the program: deaths, of size -1, before births."""
     rows = np.flatnonzero(passing)
-    lent = np.flatnonzero(borrowed)
-    call = np.concatenate([lives.died[rows], lives.born[rows], lent])
-    turn = np.concatenate([np.zeros(len(rows)), np.ones(len(rows)), np.full(len(lent), 2.0)])
-    who = np.concatenate([rows, rows, np.full(len(lent), -1)])
-    size = np.concatenate([np.full(len(rows), -1.0), sizes[rows], borrowed[lent]])
-    order = np.lexsort((np.arange(len(call)), turn, call))
+    call = np.concatenate([lives.died[rows], lives.born[rows]])
+    who = np.concatenate([rows, rows])
+    size = np.concatenate([np.full(len(rows), -1.0), sizes[rows]])
+    order = np.argsort(call, kind="stable")
     return list(zip(call[order].tolist(), who[order].tolist(), size[order].tolist(), strict=True))
 
 
@@ -90,8 +88,6 @@ def _run(
             pending = []
         if size < 0:
             release(blocks.pop(who))
-        elif who < 0:
-            release(allocate(size))
         else:
             blocks[who] = allocate(size)
     for state in pending:
