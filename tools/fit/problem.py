@@ -267,7 +267,6 @@ class Problem:
             operator_floor_s=self._floors(gone),
         )
 
-
     def _floors(self, gone: Array | None) -> dict[str, float]:
         """The least each operator takes: the middle of the GPUs that are not `gone`."""
         found: dict[str, list[float]] = defaultdict(list)

@@ -67,7 +67,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRows:
-    """Rows of one operator on one GPU. `table` is what has a factor and a start of its own, `floor_s` the least any size takes."""
+    """Rows of one operator on one GPU. `table` has a factor and a start of its own, `floor_s` is the least any size takes."""
 
     table: str
     kind: str

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
+    from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
+    from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
     from gpuwise.api.validation import ValidateAnswer, validate
@@ -17,9 +19,14 @@ if TYPE_CHECKING:
 __all__ = [
     "CaptureAnswer",
     "CaptureQuery",
+    "CatalogueFit",
+    "CatalogueRow",
     "CheckedGpu",
     "Checkup",
     "CompareAnswer",
+    "Fit",
+    "FitAnswer",
+    "FitQuery",
     "GpuAnswer",
     "GpuQuery",
     "Job",
@@ -31,8 +38,12 @@ __all__ = [
     "ValidateAnswer",
     "capture",
     "capture_query",
+    "catalogue_query",
     "compare",
     "doctor",
+    "fit",
+    "fit_catalogue",
+    "fit_query",
     "gpus",
     "predict",
     "predict_query",
@@ -42,6 +53,8 @@ __all__ = [
 _HOMES = {
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
+    "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
+    "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "validation": ("ValidateAnswer", "validate"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.advise.timing import gradient_bytes
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.errors import BadValue
@@ -17,18 +18,18 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import exposed_s
 from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
-from gpuwise.step.memory import Memory, memory_of
+from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
+from gpuwise.step.stacks import as_run
 from gpuwise.step.types import BOUNDS, Steps
 from gpuwise.workload.coverage import coverage
 from gpuwise.workload.types import Workload
 
-__all__ = ["OpShare", "PredictAnswer", "Prediction", "peak_in", "predict", "predict_query"]
+__all__ = ["OpShare", "PredictAnswer", "Prediction", "correction", "peak_in", "predict", "predict_query"]
 
 predict_query = step_query
 _LARGEST_AUTO = 2**16
-_TF32_SINCE = (1, 7)
 _UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
 _WELL_COVERED = 0.9
 _NAMED = 3
@@ -129,13 +130,13 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     """A step of this model on each of these GPUs."""
     workload = workload_of(query, progress)
     batches = {gpu.name: _batch(workload, query, gpu) for gpu in query.gpus}
-    factor, measured_note = _correction(workload, query)
+    factor, measured_note = correction(workload, query)
     shared = list(query.assumptions)
     if query.batch is None:
         shared.append(assumed("batch", str(workload.batch), "the usual one for this model; `--batch auto` fills the memory"))
     if workload.seq is not None and query.capture.request.seq is None:
         shared.append(assumed("seq", str(workload.seq), "the usual length for this model"))
-    if _runs_tf32(workload, query) and any(op.kind == "conv" for op in workload.ops):
+    if as_run(query.setting, workload).tf32_convolutions and any(op.kind == "conv" for op in workload.ops):
         shared.append(
             assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay fp32")
         )
@@ -160,14 +161,15 @@ def _batch(workload: Workload, query: StepQuery, gpu: Gpu) -> int:
     if "batch" not in workload.symbols:
         raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
     size = 1
-    while size < _LARGEST_AUTO and memory_of(workload, size * 2).total_bytes <= gpu.usable_memory_bytes:
+    while size < _LARGEST_AUTO and memory_of(workload, size * 2, gpu=gpu).total_bytes <= gpu.usable_memory_bytes:
         size *= 2
     return size
 
 
 def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, factor: float) -> Prediction:
     steps = _steps(workload, query, gpu, batch)
-    memory = memory_of(workload, batch if "batch" in workload.symbols else None)
+    setting = MemorySetting(gpu_count=query.gpu_count)
+    memory = memory_of(workload, batch if "batch" in workload.symbols else None, gpu=gpu, setting=setting)
     seen = coverage(workload)
     alone = float(steps.seconds[0, 0])
     waits = {
@@ -203,28 +205,17 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     )
 
 
-def _runs_tf32(workload: Workload, query: StepQuery) -> bool:
-    """PyTorch runs fp32 convolutions in TF32 since 1.7 (`torch.backends.cudnn.allow_tf32`), matrix products not."""
-    stack = query.setting.stack
-    return workload.precision == "fp32" and stack.framework == "torch" and stack.version >= _TF32_SINCE
-
-
 def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, gpu_s: float) -> float:
     """What averaging gradients over several GPUs adds to a training step."""
     if query.gpu_count == 1 or workload.mode != "train":
         return 0.0
-    size = 2.0 if workload.precision in ("fp16", "bf16") else 4.0
-    return exposed_s(workload.parameters * size, gpu, query.gpu_count, gpu_s)
+    return exposed_s(gradient_bytes(workload), gpu, query.gpu_count, gpu_s)
 
 
 def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
     size = np.array([float(batch)]) if "batch" in workload.symbols else None
     seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
-    setting = replace(
-        query.setting,
-        tf32=workload.precision in ("tf32", "amp", "amp-bf16"),
-        tf32_convolutions=_runs_tf32(workload, query),
-    )
+    setting = as_run(query.setting, workload)
     if gpu.is_cpu:
         setting = cpu_setting(setting)
     return simulate(workload, [gpu], setting, batch=size, seq=seq, power_limit_watts=query.power_limit_watts)
@@ -267,7 +258,7 @@ def _loaded(query: StepQuery, steps: Steps, width: Range) -> Range:
     return Range(low=min(1.0, low), high=max(1.0, high), rows=width.rows)
 
 
-def _correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assumption]]:
+def correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assumption]]:
     """How far the user's own measurements are from the predictions for them, shrunk."""
     if not query.measured:
         return 1.0, []

@@ -15,12 +15,13 @@ import numpy as np
 from gpuwise.errors import BadValue
 from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.fits import left_out
+from gpuwise.evidence.memory import memory_baselines, memory_questions, score_memory
 from gpuwise.evidence.metrics import accuracy, baselines
 from gpuwise.evidence.operators import batches, score_operators
 from gpuwise.evidence.ranges import TRUST
 from gpuwise.evidence.score import score
 from gpuwise.evidence.tables import read_table
-from gpuwise.evidence.types import Accuracy, Residual
+from gpuwise.evidence.types import Accuracy, Residual, Table
 from gpuwise.hardware import tables
 
 __all__ = ["BREAKDOWNS", "NOISE_FLOOR", "ValidateAnswer", "corrected", "validate"]
@@ -99,12 +100,25 @@ def validate(
         progress(f"predicting {len(asked):,} rows")
         residuals = score(asked)
         reasons.update({"the step could not be predicted": len(asked) - len(residuals)} if len(residuals) < len(asked) else {})
+    elif table.kind == "memory":
+        return _memory(table, measured_rows, progress)
     else:
         found, reasons = batches(table)
         residuals = score_operators(found)
     if measured_rows:
         residuals = corrected(residuals, measured_rows)
     return _answer(table.kind, table.count, reasons, residuals, measured_rows)
+
+
+def _memory(table: Table, measured_rows: int, progress: Callable[[str], None]) -> ValidateAnswer:
+    """Bytes instead of seconds, and rules of thumb for memory."""
+    asked, reasons = memory_questions(table, progress)
+    progress(f"predicting {len(asked):,} rows")
+    residuals = score_memory(asked)
+    if measured_rows:
+        residuals = corrected(residuals, measured_rows)
+    answer = _answer(table.kind, table.count, reasons, residuals, measured_rows)
+    return replace(answer, baselines=memory_baselines(asked))
 
 
 def _own_table(measured_rows: int, progress: Callable[[str], None]) -> ValidateAnswer:

@@ -10,6 +10,7 @@ from gpuwise import __version__
 from gpuwise.cli.capture import capture
 from gpuwise.cli.compare import compare
 from gpuwise.cli.doctor import doctor
+from gpuwise.cli.fit import fit
 from gpuwise.cli.gpus import gpus
 from gpuwise.cli.predict import predict
 from gpuwise.cli.validate import validate
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command()(gpus)
 app.command()(capture)
 app.command()(predict)
+app.command()(fit)
 app.command()(compare)
 app.command()(validate)
 app.command()(doctor)

@@ -117,7 +117,7 @@ def score_operators(found: Sequence[Batch], fit: Fit | None = None) -> list[Resi
         table = fitted_table(batch)
         seconds = times(batch.ops, gpus_of([batch.gpu]), fit.constants).seconds[:, 0]
         seconds = seconds * fit.operator_factor.get(table, 1.0) + fit.operator_start_s.get(table, 0.0)
-        seconds = longer(seconds, fit.operator_floor_s.get(floor_key(batch.table, batch.name), 0.0), _SMOOTH)
+        seconds = longer(seconds, np.array(fit.operator_floor_s.get(floor_key(batch.table, batch.name), 0.0)), _SMOOTH)
         width = operator_range(batch.table, batch.name)
         for place, row in enumerate(batch.rows):
             answers.append(

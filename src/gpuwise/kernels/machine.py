@@ -53,7 +53,7 @@ def _year(gpu: Gpu) -> float:
 
 def _usual_nm(year: float) -> float:
     """The process of most GPUs of a year, where an architecture's own is not known: 28 nm in 2012, half every four years."""
-    return 28.0 * 2.0 ** ((2012.0 - year) / 4.0)
+    return float(28.0 * 2.0 ** ((2012.0 - year) / 4.0))
 
 
 def _watts(gpu: Gpu, limit: float | None) -> float:

@@ -1,27 +1,64 @@
-"""How much of the GPU's memory a step needs: what the program allocates at its peak, and what framework and libraries add."""
+"""How much of the GPU's memory a step needs, as three counters would show it.
+
+    allocated    what tensors and libraries ask for at the worst moment       torch.cuda.max_memory_allocated
+    reserved     what the allocator holds to serve that, simulated            torch.cuda.max_memory_reserved
+    device       with the CUDA context, libraries and a desktop               nvidia-smi
+
+The allocated peak is array arithmetic. The allocator is simulated at few batches (powers of eight) and read between them, so a
+search over batches costs no more than a handful of simulations, and more batch is never less memory.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from gpuwise.step.types import Array
-from gpuwise.workload.evaluate import peak_memory, product_values
-from gpuwise.workload.types import DTYPE_BYTES, Workload
+from gpuwise.hardware.types import Gpu
+from gpuwise.step.allocator import TorchSettings
+from gpuwise.step.bfc import BfcAllocator, BfcSettings
+from gpuwise.step.device_memory import MemoryData, framework_bytes, library_buffers, memory_data, preallocated_bytes
+from gpuwise.step.expandable import make_allocator
+from gpuwise.step.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
+from gpuwise.step.replay import replay
+from gpuwise.workload.types import CATEGORIES, PHASES, Workload
 
-__all__ = ["Memory", "memory_of"]
+__all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of"]
 
-# CUDA context, the code of the libraries and the framework's own buffers. Assumed: 0.6 to 1.8 GB are seen, by GPU and version.
-_FRAMEWORK_BYTES = 0.9e9
-_SPARE_FRACTION = 0.04  # freed blocks the allocator cannot give to others
-_WORKSPACE_SHARE = 0.5  # of the largest operands of a convolution, at most _WORKSPACE_BYTES
-_WORKSPACE_BYTES = 256 * 2**20
+_ROW = {name: row for row, name in enumerate(CATEGORIES)}
+_ANCHOR = 8
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySetting:
+    """How memory is managed: the allocator and its settings, a desktop on the same GPU, several GPUs in one job."""
+
+    allocator: TorchSettings | BfcSettings = field(default_factory=TorchSettings)
+    display: bool = False
+    gpu_count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When the peak stands: the call by number, its op, the module it runs for and the phase of the step."""
+
+    call: int
+    op: str
+    module: str
+    phase: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Bytes on the device at the peak of a step, by what they hold."""
+    """Bytes on the device at the peak of a step, by what they hold; the first six make up the total.
+
+    `activation_bytes` is all else that tensors hold, of which inputs, temporaries and the key-value cache are also given alone.
+    `workspace_bytes` is what libraries borrow and what the allocator holds beyond what was asked for. Between `low_bytes` and
+    `high_bytes` lie eight in ten measured jobs.
+    """
 
     weight_bytes: float
     gradient_bytes: float
@@ -29,6 +66,15 @@ class Memory:
     activation_bytes: float
     workspace_bytes: float
     framework_bytes: float
+    input_bytes: float = 0.0
+    temporary_bytes: float = 0.0
+    kv_cache_bytes: float = 0.0
+    communication_bytes: float = 0.0
+    allocated_bytes: float = 0.0
+    reserved_bytes: float = 0.0
+    low_bytes: float = 0.0
+    high_bytes: float = 0.0
+    peak: Moment | None = None
 
     @property
     def total_bytes(self) -> float:
@@ -41,26 +87,175 @@ class Memory:
             + self.framework_bytes
         )
 
+    @property
+    def device_bytes(self) -> float:
+        """What nvidia-smi would show."""
+        return self.total_bytes
 
-def memory_of(workload: Workload, batch: float | None = None, seq: float | None = None) -> Memory:
-    """The peak of one step at one size. Inputs and temporaries count as activations."""
-    peak = peak_memory(workload, batch, seq)
-    by = peak.by_category
+    def fits_probability(self, limit_bytes: float) -> float:
+        """How likely the job runs in so much memory, from how far predictions were off on jobs not used to fit."""
+        known = memory_data().ranges["device"]
+        ratio = math.log(limit_bytes / self.total_bytes) if limit_bytes > 0 else -math.inf
+        return float(np.interp(ratio, np.log(known.ratio), known.probability, left=0.0, right=1.0))
+
+
+def memory_of(
+    workload: Workload,
+    batch: float | None = None,
+    seq: float | None = None,
+    *,
+    gpu: Gpu | None = None,
+    setting: MemorySetting | None = None,
+    data: MemoryData | None = None,
+) -> Memory:
+    """The peak of one step at one size. A GPU changes what frameworks and libraries take, not what tensors do."""
+    setting, data = setting or MemorySetting(), data or memory_data()
+    lives = lives_of(workload)
+    tensor_bytes = tensor_bytes_of(workload, batch, seq)
+    live = lives.live(tensor_bytes)
+    call = int(np.argmax(live.sum(axis=0)))
+    held = live[:, call]
+    allocated = float(held.sum()) + sum(_kept(workload, gpu))
+    reserved = _held_bytes(workload, batch, seq, gpu, setting, data)
+    framework = _around_bytes(gpu, setting, data)
+    total, known = reserved + framework, data.ranges["device"]
+    low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, 0.9))
     return Memory(
-        weight_bytes=by["weight"],
-        gradient_bytes=by["gradient"],
-        optimizer_bytes=by["optimizer"],
-        activation_bytes=by["activation"] + by["input"] + by["temporary"],
-        workspace_bytes=_workspace(workload, product_values(workload, batch, seq)[0]) + _SPARE_FRACTION * peak.total_bytes,
-        framework_bytes=_FRAMEWORK_BYTES,
+        weight_bytes=float(held[_ROW["weight"]]),
+        gradient_bytes=float(held[_ROW["gradient"]]),
+        optimizer_bytes=float(held[_ROW["optimizer"]]),
+        activation_bytes=float(sum(held[_ROW[name]] for name in ("activation", "input", "temporary"))),
+        workspace_bytes=reserved - float(held.sum()),
+        framework_bytes=framework,
+        input_bytes=float(held[_ROW["input"]]),
+        temporary_bytes=float(held[_ROW["temporary"]]),
+        kv_cache_bytes=float(held[_ROW["input"]]) if workload.options.get("phase") == "decode" else 0.0,
+        communication_bytes=_communication_bytes(setting, data),
+        allocated_bytes=allocated,
+        reserved_bytes=reserved,
+        low_bytes=max(allocated, total * low),
+        high_bytes=total * high,
+        peak=_moment(workload, call),
     )
 
 
-def _workspace(workload: Workload, values: Array) -> float:
-    """What libraries borrow for their largest call."""
-    sizes = [
-        sum(values[workload.tensors[row].elements] * DTYPE_BYTES[workload.tensors[row].dtype] for row in (*op.reads, *op.writes))
-        for op in workload.ops
-        if op.kind in ("conv", "matmul")
-    ]
-    return float(min(_WORKSPACE_BYTES, _WORKSPACE_SHARE * np.max(sizes))) if sizes else 0.0
+def largest_batch(
+    workload: Workload,
+    limit_bytes: float,
+    seq: float | None = None,
+    *,
+    gpu: Gpu | None = None,
+    setting: MemorySetting | None = None,
+) -> int:
+    """The largest batch whose step stays within so many bytes, exactly; 0 if none does."""
+    if "batch" not in workload.symbols:
+        fits = memory_of(workload, None, seq, gpu=gpu, setting=setting).total_bytes <= limit_bytes
+        return workload.batch if fits else 0
+
+    setting, data = setting or MemorySetting(), memory_data()
+    around = _around_bytes(gpu, setting, data)
+
+    def fitting(batch: int) -> bool:
+        return _held_bytes(workload, batch, seq, gpu, setting, data) + around <= limit_bytes
+
+    if not fitting(1):
+        return 0
+    high = 2
+    while high < _LARGEST and fitting(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fitting(middle) else (low, middle)
+    return low
+
+
+def by_module(
+    workload: Workload, batch: float | None = None, seq: float | None = None, *, depth: int | None = None
+) -> list[tuple[str, float]]:
+    """Bytes in use at the peak by the module that made them (weights: that first reads them), largest first."""
+    lives = lives_of(workload)
+    tensor_bytes = tensor_bytes_of(workload, batch, seq)
+    call = int(np.argmax(lives.live(tensor_bytes).sum(axis=0)))
+    owner: dict[int, int] = {}
+    for entry in workload.calls:
+        for buffer in (*entry.writes, *entry.reads):
+            owner.setdefault(buffer, entry.module)
+    found: dict[str, float] = {}
+    for number in np.flatnonzero((lives.born <= call) & (call < lives.died)).tolist():
+        module = workload.modules[owner[number]] if number in owner else ""
+        name = ".".join(module.split(".")[:depth])
+        found[name] = found.get(name, 0.0) + float(tensor_bytes[lives.tensor[number]])
+    return sorted(found.items(), key=lambda entry: -entry[1])
+
+
+def _moment(workload: Workload, call: int) -> Moment | None:
+    if not workload.calls:
+        return None
+    entry = workload.calls[call]
+    return Moment(call=call, op=workload.ops[entry.op].name, module=workload.modules[entry.module], phase=PHASES[entry.phase])
+
+
+def _kept(workload: Workload, gpu: Gpu | None) -> tuple[float, ...]:
+    lives = lives_of(workload)
+    return library_buffers(gpu, products=lives.multiplies, training=lives.trains)
+
+
+def _around_bytes(gpu: Gpu | None, setting: MemorySetting, data: MemoryData) -> float:
+    """What the device holds beside the allocator's memory."""
+    display = data.value("display_bytes") if setting.display else 0.0
+    return framework_bytes(gpu, data) + _communication_bytes(setting, data) + display
+
+
+def _communication_bytes(setting: MemorySetting, data: MemoryData) -> float:
+    return data.value("collective_bytes") if setting.gpu_count > 1 else 0.0
+
+
+def _held_bytes(
+    workload: Workload, batch: float | None, seq: float | None, gpu: Gpu | None, setting: MemorySetting, data: MemoryData
+) -> float:
+    """What the allocator holds: simulated at the powers of eight around this batch, and in between by what is in use."""
+    kept, here = _kept(workload, gpu), peak_bytes(workload, batch, seq)
+    if isinstance(setting.allocator, BfcSettings) and not setting.allocator.growth and gpu is not None:
+        taken = preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)
+        return max(taken, here + sum(kept))
+    borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
+    return max(here + sum(kept), _cached_bytes(workload, batch, seq, kept, setting.allocator)) + borrowed
+
+
+def _cached_bytes(
+    workload: Workload,
+    batch: float | None,
+    seq: float | None,
+    kept: tuple[float, ...],
+    allocator: TorchSettings | BfcSettings,
+) -> float:
+    if "batch" not in workload.symbols:
+        return _simulated(workload, None, seq, kept, allocator)
+    size = float(workload.batch if batch is None else batch)
+    low = _ANCHOR ** math.floor(math.log(size, _ANCHOR) + 1e-9)
+    lower = _simulated(workload, low, seq, kept, allocator)
+    if size == low:
+        return lower
+    upper = _simulated(workload, low * _ANCHOR, seq, kept, allocator)
+    start, here, end = (peak_bytes(workload, at, seq) for at in (low, size, low * _ANCHOR))
+    part = (here - start) / (end - start) if end > start else 0.0
+    return lower + part * max(0.0, upper - lower)
+
+
+_simulations: WeakKeyDictionary[Workload, dict[object, float]] = WeakKeyDictionary()
+
+
+def _simulated(
+    workload: Workload,
+    batch: float | None,
+    seq: float | None,
+    kept: tuple[float, ...],
+    allocator: TorchSettings | BfcSettings,
+) -> float:
+    """Bytes that the allocator holds after the replay of a few steps; simulated once."""
+    known, key = _simulations.setdefault(workload, {}), (batch, seq, kept, allocator)
+    if key not in known:
+        made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()
+        known[key] = replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), made, kept).reserved_bytes
+    return known[key]

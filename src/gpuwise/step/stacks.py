@@ -6,17 +6,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
 import msgspec
 
 from gpuwise.errors import BadValue
-from gpuwise.step.types import Stack
+from gpuwise.step.types import Setting, Stack
+from gpuwise.workload.types import Workload
 
-__all__ = ["default_stack", "find_stack", "stacks"]
+__all__ = ["as_run", "default_stack", "find_stack", "stacks"]
 
 _NAMES = {"torch": "torch", "pytorch": "torch", "tf": "tf", "tensorflow": "tf", "keras": "tf", "torch7": "torch7"}
+_TF32_SINCE = (1, 7)
 _FUSED_SINCE = (2, 0)  # scaled_dot_product_attention of PyTorch 2.0
 _WAYS = ("eager", "compile", "graph", "xla")
 _NEWEST = (10**6, 0)
@@ -58,6 +61,17 @@ def _version(text: str) -> Version:
     """`1.12` comes after `1.4`."""
     major, _, minor = text.partition(".")
     return int(major), int(minor or 0)
+
+
+def as_run(setting: Setting, workload: Workload) -> Setting:
+    """What may run as TF32: all fp32 products where asked for or under autocast; convolutions in PyTorch since 1.7
+    (`torch.backends.cudnn.allow_tf32`)."""
+    stack = setting.stack
+    return replace(
+        setting,
+        tf32=workload.precision in ("tf32", "amp", "amp-bf16"),
+        tf32_convolutions=workload.precision == "fp32" and stack.framework == "torch" and stack.version >= _TF32_SINCE,
+    )
 
 
 def default_stack(compiled: bool = False) -> Stack:

@@ -1,0 +1,113 @@
+"""How far are memory estimates from measured peaks? gpuwise beside accelerate, DeepSpeed and MemTracker, on the same rows.
+
+    GPUWISE_CACHE=… python benchmarks/memory_estimators.py ../shared/evidence/memory.csv [MODELS]
+
+Rows are GPUMemNet's (device memory of timm models in training) of families that no constant of gpuwise was fitted on; MODELS of
+them, spread over sizes (default 12), at their smallest and largest batch. timm and torch must be installed.
+
+- accelerate: `accelerate estimate-memory` prints for training with Adam four times the fp32 weights (weights, gradients, two
+  moments); https://huggingface.co/docs/accelerate/usage_guides/model_size_estimator
+- DeepSpeed: `estimate_zero2_model_states_mem_needs` on one GPU without offload: 4 + 16 bytes a parameter;
+  https://deepspeed.readthedocs.io/en/latest/memory.html
+- MemTracker: `torch.distributed._tools.mem_tracker` around two steps on fake tensors: tensors, no allocator, no context.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuwise.evidence.memory import MemoryQuestion, fitted_half, memory_questions, predicted_bytes
+from gpuwise.evidence.tables import read_table
+from gpuwise.evidence.types import Table
+
+MODELS = 12
+
+
+def main(path: Path, models: int) -> None:
+    """Choose rows, ask everyone, print errors and what an answer took."""
+    asked = chosen(path, models)
+    estimators: dict[str, Callable[[MemoryQuestion], float]] = {
+        "accelerate (4 x fp32 weights)": lambda entry: 16.0 * _parameters(entry),
+        "DeepSpeed (20 B a parameter)": lambda entry: 20.0 * _parameters(entry),
+        "torch MemTracker": tracked,
+        "gpuwise": predicted_bytes,
+    }
+    print(f"{len(asked)} rows of {len({entry.cells['model'] for entry in asked})} models: {', '.join(_names(asked))}\n")
+    print(f"{'':32}{'median':>9}{'worst':>9}{'bias':>9}{'s a row':>9}")
+    for name, estimate in estimators.items():
+        started = time.perf_counter()
+        errors = np.array([estimate(entry) / entry.measured_bytes - 1 for entry in asked])
+        spent = (time.perf_counter() - started) / len(asked)
+        figures = (np.median(np.abs(errors)), np.max(np.abs(errors)), np.median(errors))
+        print(f"{name:32}" + "".join(f"{100 * value:8.1f}%" for value in figures) + f"{spent:9.2f}")
+
+
+def chosen(path: Path, models: int) -> list[MemoryQuestion]:
+    """The smallest and largest batch of models spread over the number of parameters."""
+    table = read_table(path)
+    wanted = [
+        number
+        for number in range(table.count)
+        if table.row(number)["source"] == "gpumemnet" and not fitted_half(str(table.row(number)["family"]))
+    ]
+    columns = {name: tuple(values[number] for number in wanted) for name, values in table.columns.items()}
+    asked, _ = memory_questions(Table(kind=table.kind, columns=columns))
+    names = sorted({entry.cells["model"] for entry in asked}, key=lambda name: _size(asked, name))
+    picked = {names[int(place)] for place in np.linspace(0, len(names) - 1, min(models, len(names)))}
+    found = []
+    for name in sorted(picked):
+        rows = sorted((entry for entry in asked if entry.cells["model"] == name), key=lambda entry: entry.batch)
+        found += [rows[0], rows[-1]] if len(rows) > 1 else rows
+    return found
+
+
+def _size(asked: Sequence[MemoryQuestion], name: str) -> int:
+    return next(int(_parameters(entry)) for entry in asked if entry.cells["model"] == name)
+
+
+def _names(asked: Sequence[MemoryQuestion]) -> list[str]:
+    return list(dict.fromkeys(entry.cells["model"] for entry in asked))
+
+
+def _parameters(entry: MemoryQuestion) -> float:
+    assert entry.workload is not None  # noqa: S101
+    return float(entry.workload.parameters)
+
+
+def tracked(entry: MemoryQuestion) -> float:
+    """The peak that MemTracker sees in two training steps on fake tensors, with the optimizer that gpuwise assumes."""
+    from gpuwise.workload.sources.torchvision import import_torchvision
+
+    import_torchvision()  # timm imports it, and its compiled operators may not fit the torch that is there
+    import timm
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.distributed._tools.mem_tracker import MemTracker
+
+    with FakeTensorMode():
+        model: Any = timm.create_model(entry.cells["model"]).train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        size = model.default_cfg["input_size"]
+        inputs = torch.randn(int(entry.batch), *size)
+        target = torch.zeros(int(entry.batch), dtype=torch.long)
+        tracker = MemTracker()
+        tracker.track_external(model, optimizer, inputs, target)
+        with tracker:
+            for step in range(2):
+                torch.nn.functional.cross_entropy(model(inputs), target).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                if step == 0:
+                    tracker.reset_mod_stats()
+        peak = tracker.get_tracker_snapshot("peak")
+    return float(max(entries["Total"] for entries in peak.values()))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else MODELS)

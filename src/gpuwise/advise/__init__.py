@@ -1,0 +1,1 @@
+"""Joins the parts into advice: what fits, and what to do where it does not."""

@@ -1,0 +1,170 @@
+"""From single remedies to a ladder that ends with a step that fits, and to GPUs with more memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpuwise.advise.capacity import room_of
+from gpuwise.advise.remedies import REMEDIES, Proposal, Remedy
+from gpuwise.advise.trial import Trial
+from gpuwise.advise.types import EFFECTS, Choices, DoesNotApply, Rung
+from gpuwise.hardware.types import Gpu
+
+__all__ = ["Advice", "advise", "bigger"]
+
+_WORTH = 0.99  # of the peak: a rung that saves less is none
+_FREE = 1.001  # a rung that costs no more stays in the ladder even where others would do
+_DEARER = 1.1  # the time that leaving a change of results out may cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Every remedy alone, cheapest first; those that do not apply, with the reason; and a ladder of some that fits."""
+
+    remedies: tuple[Rung, ...] = ()
+    not_applicable: tuple[tuple[str, str], ...] = ()
+    ladder: tuple[Rung, ...] = ()
+    final: Choices
+
+
+def advise(trial: Trial, larger: Sequence[Gpu] = ()) -> Advice:
+    """Try every remedy alone, then climb. `larger` are GPUs that might be taken instead."""
+    alone: list[tuple[Remedy, Rung]] = []
+    refused: list[tuple[str, str]] = []
+    for remedy in REMEDIES:
+        try:
+            alone.append((remedy, _rung(trial, remedy, remedy.propose(trial, trial.now))))
+        except DoesNotApply as reason:
+            refused.append((remedy.name, str(reason)))
+    instead = bigger(trial, larger)
+    if not instead:
+        refused.append(("bigger-gpu", "it fits this GPU" if trial.fits(trial.now) else "no GPU of the catalogue holds it"))
+    found = [*(rung for _, rung in alone), *instead]
+    climbed = [] if trial.fits(trial.now) else _climb(trial, alone)
+    return Advice(
+        remedies=tuple(sorted(found, key=lambda rung: rung.cost)),
+        not_applicable=tuple(refused),
+        ladder=tuple(_rung(trial, remedy, proposal) for remedy, proposal in climbed),
+        final=climbed[-1][1].choices if climbed else trial.now,
+    )
+
+
+def _rung(trial: Trial, remedy: Remedy, proposal: Proposal) -> Rung:
+    return trial.rung(remedy.name, proposal.title, proposal.effect or _effect(remedy, trial), proposal.how, proposal.choices)
+
+
+def _effect(remedy: Remedy, trial: Trial) -> str:
+    """Spreading a job over GPUs that are there anyway asks for no other hardware."""
+    return "same" if remedy.effect == "hardware" and trial.now.gpu_count > 1 else remedy.effect
+
+
+# ---------------------------------------------------------------- the ladder
+
+
+def _climb(trial: Trial, alone: Sequence[tuple[Remedy, Rung]]) -> list[tuple[Remedy, Proposal]]:
+    """Take remedies by what they ask of the user, then by time per byte saved, until the step fits; leave out the needless."""
+    peak = trial.memory(trial.now).total_bytes
+    missing = peak - trial.room.usable_bytes
+
+    def price(rung: Rung) -> float:
+        saved = min(missing, peak - rung.memory.total_bytes)
+        return (rung.cost - 1.0) / saved
+
+    useful = [(remedy, rung) for remedy, rung in alone if rung.memory.total_bytes < _WORTH * peak]
+    ordered = sorted(useful, key=lambda pair: (_tier(pair[1], trial), price(pair[1])))
+    remedies = [remedy for remedy, _ in ordered]
+    for careful in (replace(trial, careful=True), trial):  # with room to spare if it can be had
+        if found := _applied(careful, _pruned(careful, _taken(careful, remedies))):
+            return found
+    return []
+
+
+def _tier(rung: Rung, trial: Trial) -> int:
+    """What keeps the result comes first, and before that the GPUs that are there for a model that is too large for one."""
+    if rung.name.startswith("split") and trial.now.gpu_count > 1:
+        return -1
+    return max(1, EFFECTS.index(rung.effect))
+
+
+def _taken(trial: Trial, ordered: Sequence[Remedy]) -> list[Remedy]:
+    """Remedies in this order until the step fits; none where it never does."""
+    choices, taken = trial.now, list[Remedy]()
+    for remedy in ordered:
+        try:
+            proposal = remedy.propose(trial, choices)
+            if trial.memory(proposal.choices).total_bytes >= _WORTH * trial.memory(choices).total_bytes:
+                continue
+        except DoesNotApply:
+            continue
+        choices = proposal.choices
+        taken.append(remedy)
+        if trial.fits(choices):
+            return taken
+    return []
+
+
+def _applied(trial: Trial, taken: Sequence[Remedy]) -> list[tuple[Remedy, Proposal]] | None:
+    """These one after another; None where one does not apply."""
+    choices, found = trial.now, list[tuple[Remedy, Proposal]]()
+    try:
+        for remedy in taken:
+            found.append((remedy, remedy.propose(trial, choices)))
+            choices = found[-1][1].choices
+    except DoesNotApply:
+        return None
+    return found
+
+
+def _pruned(trial: Trial, taken: list[Remedy]) -> list[Remedy]:
+    """Without those that the others make needless: what changes results first, even for a little time; then what costs time."""
+    kept = list(taken)
+    for remedy in sorted(taken, key=lambda one: (-EFFECTS.index(_effect(one, trial)), -_time_of(trial, [one]))):
+        others = [one for one in kept if one is not remedy]
+        found = _applied(trial, others) if others else None
+        allowed = _FREE if _effect(remedy, trial) == "same" else _DEARER
+        if found and trial.fits(found[-1][1].choices) and _time_of(trial, others) <= allowed * _time_of(trial, kept):
+            kept = others
+    # Those that adjust themselves come last, so that they do no more than what is left for them to do.
+    ordered = sorted(kept, key=lambda one: _ADJUSTING.index(one.name) + 1 if one.name in _ADJUSTING else 0)
+    found = _applied(trial, ordered)
+    return ordered if found and trial.fits(found[-1][1].choices) else kept
+
+
+_ADJUSTING = ("shorter-sequence", "checkpoint", "accumulate")
+
+
+def _time_of(trial: Trial, taken: Sequence[Remedy]) -> float:
+    found = _applied(trial, taken)
+    return trial.step_s(found[-1][1].choices) if found else float("inf")
+
+
+# ---------------------------------------------------------------- another GPU
+
+
+def bigger(trial: Trial, gpus: Sequence[Gpu]) -> tuple[Rung, ...]:
+    """Of these GPUs the one with the least memory that holds the step as it is, and the one that was cheapest at launch."""
+    if trial.fits(trial.now):
+        return ()
+    need = trial.memory(trial.now).total_bytes
+    enough = [gpu for gpu in gpus if (room := room_of(gpu)).usable_bytes >= need and not room.shared]
+    if not enough:
+        return ()
+    least = min(enough, key=lambda gpu: (gpu.memory_bytes, gpu.launch_usd or float("inf"), -_age(gpu)))
+    priced = [gpu for gpu in enough if gpu.launch_usd is not None and gpu.launched_on is not None]
+    cheapest = min(priced, key=lambda gpu: (gpu.launch_usd or 0.0, -_age(gpu)), default=least)
+    return tuple(_on(trial, gpu, why) for gpu, why in {least.name: (least, "the least memory that holds it")}.values()) + (
+        (_on(trial, cheapest, f"the lowest launch price, {cheapest.launch_usd:,.0f} USD"),) if cheapest is not least else ()
+    )
+
+
+def _age(gpu: Gpu) -> int:
+    return gpu.launched_on.toordinal() if gpu.launched_on else 0
+
+
+def _on(trial: Trial, gpu: Gpu, why: str) -> Rung:
+    there = Trial(
+        gpu=gpu, room=room_of(gpu), batch=trial.batch, now=trial.now, ways=trial.ways, bench=trial.bench, display=trial.display
+    )
+    rung = there.rung("bigger-gpu", f"{gpu.name} instead", "hardware", why, trial.now)
+    return Rung(**{name: getattr(rung, name) for name in Rung.__slots__ if name != "cost"}, cost=rung.step_s / trial.now_s)

@@ -1,0 +1,403 @@
+"""What can be done about memory. A remedy turns choices into other choices, or says why it does not apply.
+
+What it then needs and costs is worked out by `Trial` on the workload of those choices: no figure of memory or time stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+
+from gpuwise.advise.capacity import largest
+from gpuwise.advise.trial import Trial
+from gpuwise.advise.types import Choices, DoesNotApply
+from gpuwise.advise.ways import RANK
+from gpuwise.workload.evaluate import peak_memory
+from gpuwise.workload.rewrite_attention import has_attention
+from gpuwise.workload.rewrite_checkpoint import blocks_of
+from gpuwise.workload.rewrite_lora import linear_modules
+
+__all__ = ["REMEDIES", "Proposal", "Remedy"]
+
+_DEEPEST = 3
+_SHORTEST = 16
+_COUNTS = (2, 4, 8)
+_TRITON_SINCE = date(2017, 5, 1)  # Volta, compute capability 7.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """Other choices, with words for them: what changes, and what to write or set. `effect` where it is not the remedy's own."""
+
+    choices: Choices
+    title: str
+    how: str
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """A named remedy and what it asks of its user (`EFFECTS`)."""
+
+    name: str
+    effect: str
+    propose: Callable[[Trial, Choices], Proposal]
+
+
+def _training(trial: Trial) -> None:
+    if trial.ways.plain(trial.now).mode != "train":
+        raise DoesNotApply("for training only")
+
+
+def _inference(trial: Trial) -> None:
+    if trial.ways.plain(trial.now).mode == "train":
+        raise DoesNotApply("for inference only")
+
+
+def _runs(trial: Trial, precision: str) -> bool:
+    """Whether this GPU has the 16-bit type. fp16 that is only stored, as on GTX 10, saves memory all the same."""
+    peaks = trial.gpu.peak_flops_per_s
+    known = {dtype for engine in peaks.values() for dtype in engine} | set(trial.gpu.architecture.features)
+    return "bf16" in known if "bf16" in precision else "fp16" in known or trial.gpu.vendor == "NVIDIA"
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _mixed(trial: Trial, choices: Choices) -> Proposal:
+    _training(trial)
+    if choices.precision not in ("fp32", "tf32"):
+        raise DoesNotApply(f"it runs in {choices.precision} already")
+    if not _runs(trial, "amp"):
+        raise DoesNotApply(f"{trial.gpu.name} has no 16-bit arithmetic")
+    return Proposal(choices=replace(choices, precision="amp"), title="mixed precision", how="--precision amp; torch.autocast")
+
+
+def _half(trial: Trial, choices: Choices) -> Proposal:
+    low = "bf16" if _runs(trial, "bf16") else "fp16"
+    if choices.precision in ("bf16", "fp16", "fp8"):
+        raise DoesNotApply(f"it runs in {choices.precision} already")
+    if not _runs(trial, low) or (low == "fp16" and trial.ways.plain(trial.now).mode == "train"):
+        raise DoesNotApply(f"{trial.gpu.name} has no bf16")
+    training = trial.ways.plain(trial.now).mode == "train"
+    return Proposal(
+        choices=replace(choices, precision=low),
+        title=f"all in {low}",
+        how=f"--precision {low}; model.to(torch.{'bfloat16' if low == 'bf16' else 'float16'})",
+        effect="quality" if training else "numerics",  # small updates are lost in weights of 8 bits of fraction
+    )
+
+
+def _eight_bit(trial: Trial, choices: Choices) -> Proposal:
+    _training(trial)
+    _own_optimizer(choices)
+    if choices.optimizer not in ("adam", "adamw"):
+        raise DoesNotApply(f"8-bit states are for Adam; this runs {choices.optimizer or 'no optimizer'}")
+    _has_bitsandbytes(trial)
+    return _optimizer(choices, "adam8bit", "optimizer states in 8 bits", "bitsandbytes.optim.AdamW8bit")
+
+
+def _has_bitsandbytes(trial: Trial) -> None:
+    if trial.gpu.vendor in ("Apple", "Google"):
+        raise DoesNotApply(f"its kernels (bitsandbytes) do not run on {trial.gpu.architecture.title}")
+
+
+def _own_optimizer(choices: Choices) -> None:
+    if choices.adapters:
+        raise DoesNotApply("adapters have hardly any states")
+    if choices.offload:
+        raise DoesNotApply("the optimizer runs on the host")
+
+
+def _optimizer(choices: Choices, name: str, title: str, how: str) -> Proposal:
+    return Proposal(choices=replace(choices, optimizer=name, implementation="foreach"), title=title, how=how)
+
+
+# ---------------------------------------------------------------- the same step in another order
+
+
+def _fused(trial: Trial, choices: Choices) -> Proposal:
+    _training(trial)
+    _own_optimizer(choices)
+    if choices.implementation == "fused" or choices.optimizer in ("adafactor", "adam8bit", "lion", "none", ""):
+        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} has no fused form, or runs in it")
+    return Proposal(choices=replace(choices, implementation="fused"), title="fused optimizer", how="torch.optim...(fused=True)")
+
+
+def _channels_last(trial: Trial, choices: Choices) -> Proposal:
+    if choices.channels_last:
+        raise DoesNotApply("it runs in channels-last already")
+    if not any(op.kind == "conv" for op in trial.ways.plain(choices).ops):
+        raise DoesNotApply("the model has no convolutions")
+    how = "model.to(memory_format=torch.channels_last)"
+    return Proposal(choices=replace(choices, channels_last=True), title="channels-last layout", how=how)
+
+
+def _accumulate(trial: Trial, choices: Choices) -> Proposal:
+    """As few parts of the batch as make it fit, or single samples."""
+    plain = trial.ways.plain(choices)
+    if "batch" not in plain.symbols:
+        raise DoesNotApply("the model is known at one batch only")
+    if trial.batch < 2:
+        raise DoesNotApply("a batch of 1 cannot be cut")
+    if choices.split:
+        raise DoesNotApply("the model is split already")
+    tried = replace(choices, accumulate=2)
+    micro = largest(lambda size: trial.need(tried, 2 * size), trial.room.usable_bytes, top=-(-trial.batch // 2))
+    parts = -(-trial.batch // max(1, micro))
+    size = -(-trial.batch // parts)
+    changed = replace(choices, accumulate=parts)
+    if plain.mode != "train":
+        return Proposal(choices=changed, title=f"{parts} batches of {size}", how="one after another")
+    remark = "; batch norm then sees micro-batches" if _norms_batches(trial, choices) else ""
+    how = f"an optimizer step every {parts} backward passes{remark}"
+    return Proposal(choices=changed, title=f"accumulate {parts} micro-batches of {size}", how=how)
+
+
+def _norms_batches(trial: Trial, choices: Choices) -> bool:
+    return any("batch_norm" in op.name for op in trial.ways.plain(choices).ops)
+
+
+def _checkpoint(trial: Trial, choices: Choices) -> Proposal:
+    """The depth at which blocks save most; there as few blocks as make it fit, or all."""
+    _training(trial)
+    plain = trial.ways.plain(choices)
+    depths = {depth: len(blocks_of(plain, depth)) for depth in range(1, _DEEPEST + 1)}
+    depths = {depth: count for depth, count in depths.items() if count}
+    if not depths:
+        raise DoesNotApply("the model has no repeated blocks")
+    depth = min(depths, key=lambda key: _tensors(trial, choices, (key, depths[key]))) if len(depths) > 1 else 1
+    count, most = depths[depth], depths[depth]
+    if trial.fits(replace(choices, checkpoint=(depth, most))) and not trial.fits(choices):
+        count = _fewest(trial, choices, depth, most)
+    kind = blocks_of(plain, depth)[0].rpartition(".")[0]
+    some = (
+        f"torch.utils.checkpoint around {kind}.0 to {kind}.{count - 1}"
+        if kind
+        else f"torch.utils.checkpoint around the first {count}"
+    )
+    return Proposal(
+        choices=replace(choices, checkpoint=(depth, count)),
+        title=f"checkpoint {count} of {most} blocks",
+        how=some if count < most else "torch.utils.checkpoint around every block",
+    )
+
+
+def _tensors(trial: Trial, choices: Choices, blocks: tuple[int, int]) -> float:
+    """Bytes of tensors at the peak, before any compiling: enough to compare depths."""
+    workload = trial.workload(replace(choices, checkpoint=blocks, compiled=False))
+    return peak_memory(workload, trial.batch if "batch" in workload.symbols else None).total_bytes
+
+
+def _fewest(trial: Trial, choices: Choices, depth: int, most: int) -> int:
+    """The least number of blocks that makes it fit, when `most` do: all but the largest number that can be left alone."""
+
+    def need(size: int) -> float:
+        return trial.need(replace(choices, checkpoint=(depth, most + 1 - size)))
+
+    known = {1: need(1), most + 1: trial.need(choices)}
+    return most + 1 - largest(need, trial.room.usable_bytes, top=most + 1, known=known)
+
+
+def _compile(trial: Trial, choices: Choices) -> Proposal:
+    stack, gpu = trial.bench.setting.stack, trial.gpu
+    if choices.compiled or stack.how != "eager":
+        raise DoesNotApply(f"it is compiled already ({stack.name})")
+    if stack.framework != "torch" or stack.version < (2, 0):
+        raise DoesNotApply(f"{stack.name} has no torch.compile")
+    if gpu.vendor == "Apple" or (gpu.vendor == "NVIDIA" and gpu.architecture.introduced_on < _TRITON_SINCE):
+        raise DoesNotApply(f"Triton, which it needs, has no code for {gpu.architecture.title}")
+    return Proposal(choices=replace(choices, compiled=True), title="torch.compile", how="--compile; torch.compile(model)")
+
+
+def _offload(trial: Trial, choices: Choices) -> Proposal:
+    _training(trial)
+    if trial.room.shared:
+        raise DoesNotApply("the GPU's memory is the host's memory")
+    _own_optimizer(choices)
+    if trial.memory(choices).optimizer_bytes < 1e6:
+        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no states")
+    how = "ZeRO-Offload of DeepSpeed, or CPUOffload of torchao"
+    return Proposal(choices=replace(choices, offload=True), title="optimizer on the CPU", how=how)
+
+
+def _flash(trial: Trial, choices: Choices) -> Proposal:
+    plain = trial.ways.plain(choices)
+    if not has_attention(plain):
+        own = "attention, if any, is written out in the model's own code: scaled_dot_product_attention there, then ask again"
+        raise DoesNotApply(own if any(op.name == "_softmax" for op in plain.ops) else "the model has no attention")
+    if choices.fused_attention:
+        raise DoesNotApply("attention runs as one kernel already")
+    if trial.bench.setting.stack.framework != "torch":
+        raise DoesNotApply(f"not known of {trial.bench.setting.stack.name}")
+    return Proposal(
+        choices=replace(choices, fused_attention=True),
+        title="flash attention",
+        how="PyTorch 2 or newer: scaled_dot_product_attention",
+    )
+
+
+# ---------------------------------------------------------------- another way of training
+
+
+def _adafactor(trial: Trial, choices: Choices) -> Proposal:
+    _training(trial)
+    _own_optimizer(choices)
+    if choices.optimizer not in ("adam", "adamw", "lion", "momentum"):
+        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no more than Adafactor")
+    return _optimizer(choices, "adafactor", "Adafactor", "--optimizer adafactor; other learning rates")
+
+
+def _sgd(trial: Trial, choices: Choices) -> Proposal:
+    _training(trial)
+    _own_optimizer(choices)
+    if choices.optimizer in ("sgd", "none", ""):
+        raise DoesNotApply("it keeps no states already")
+    return _optimizer(choices, "sgd", "plain SGD", "--optimizer sgd; other learning rates, often other results")
+
+
+def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
+    def propose(trial: Trial, choices: Choices) -> Proposal:
+        _training(trial)
+        if choices.adapters:
+            raise DoesNotApply("it trains adapters already")
+        plain = trial.ways.plain(choices)
+        if "batch" not in plain.symbols or not linear_modules(plain):
+            raise DoesNotApply("adapters go on the linear layers of repeated blocks; the model has none")
+        if kind == "qlora":
+            _has_bitsandbytes(trial)
+        low = "bf16" if _runs(trial, "bf16") else "fp16"
+        bits = "nf4" if kind == "qlora" else low
+        changed = replace(choices, adapters=kind, precision=low, optimizer="none", implementation="foreach", offload=False)
+        return Proposal(
+            choices=changed,
+            title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'}, rank {RANK}, weights in {bits}",
+            how="peft: only adapters on the linear layers are trained",
+        )
+
+    return propose
+
+
+# ---------------------------------------------------------------- another task
+
+
+def _shorter(trial: Trial, choices: Choices) -> Proposal:
+    """The longest sequence that fits; half of it if none does."""
+    plain = trial.ways.plain(choices)
+    if "seq" not in plain.symbols or plain.seq is None:
+        raise DoesNotApply(
+            "the model has no sequence length to choose" if plain.seq is None else f"it is known at {plain.seq} only"
+        )
+    if plain.seq <= _SHORTEST:
+        raise DoesNotApply(f"a sequence of {plain.seq} is short already")
+    length = max(_SHORTEST, plain.seq // 2)
+    if not trial.fits(choices):
+        fitting = largest(
+            lambda size: trial.need(replace(choices, seq=size * _SHORTEST)),
+            trial.room.usable_bytes,
+            top=max(1, (plain.seq - 1) // _SHORTEST),
+        )
+        length = fitting * _SHORTEST or length
+    return Proposal(choices=replace(choices, seq=length), title=f"sequences of {length}", how=f"--seq {length}")
+
+
+def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
+    plain = trial.ways.plain(choices)
+    now = choices.image or plain.options.get("image")
+    if not isinstance(now, int) or plain.source == "zoo":
+        what = f"the zoo holds {plain.model} at image {now} only" if now else "the model takes no images, or makes its own"
+        raise DoesNotApply(what)
+    size = max(32, now * 3 // 4 // 32 * 32)
+    if size >= now:
+        raise DoesNotApply(f"an image of {now} is small already")
+    return Proposal(choices=replace(choices, image=size), title=f"images of {size}", how=f"--image {size}")
+
+
+# ---------------------------------------------------------------- inference
+
+
+def _packed(name: str) -> Callable[[Trial, Choices], Proposal]:
+    def propose(trial: Trial, choices: Choices) -> Proposal:
+        _inference(trial)
+        if choices.weights:
+            raise DoesNotApply(f"weights are in {choices.weights} already")
+        if not linear_modules(trial.ways.plain(choices)):
+            raise DoesNotApply("it packs the linear layers of repeated blocks; the model has none")
+        how = "weights only: bitsandbytes, torchao" if name == "int8" else "weights only: GPTQ, AWQ, torchao"
+        return Proposal(choices=replace(choices, weights=name), title=f"weights in {name}", how=how)
+
+    return propose
+
+
+# ---------------------------------------------------------------- several GPUs
+
+
+def _count(trial: Trial, choices: Choices, over: Callable[[int], Choices]) -> int:
+    """The GPUs that are there; where there is one, as few more as make it fit, or two."""
+    if choices.gpu_count > 1:
+        return choices.gpu_count
+    return next((count for count in _COUNTS if trial.fits(over(count))), _COUNTS[0])
+
+
+def _zero(stage: int) -> Callable[[Trial, Choices], Proposal]:
+    def propose(trial: Trial, choices: Choices) -> Proposal:
+        _training(trial)
+        if choices.zero_stage >= stage:
+            raise DoesNotApply(f"it runs ZeRO stage {choices.zero_stage} already")
+        if choices.offload:
+            raise DoesNotApply("the optimizer runs on the host")
+        if trial.room.shared:
+            raise DoesNotApply("a chip with shared memory has no others beside it")
+        count = max(2, choices.gpu_count)
+        if stage == 3:
+            count = _count(trial, choices, lambda many: replace(choices, zero_stage=stage, gpu_count=many))
+        title = f"ZeRO-{stage} over {count} GPUs" if stage < 3 else f"FSDP (ZeRO-3) over {count} GPUs"
+        how = "FSDP: fully_shard" if stage == 3 else f"DeepSpeed, stage {stage}"
+        return Proposal(choices=replace(choices, zero_stage=stage, gpu_count=count), title=title, how=how)
+
+    return propose
+
+
+def _split(kind: str) -> Callable[[Trial, Choices], Proposal]:
+    def propose(trial: Trial, choices: Choices) -> Proposal:
+        _inference(trial)
+        if choices.split:
+            raise DoesNotApply("the model is split already")
+        if trial.room.shared:
+            raise DoesNotApply("a chip with shared memory has no others beside it")
+        if len(blocks_of(trial.ways.plain(choices))) < max(_COUNTS):
+            raise DoesNotApply("the model has too few repeated blocks to split")
+        count = _count(trial, choices, lambda many: replace(choices, split=kind, gpu_count=many))
+        how = 'one GPU works at a time: device_map="auto"' if kind == "layers" else f"vLLM: --tensor-parallel-size {count}"
+        title = f"layers over {count} GPUs" if kind == "layers" else f"every matrix over {count} GPUs"
+        return Proposal(choices=replace(choices, split=kind, gpu_count=count), title=title, how=how)
+
+    return propose
+
+
+REMEDIES: tuple[Remedy, ...] = (
+    Remedy(name="amp", effect="numerics", propose=_mixed),
+    Remedy(name="bf16", effect="numerics", propose=_half),
+    Remedy(name="channels-last", effect="same", propose=_channels_last),
+    Remedy(name="fused-optimizer", effect="same", propose=_fused),
+    Remedy(name="8-bit-optimizer", effect="numerics", propose=_eight_bit),
+    Remedy(name="flash-attention", effect="same", propose=_flash),
+    Remedy(name="compile", effect="same", propose=_compile),
+    Remedy(name="accumulate", effect="same", propose=_accumulate),
+    Remedy(name="checkpoint", effect="same", propose=_checkpoint),
+    Remedy(name="offload", effect="same", propose=_offload),
+    Remedy(name="int8", effect="numerics", propose=_packed("int8")),
+    Remedy(name="int4", effect="quality", propose=_packed("int4")),
+    Remedy(name="adafactor", effect="method", propose=_adafactor),
+    Remedy(name="sgd", effect="method", propose=_sgd),
+    Remedy(name="lora", effect="method", propose=_adapters("lora")),
+    Remedy(name="qlora", effect="method", propose=_adapters("qlora")),
+    Remedy(name="shorter-sequence", effect="task", propose=_shorter),
+    Remedy(name="smaller-image", effect="task", propose=_smaller_image),
+    Remedy(name="zero-1", effect="hardware", propose=_zero(1)),
+    Remedy(name="zero-2", effect="hardware", propose=_zero(2)),
+    Remedy(name="zero-3", effect="hardware", propose=_zero(3)),
+    Remedy(name="split-layers", effect="hardware", propose=_split("layers")),
+    Remedy(name="split-matrices", effect="hardware", propose=_split("matrices")),
+)

@@ -1,0 +1,114 @@
+"""One question on one GPU: how much memory and time any way of running takes, each worked out once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpuwise.advise.capacity import LARGEST_BATCH, Room, largest
+from gpuwise.advise.timing import Bench
+from gpuwise.advise.types import Choices, Rung
+from gpuwise.advise.ways import Ways
+from gpuwise.errors import BadValue
+from gpuwise.hardware.types import Gpu
+from gpuwise.step.memory import Memory, MemorySetting, memory_of
+from gpuwise.workload.evaluate import peak_memory
+from gpuwise.workload.types import Workload
+
+__all__ = ["Trial", "check_addressable"]
+
+_ADDRESSABLE = 2.0**63
+
+
+@dataclass(kw_only=True)
+class Trial:
+    """`now` is how the user wants to run it, `batch` the samples a step and GPU. A `careful` trial calls fitting what fits at the
+    upper end of the range."""
+
+    gpu: Gpu
+    room: Room
+    batch: int
+    now: Choices
+    ways: Ways
+    bench: Bench
+    display: bool = False
+    careful: bool = False
+    _memories: dict[tuple[Choices, int], Memory] = field(default_factory=dict)
+    _now_s: float = 0.0
+
+    def workload(self, choices: Choices) -> Workload:
+        """What one GPU runs for one micro-batch."""
+        return self.ways.way(choices).workload
+
+    def memory(self, choices: Choices, batch: int | None = None) -> Memory:
+        """The peak on one GPU with so many samples a step."""
+        micro = -(-(self.batch if batch is None else batch) // choices.accumulate)
+        key = (choices, micro)
+        if key not in self._memories:
+            workload = self.workload(choices)
+            setting = MemorySetting(display=self.display, gpu_count=choices.gpu_count)
+            size = micro if "batch" in workload.symbols else None
+            self._memories[key] = memory_of(workload, size, gpu=self.gpu, setting=setting)
+        return self._memories[key]
+
+    def need(self, choices: Choices, batch: int | None = None) -> float:
+        """Bytes to hold against the room. Where tensors alone exceed it, theirs: what the allocator adds would change nothing."""
+        micro = -(-(self.batch if batch is None else batch) // choices.accumulate)
+        if (choices, micro) not in self._memories:
+            workload = self.workload(choices)
+            tensors = peak_memory(workload, micro if "batch" in workload.symbols else None).total_bytes
+            if tensors > self.room.usable_bytes:
+                return tensors
+        memory = self.memory(choices, batch)
+        return memory.high_bytes if self.careful else memory.total_bytes
+
+    def fits(self, choices: Choices, batch: int | None = None) -> bool:
+        """Whether the step stays within the room."""
+        return self.need(choices, batch) <= self.room.usable_bytes
+
+    def max_batch(self, choices: Choices) -> int:
+        """The largest batch of a step that fits, exactly; 0 if none does."""
+        workload = self.workload(choices)
+        if "batch" not in workload.symbols:
+            return workload.batch if self.fits(choices, workload.batch) else 0
+        parts = choices.accumulate
+        most = largest(lambda size: self.need(choices, size * parts), self.room.usable_bytes, top=LARGEST_BATCH // parts)
+        return most * parts
+
+    def step_s(self, choices: Choices, batch: int | None = None) -> float:
+        """Seconds of a step."""
+        return self.bench.step_s(self.ways.way(choices), self.gpu, self.batch if batch is None else batch)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds of a step as the user wants to run it, whether it fits or not."""
+        self._now_s = self._now_s or self.step_s(self.now)
+        return self._now_s
+
+    def rung(self, name: str, title: str, effect: str, how: str, choices: Choices) -> Rung:
+        """This way of running as a line of advice."""
+        seconds = self.step_s(choices)
+        sharing = choices.gpu_count if choices.split else 1  # GPUs that work on the same samples
+        return Rung(
+            name=name,
+            title=title,
+            effect=effect,
+            how=how,
+            gpu=self.gpu.name,
+            gpu_count=choices.gpu_count,
+            batch=self.batch,
+            memory=self.memory(choices),
+            fits=self.fits(choices),
+            max_batch=self.max_batch(choices),
+            step_s=seconds,
+            cost=seconds / self.now_s * sharing,
+        )
+
+
+def check_addressable(workload: Workload, batch: int) -> None:
+    """Refuse sizes at which bytes could not be counted."""
+    total = peak_memory(workload, float(batch) if "batch" in workload.symbols else None).total_bytes
+    if not total < _ADDRESSABLE:
+        raise BadValue(
+            f"a step of {workload.model} at batch {batch:,} would hold {total:.2g} bytes, more than can be addressed",
+            hint="a smaller `--batch` or `--seq`; `--batch auto` finds the largest that fits",
+        )

@@ -1,0 +1,248 @@
+"""Measured memory: from a row of a published table to the same question asked of gpuwise, and both side by side.
+
+What a row counts decides what it is compared with: a driver's figure with the device's bytes, a framework's peak with the
+allocated ones. Rows that cannot be asked are counted by reason. Units are bytes, also where a field of `Residual` says seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+
+import numpy as np
+
+from gpuwise.errors import GpuwiseError
+from gpuwise.evidence.memory_language import causal_masks_bytes, counted_bytes
+from gpuwise.evidence.types import Residual, Table
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.step.device_memory import MemoryData, memory_data
+from gpuwise.step.memory import memory_of
+from gpuwise.workload import zoo
+from gpuwise.workload.capture_many import capture_many
+from gpuwise.workload.evaluate import call_counts, peak_memory, product_values
+from gpuwise.workload.sources.request import Request
+from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.types import KINDS, Workload
+
+__all__ = ["MemoryQuestion", "fitted_half", "memory_baselines", "memory_questions", "predicted_bytes", "score_memory"]
+
+MIB = 2**20
+# GPUMemNet states neither optimizer nor precision. Inferred on the families that constants are fitted on: fp32, and SGD with
+# momentum; plain SGD leaves large models 17 % short, Adam makes them 9 % too large.
+_GPUMEMNET = Settings(mode="train", precision="fp32", optimizer="momentum")
+_HUGGING_FACE = {"pythia-410m-deduped": "hf:EleutherAI/pythia-410m", "bert-base-uncased": "hf:bert-base-uncased"}
+# Bytes that backward keeps of each attention score without a fused kernel: after softmax in fp32 and again in fp16 (GPT-NeoX);
+# after softmax, the mask of the dropout, and after it (BERT).
+_SCORE_BYTES = {"pythia-410m-deduped": 6, "bert-base-uncased": 5}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryQuestion:
+    """One row, understood: a workload at a size, or bytes counted from the shape of a language model."""
+
+    row: int
+    cells: Mapping[str, str]
+    gpu: Gpu | None
+    measured_bytes: float
+    on_device: bool
+    batch: float = 1.0
+    seq: float | None = None
+    request: Request | None = None
+    workload: Workload | None = None
+    counted_bytes: float = 0.0
+
+
+class _Unusable(Exception):
+    """Why a row cannot be asked."""
+
+
+def fitted_half(family: str) -> bool:
+    """Whether constants may be fitted on this family of models: about half of all names, by a hash that never changes."""
+    return hashlib.sha256(family.encode()).digest()[0] % 2 == 0
+
+
+# ---------------------------------------------------------------- rows
+
+
+def memory_questions(
+    table: Table, progress: Callable[[str], None] = lambda text: None, *, zoo_only: bool = False
+) -> tuple[list[MemoryQuestion], Counter[str]]:
+    """The rows that can be asked, and why the others cannot. Models are captured once and kept in the cache; with `zoo_only`, or
+    where timm is not installed, those that the zoo holds are taken from there."""
+    stored = zoo_only or find_spec("timm") is None
+    reasons: Counter[str] = Counter()
+    begun: list[MemoryQuestion] = []
+    for number in range(table.count):
+        cells = {name: "" if value is None else str(value) for name, value in table.row(number).items()}
+        try:
+            begun.append(_question(number, cells, stored))
+        except _Unusable as reason:
+            reasons[str(reason)] += 1
+    workloads = _workloads([entry.request for entry in begun if entry.request is not None], progress)
+    found = []
+    for entry in begun:
+        answer = workloads.get(entry.request) if entry.request is not None else None
+        if isinstance(answer, str):
+            reasons[answer] += 1
+        elif answer is None:
+            found.append(entry)
+        else:
+            found.append(replace(entry, workload=answer, seq=entry.seq if answer.seq is not None else None))
+    return found, reasons
+
+
+def _question(number: int, cells: Mapping[str, str], stored: bool) -> MemoryQuestion:
+    """What a row asks; its model is still to be captured."""
+    question = MemoryQuestion(
+        row=number,
+        cells=cells,
+        gpu=_gpu(cells["gpu"]),
+        measured_bytes=_number(cells["memory_mib"]) * MIB,
+        on_device="device memory" in cells["kind"],
+    )
+    if cells["source"] == "diffusers_amused":
+        raise _Unusable("a diffusion model that no source of ours builds")
+    if cells["source"] == "litgpt" or cells["task"] == "generate":
+        counted = counted_bytes(cells)
+        if isinstance(counted, str):
+            raise _Unusable(counted)
+        return replace(question, counted_bytes=counted)
+    if _number(cells["gpu_count"] or "1") > 1:
+        raise _Unusable("several GPUs")
+    text = cells["image_or_seq"]
+    batch, seq = _number(cells["batch_per_gpu"]), float(text) if text.isdigit() else None
+    return replace(question, batch=batch, seq=seq, request=_request(cells, stored))
+
+
+def _request(cells: Mapping[str, str], stored: bool) -> Request:
+    if cells["source"] == "hf_transformers_docs":
+        name = _HUGGING_FACE.get(cells["model"], f"hf:{cells['model']}")
+        mode = "train" if cells["task"] == "train" else "infer"
+        return Request(model=name, settings=Settings(mode=mode, precision="fp16", optimizer="none"))
+    if cells["task"] != "train":
+        raise _Unusable(f"unknown task {cells['task']}")
+    held = stored and zoo.has(cells["model"])
+    return Request(model=zoo.entry(cells["model"]).name if held else f"timm:{cells['model']}", settings=_GPUMEMNET)
+
+
+def _gpu(name: str) -> Gpu | None:
+    """Of rows that do not name one it is not needed: they count what a framework allocates."""
+    try:
+        return load_catalog().find(name).gpu
+    except GpuwiseError:
+        return None
+
+
+def _number(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise _Unusable("no memory, batch or number of GPUs")
+    return found
+
+
+def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> dict[Request, Workload | str]:
+    found: dict[Request, Workload | str] = {}
+    for request in dict.fromkeys(requests):
+        if zoo.has(request.model):
+            found[request] = zoo.load(request.model, request)
+    distinct = [request for request in dict.fromkeys(requests) if request not in found]
+    for number, (request, answer) in enumerate(capture_many(distinct, timeout_s=180.0)):
+        progress(f"capturing {number + 1} of {len(distinct)}: {request.model}")
+        kind = request.model.partition(":")[0]
+        found[request] = answer if isinstance(answer, Workload) else f"no workload of {kind} models"
+    return found
+
+
+# ---------------------------------------------------------------- predictions
+
+
+def score_memory(asked: Sequence[MemoryQuestion], data: MemoryData | None = None) -> list[Residual]:
+    """Every question answered beside its measurement, with the shipped constants or others."""
+    return [_residual(question, data or memory_data()) for question in asked]
+
+
+def predicted_bytes(question: MemoryQuestion, data: MemoryData | None = None) -> float:
+    """What the row would have counted."""
+    workload = question.workload
+    if workload is None:
+        return question.counted_bytes
+    batch = question.batch if "batch" in workload.symbols else None
+    seq = question.seq if "seq" in workload.symbols else None
+    found = memory_of(workload, batch, seq, gpu=question.gpu, data=data)
+    kept = _scores(question, workload, batch, seq) if "eager" in question.cells["method"] else 0.0
+    kept += causal_masks_bytes(question.cells)
+    return (found.total_bytes if question.on_device else found.allocated_bytes) + kept
+
+
+def _scores(question: MemoryQuestion, workload: Workload, batch: float | None, seq: float | None) -> float:
+    """What attention without a fused kernel keeps more when training: its scores."""
+    width = _SCORE_BYTES.get(question.cells["model"], 0) if workload.mode == "train" else 0
+    values, counts = product_values(workload, batch, seq)[0], call_counts(workload)[0]
+    places = [KINDS["attention"].index(name) for name in ("batch", "heads", "q_len", "kv_len")]
+    scores = [
+        count * float(np.prod([values[op.sizes[place]] for place in places]))
+        for op, count in zip(workload.ops, counts, strict=True)
+        if op.kind == "attention" and count
+    ]
+    return width * float(sum(scores))
+
+
+def _residual(question: MemoryQuestion, data: MemoryData) -> Residual:
+    cells, predicted = question.cells, predicted_bytes(question, data)
+    known = data.ranges["device" if question.on_device else "allocated"]
+    low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, 0.9))
+    labels = {name: cells.get(name, "") for name in ("gpu", "family", "source", "method")}
+    return Residual(
+        row=question.row,
+        gpu=cells["gpu"],
+        measured_s=question.measured_bytes,
+        predicted_s=predicted,
+        low_s=predicted * low,
+        high_s=predicted * high,
+        labels=labels,
+        group=(cells["source"], cells["model"]),
+        samples=question.batch,
+    )
+
+
+def memory_baselines(asked: Sequence[MemoryQuestion]) -> dict[str, dict[str, float]]:
+    """What simple rules would say of the rows that have a workload: weights alone; weights, gradients and optimizer; both with
+    all tensors that live at once, but neither allocator nor context."""
+    rules: dict[str, Callable[[MemoryQuestion, Workload], float]] = {
+        "weights": lambda question, workload: workload.parameters * _width(workload),
+        "weights_gradients_optimizer": lambda question, workload: workload.parameters * _width(workload) * _copies(workload),
+        "live_tensors": lambda question, workload: (
+            peak_memory(
+                workload,
+                question.batch if "batch" in workload.symbols else None,
+                question.seq if "seq" in workload.symbols else None,
+            ).total_bytes
+        ),
+    }
+    pairs = [(question, question.workload) for question in asked if question.workload is not None]
+    if not pairs:
+        return {}
+    found = {}
+    for name, rule in rules.items():
+        errors = np.abs([rule(question, workload) / question.measured_bytes - 1 for question, workload in pairs])
+        found[name] = {"median_ape": float(np.median(errors)), "p90_ape": float(np.quantile(errors, 0.9))}
+    return found
+
+
+def _width(workload: Workload) -> float:
+    return 2.0 if workload.precision in ("fp16", "bf16") else 4.0
+
+
+def _copies(workload: Workload) -> int:
+    """Weights; in training their gradients; what the optimizer keeps of each."""
+    if workload.mode != "train":
+        return 1
+    return 2 + {"momentum": 1, "adam": 2, "adamw": 2}.get(workload.optimizer, 0)

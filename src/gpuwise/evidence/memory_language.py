@@ -1,0 +1,138 @@
+"""Rows of memory of language models: from a model's name and a method in words to its shape and the bytes it needs.
+
+`data/language_models.json` holds shapes and how LitGPT's recipes place LoRA, with their sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from gpuwise.step.language_memory import Adaptation, DecoderShape, adaptation_memory, generation_memory, shape_from_config
+from gpuwise.workload.sources import huggingface_configs
+
+__all__ = ["LanguageModel", "causal_masks_bytes", "counted_bytes", "language_models"]
+
+_WEIGHTS = {
+    "bf16": "bf16",
+    "fp16": "bf16",
+    "bf16-true": "bf16",
+    "bf16-mixed": "mixed",
+    "bf16 weights nf4": "nf4",
+    "bf16 weights nf4-dq": "nf4-dq",
+}
+_SPLITS = {"layers split over devices": "layers", "tensor parallel": "tensor"}
+_METHODS = {"lora": "lora", "qlora": "lora", "full": "full", "adapter": "adapter", "adapter_v2": "adapter_v2"}
+_GPT_NEOX_POSITIONS = 2048
+_PROMPT_SCORE = 6  # bytes of one score: in 16 bit, and in fp32 for what chooses the token
+_GENERATED = 300  # tokens in the cache of a short prompt and its answer
+_RECIPES_ON = "A10G"  # LitGPT's recipes were run there, on one GPU even where the machine has four
+
+
+class LanguageModel(msgspec.Struct, frozen=True):
+    """A model by the names its sources use. `lora_rank` and `lora_everywhere` are those of LitGPT's recipe for it."""
+
+    repo: str
+    aliases: tuple[str, ...]
+    shape: DecoderShape
+    lora_rank: int = 8
+    lora_everywhere: bool = False
+
+
+class _File(msgspec.Struct):
+    shapes_source: str
+    models: tuple[LanguageModel, ...]
+    alpaca_tokens: dict[str, int]
+    alpaca_source: str
+
+
+@cache
+def _file() -> _File:
+    return msgspec.json.decode((files("gpuwise.evidence") / "data" / "language_models.json").read_bytes(), type=_File)
+
+
+def language_models() -> tuple[LanguageModel, ...]:
+    """Every model whose shape we hold."""
+    return _file().models
+
+
+def counted_bytes(cells: Mapping[str, str]) -> float | str:
+    """The allocated peak of a row of LitGPT's tables or of one that generates, or why it cannot be said."""
+    model, shape = _model(cells["model"])
+    weights = _WEIGHTS.get(cells["precision"])
+    if shape is None:
+        return "a language model whose shape we do not have"
+    if weights is None:
+        return f"unknown precision {cells['precision']}"
+    if cells["task"] == "generate":
+        return _generating(shape, weights, cells)
+    return _tuning(model, shape, weights, cells)
+
+
+def _generating(shape: DecoderShape, weights: str, cells: Mapping[str, str]) -> float:
+    """With a length given, the prompt is that long and its scores are computed for every position, as transformers does."""
+    devices, batch = int(cells["gpu_count"] or 1), int(cells["batch_per_gpu"] or 1)
+    prompt = int(cells["image_or_seq"]) if cells["image_or_seq"].isdigit() else 0
+    split = _SPLITS.get(cells["method"], "")
+    tokens = prompt or _GENERATED
+    found = generation_memory(shape, weights, batch=batch, tokens=tokens, split=split, devices=devices)
+    return found.allocated_bytes + _PROMPT_SCORE * batch * prompt * shape.vocabulary + causal_masks_bytes(cells)
+
+
+def causal_masks_bytes(cells: Mapping[str, str]) -> float:
+    """transformers of the time kept a causal mask of one byte a score in every layer of GPT-NeoX."""
+    if cells["source"] != "hf_transformers_docs" or cells.get("family") != "gpt-neox":
+        return 0.0
+    _, shape = _model(cells["model"])
+    return float(shape.layers * _GPT_NEOX_POSITIONS**2) if shape is not None else 0.0
+
+
+def _tuning(model: LanguageModel | None, shape: DecoderShape, weights: str, cells: Mapping[str, str]) -> float | str:
+    devices, batch = int(cells["gpu_count"] or 1), int(cells["batch_per_gpu"] or 1)
+    method = _METHODS.get(cells["method"])
+    if method is None or cells["task"] != "finetune":
+        return f"unknown method {cells['method']}"
+    recipe = cells["gpu"] == _RECIPES_ON
+    if devices > 1 and not (recipe and method == "lora"):
+        return "weights and states sharded over several GPUs, recomputing activations"
+    seq = _tokens(cells)
+    if seq is None:
+        return f"no sequence length in {cells['image_or_seq']}"
+    own = model if recipe and model is not None else None
+    how = Adaptation(
+        method=method,
+        weights=weights,
+        rank=own.lora_rank if own is not None else 8,
+        everywhere=own.lora_everywhere if own is not None else False,
+    )
+    return adaptation_memory(shape, how, batch=batch, seq=seq).allocated_bytes
+
+
+def _model(name: str) -> tuple[LanguageModel | None, DecoderShape | None]:
+    """By the names of our own table, else by the last part of an id of the table of Hugging Face configurations."""
+    wanted = name.lower()
+    for model in language_models():
+        if wanted in (model.repo.lower(), model.repo.lower().rpartition("/")[2], *model.aliases):
+            return model, model.shape
+    for repository in huggingface_configs.table():
+        if wanted.removesuffix("-deduped") in (repository.lower(), repository.lower().rpartition("/")[2]):
+            return None, shape_from_config(huggingface_configs.find_config(f"hf:{repository}").config)
+    return None, None
+
+
+def _tokens(cells: Mapping[str, str]) -> int | None:
+    """The longest sample: a number; for Alpaca what LitGPT says of the model's tokenizer."""
+    text = cells["image_or_seq"]
+    if text.isdigit():
+        return int(text)
+    if "alpaca" in text.lower():
+        name = cells["model"].lower()
+        for family, tokens in _file().alpaca_tokens.items():
+            if family in name:
+                return tokens
+    found = re.search(r"\d+", text)
+    return int(found[0]) if found else None

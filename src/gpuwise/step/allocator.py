@@ -1,0 +1,255 @@
+"""How much memory PyTorch's caching allocator takes from the GPU for a sequence of allocations and frees.
+
+The rules and figures are those that PyTorch documents ("CUDA semantics", memory management) and that its source names
+(`c10/core/AllocatorConfig.h`, `c10/cuda/CUDACachingAllocator.cpp`): sizes are rounded to 512 bytes; requests up to 1 MiB are cut
+from segments of 2 MiB, others below 10 MiB from segments of 20 MiB, larger ones get a segment rounded to 2 MiB; the smallest free
+block that is large enough serves; what is left of it is split off if it is worth keeping; freed neighbours grow together;
+segments are kept until the device is full. One stream.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+
+__all__ = [
+    "LARGE_SEGMENT",
+    "MIB",
+    "ROUNDED_TO",
+    "SMALL_SEGMENT",
+    "Block",
+    "CachingAllocator",
+    "OutOfMemory",
+    "Pool",
+    "TorchSettings",
+    "insert_after",
+    "joined",
+    "merged",
+]
+
+MIB = 2**20
+ROUNDED_TO = 512
+SMALL = MIB  # the largest request of the small pool
+SMALL_SEGMENT = 2 * MIB
+LARGE_SEGMENT = 20 * MIB
+OWN_SEGMENT = 10 * MIB  # from here on a request gets a segment of its own size
+SEGMENT_ROUNDED_TO = 2 * MIB
+OVERSIZE_SLACK = 20 * MIB  # a block above `max_split_size` may be that much larger than the request it serves
+
+
+class OutOfMemory(Exception):
+    """The device has no room for a request, even after every segment that is wholly free was given back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchSettings:
+    """What `PYTORCH_CUDA_ALLOC_CONF` sets. `garbage_collection_threshold` works only with a limit, as there."""
+
+    expandable_segments: bool = False
+    max_split_size: float = float("inf")
+    garbage_collection_threshold: float = 0.0
+
+
+class Block:
+    """A piece of a segment: in use, free, or (expandable segments only) without memory behind it."""
+
+    __slots__ = ("free", "freed_at", "mapped", "next", "place", "pool", "previous", "size")
+
+    def __init__(self, place: int, size: int, pool: Pool) -> None:
+        self.place, self.size, self.pool = place, size, pool
+        self.free, self.mapped, self.freed_at = True, True, 0
+        self.previous: Block | None = None
+        self.next: Block | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is all of its segment."""
+        return self.previous is None and self.next is None
+
+
+class Pool:
+    """The free blocks of small or of large requests, by size and then address."""
+
+    __slots__ = ("blocks", "small")
+
+    def __init__(self, small: bool) -> None:
+        self.small = small
+        self.blocks: list[tuple[int, int, Block]] = []
+
+    def add(self, block: Block) -> None:
+        insort(self.blocks, (block.size, block.place, block))
+
+    def remove(self, block: Block) -> None:
+        del self.blocks[bisect_left(self.blocks, (block.size, block.place))]
+
+    def best(self, size: int) -> Block | None:
+        at = bisect_left(self.blocks, (size, -1))
+        return self.blocks[at][2] if at < len(self.blocks) else None
+
+
+def insert_after(block: Block, rest: Block) -> None:
+    """Make `rest` the right neighbour of `block`."""
+    rest.previous, rest.next = block, block.next
+    if block.next is not None:
+        block.next.previous = rest
+    block.next = rest
+
+
+def merged(left: Block, right: Block) -> Block:
+    """Two neighbours as one."""
+    left.size += right.size
+    left.next = right.next
+    if right.next is not None:
+        right.next.previous = left
+    return left
+
+
+def joined(block: Block) -> Block:
+    """A free block with its free neighbours, which are no longer in their pool's list."""
+    before = block.previous
+    if before is not None and before.free and before.mapped:
+        before.pool.remove(before)
+        before.freed_at = block.freed_at
+        block = merged(before, block)
+    after = block.next
+    if after is not None and after.free and after.mapped:
+        after.pool.remove(after)
+        block = merged(block, after)
+    return block
+
+
+class CachingAllocator:
+    """Give it requests and frees in order; its counters are what `torch.cuda.memory_stats` would show."""
+
+    def __init__(self, settings: TorchSettings | None = None, limit_bytes: float = float("inf")) -> None:
+        self.settings = settings or TorchSettings()
+        self.limit = limit_bytes
+        self.allocated = self.reserved = self.peak_allocated = self.peak_reserved = 0
+        self.retries = 0
+        self.pools = (Pool(False), Pool(True))
+        self._next_place = 0
+        self._clock = 0
+
+    def allocate(self, size: float) -> Block:
+        """A block for this request; OutOfMemory where there is no room."""
+        rounded = max(ROUNDED_TO, -(-int(size) // ROUNDED_TO) * ROUNDED_TO)
+        pool = self.pools[rounded <= SMALL]
+        self._clock += 1
+        block = self._from_cache(pool, rounded) or self._from_device(pool, rounded)
+        if self.worth_splitting(block, rounded):
+            self._split(block, rounded)
+        block.free = False
+        self.allocated += block.size
+        self.peak_allocated = max(self.peak_allocated, self.allocated)
+        return block
+
+    def release(self, block: Block) -> None:
+        """The request of this block ends; it stays in the cache, joined with its free neighbours."""
+        self.allocated -= block.size
+        block.free, block.freed_at = True, self._clock
+        block.pool.add(joined(block))
+
+    def empty_cache(self) -> None:
+        """Give every segment that is wholly free back to the device."""
+        for pool in self.pools:
+            for _, _, block in list(pool.blocks):
+                if block.whole:
+                    self._give_back(block)
+
+    # ------------------------------------------------------------ free blocks
+
+    def _from_cache(self, pool: Pool, size: int) -> Block | None:
+        block = pool.best(size)
+        if block is None:
+            return None
+        largest = self.settings.max_split_size
+        if size < largest <= block.size or (size >= largest and block.size >= size + OVERSIZE_SLACK):
+            return None
+        pool.remove(block)
+        return block
+
+    def worth_splitting(self, block: Block, size: int) -> bool:
+        left = block.size - size
+        if block.pool.small:
+            return left >= ROUNDED_TO
+        return size < self.settings.max_split_size and left > SMALL
+
+    def _split(self, block: Block, size: int) -> None:
+        rest = Block(block.place + size, block.size - size, block.pool)
+        rest.freed_at = block.freed_at
+        block.size = size
+        insert_after(block, rest)
+        block.pool.add(rest)
+
+    # ------------------------------------------------------------ memory of the device
+
+    def _from_device(self, pool: Pool, size: int) -> Block:
+        """New memory; where there is none, cached memory is given back, some first, then all."""
+        self._collect_garbage()
+        block = self.new(pool, size)
+        if block is None:
+            self._free_oversize(size)
+            block = self.new(pool, size)
+        if block is None:
+            self.retries += 1
+            self.empty_cache()
+            block = self.new(pool, size)
+        if block is None:
+            raise OutOfMemory(f"{size:,} bytes asked for, {self.allocated:,} in use, {self.limit:,.0f} on the device")
+        return block
+
+    def new(self, pool: Pool, size: int) -> Block | None:
+        """A block of memory that was not ours before, or None where the device is full."""
+        if size <= SMALL:
+            whole = SMALL_SEGMENT
+        else:
+            whole = LARGE_SEGMENT if size < OWN_SEGMENT else -(-size // SEGMENT_ROUNDED_TO) * SEGMENT_ROUNDED_TO
+        if not self.take(whole):
+            return None
+        block = Block(self._next_place, whole, pool)
+        self._next_place += whole
+        return block
+
+    def take(self, size: int) -> bool:
+        """Reserve so much of the device, if it has it."""
+        if self.reserved + size > self.limit:
+            return False
+        self.reserved += size
+        self.peak_reserved = max(self.peak_reserved, self.reserved)
+        return True
+
+    def _give_back(self, block: Block) -> None:
+        block.pool.remove(block)
+        self.reserved -= block.size
+
+    def _free_oversize(self, size: int) -> None:
+        """With a largest size to split, blocks above it are given back first: one that is enough, or the largest until it is."""
+        largest = self.settings.max_split_size
+        if largest == float("inf"):
+            return
+        pool = self.pools[False]
+        enough = pool.best(max(size, int(largest)))
+        if enough is not None and enough.whole:
+            self._give_back(enough)
+            return
+        freed = 0
+        for _, _, block in reversed(list(pool.blocks)):
+            if block.size < largest or freed >= size:
+                return
+            if block.whole:
+                freed += block.size
+                self._give_back(block)
+
+    def _collect_garbage(self) -> None:
+        """Above the threshold, give back large segments that lay unused for at least the average time, until below it."""
+        threshold = self.settings.garbage_collection_threshold * self.limit if self.settings.garbage_collection_threshold else 0
+        wanted = self.reserved - threshold if threshold else 0
+        while wanted > 0:
+            idle = [block for _, _, block in self.pools[False].blocks if block.whole]
+            if not idle:
+                return
+            average = sum(self._clock - block.freed_at for block in idle) / len(idle)
+            for block in idle:
+                if wanted > 0 and self._clock - block.freed_at >= average:
+                    wanted -= block.size
+                    self._give_back(block)

@@ -1,0 +1,199 @@
+"""Rewritten steps against real captures, and what must hold for any of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwise.workload import find, zoo
+from gpuwise.workload.evaluate import peak_memory, totals
+from gpuwise.workload.rewrite_adafactor import with_adafactor
+from gpuwise.workload.rewrite_attention import unfolded
+from gpuwise.workload.rewrite_checkpoint import blocks_of, checkpointed
+from gpuwise.workload.rewrite_lora import adapted, linear_modules, quantised
+from gpuwise.workload.rewrite_share import accumulating, offloaded, sharded, split, without_update
+from gpuwise.workload.sources.request import Request
+from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload
+
+
+def captured(model: str, **settings: object) -> Workload:
+    chosen = Settings(**{"precision": "fp32", "optimizer": "adamw", **settings})  # type: ignore[arg-type]
+    return find.workload(Request(model=model, batch=8, settings=chosen))
+
+
+def language(precision: str = "bf16", optimizer: str = "adamw") -> Workload:
+    settings = Settings(precision=precision, optimizer=optimizer)
+    return find.workload(Request(model="gpt2", batch=2, seq=512, settings=settings))
+
+
+def decoding() -> Workload:
+    settings = Settings(mode="infer", precision="bf16", optimizer="none")
+    return find.workload(Request(model="llama-3.2-1b", batch=4, seq=512, phase="decode", settings=settings))
+
+
+def held(workload: Workload, category: str) -> float:
+    """Bytes of everything of this kind that ever lives."""
+    from gpuwise.workload.evaluate import product_values
+
+    values = product_values(workload)[0]
+    specs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == category]
+    return float(sum(values[spec.elements] * DTYPE_BYTES[spec.dtype] for spec in specs))
+
+
+def assert_sound(workload: Workload) -> None:
+    """Every buffer lives during the calls that use it, and every reference names a buffer."""
+    for number, call in enumerate(workload.calls):
+        for row in (*call.reads, *call.writes):
+            buffer = workload.buffers[row]
+            assert buffer.born <= number < buffer.died
+    assert all(0 <= buffer.born < buffer.died <= len(workload.calls) for buffer in workload.buffers)
+    phases = [call.phase for call in workload.calls]
+    assert phases == sorted(phases)
+
+
+REWRITES = {
+    "checkpoint": lambda found: checkpointed(found, blocks_of(found)),
+    "half checkpoint": lambda found: checkpointed(found, blocks_of(found)[:6]),
+    "lora": lambda found: adapted(found, 16),
+    "qlora": lambda found: adapted(found, 16, 0.55),
+    "accumulate": accumulating,
+    "offload": lambda found: offloaded(found)[0],
+    "zero 1": lambda found: sharded(found, 1, 4),
+    "zero 2": lambda found: sharded(found, 2, 4),
+    "zero 3": lambda found: sharded(found, 3, 4),
+    "adafactor": with_adafactor,
+    "unfused attention": unfolded,
+}
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_a_rewritten_step_is_sound(name: str) -> None:
+    assert_sound(REWRITES[name](language()))
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "accumulate", "offload", "zero 2", "adafactor"])
+def test_a_rewritten_image_model_in_mixed_precision_is_sound(name: str) -> None:
+    settings = Settings(precision="amp", optimizer="adamw")
+    assert_sound(REWRITES[name](find.workload(Request(model="resnet18", settings=settings))))
+
+
+# ---------------------------------------------------------------- against real captures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["timm:vit_tiny_patch16_224", "torchvision:resnet18"])
+@pytest.mark.parametrize("precision", ["fp32", "amp"])
+def test_checkpointing_is_what_torch_does(model: str, precision: str) -> None:
+    plain = captured(model, precision=precision)
+    real, ours = captured(model, precision=precision, checkpoint=True), checkpointed(plain, blocks_of(plain))
+    assert peak_memory(ours).total_bytes == pytest.approx(peak_memory(real).total_bytes, rel=0.02)
+    assert peak_memory(ours).total_bytes < 0.95 * peak_memory(plain).total_bytes
+    assert totals(ours).backward_flops == pytest.approx(totals(real).backward_flops, rel=0.01)
+    assert totals(ours).read_bytes == pytest.approx(totals(real).read_bytes, rel=0.01)
+    assert len(ours.calls) == len(real.calls)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["timm:vit_tiny_patch16_224", "torchvision:resnet18"])
+def test_adafactor_is_what_is_captured(model: str) -> None:
+    real, ours = captured(model, optimizer="adafactor"), with_adafactor(captured(model))
+    assert peak_memory(ours).total_bytes == pytest.approx(peak_memory(real).total_bytes, rel=0.02)
+    assert totals(ours).read_bytes == pytest.approx(totals(real).read_bytes, rel=0.02)
+    assert len(ours.calls) == pytest.approx(len(real.calls), rel=0.1)
+
+
+@pytest.mark.slow
+def test_accumulation_is_what_is_captured() -> None:
+    plain = captured("torchvision:resnet18")
+    real, ours = captured("torchvision:resnet18", accumulate=2), accumulating(plain)
+    assert peak_memory(ours).total_bytes == pytest.approx(peak_memory(real).total_bytes, rel=0.02)
+    flops = totals(ours).backward_flops + totals(without_update(ours)).backward_flops
+    assert flops == pytest.approx(totals(real).backward_flops, rel=0.01)
+
+
+# ---------------------------------------------------------------- what follows from the definitions
+
+
+def test_checkpointing_no_block_changes_nothing() -> None:
+    found = language()
+    assert peak_memory(checkpointed(found, ())) == peak_memory(found)
+
+
+def test_each_further_block_saves_activations_and_costs_a_forward_pass() -> None:
+    found = find.workload(Request(model="vit_base", batch=32, settings=Settings(precision="fp32", optimizer="sgd")))
+    blocks = blocks_of(found)
+    peaks = [peak_memory(checkpointed(found, blocks[:count])).total_bytes for count in range(0, len(blocks) + 1, 3)]
+    assert peaks == sorted(peaks, reverse=True)
+    whole = totals(checkpointed(found, blocks))
+    extra = whole.backward_flops - totals(found).backward_flops
+    assert 0.6 * whole.forward_flops < extra < whole.forward_flops
+
+
+def test_blocks_are_the_repeated_ones() -> None:
+    assert blocks_of(zoo.load("resnet50"))[:2] == ("layer1.0", "layer1.1")
+    assert len(blocks_of(zoo.load("resnet50"))) == 16
+    assert len(blocks_of(zoo.load("swin_tiny"))) == 4
+    assert len(blocks_of(zoo.load("swin_tiny"), depth=2)) == 12
+    assert blocks_of(zoo.load("lenet5")) == ()
+
+
+def test_adapters_leave_no_gradient_or_state_of_the_model() -> None:
+    full, thin = language(), adapted(language(optimizer="none"), 16)
+    layers = linear_modules(full)
+    assert len(layers) == 48  # four in each of twelve blocks
+    width = 768
+    trained = 12 * 16 * ((width + 3 * width) + (width + width) + 2 * (width + 4 * width))  # rank x (in + out) of each layer
+    assert held(thin, "optimizer") == pytest.approx(2 * 4 * trained)
+    assert held(thin, "gradient") < 0.05 * held(full, "gradient")
+    assert peak_memory(thin).total_bytes < peak_memory(full).total_bytes
+    assert totals(thin).backward_flops < 0.62 * totals(full).backward_flops
+
+
+def test_packed_weights_of_adapters_take_their_bytes() -> None:
+    full, packed = adapted(language(), 16), adapted(language(), 16, 0.55)
+    linear = 12 * 12 * 768 * 768  # parameters of the blocks' matrices
+    assert held(full, "weight") - held(packed, "weight") == pytest.approx((2 - 0.55) * linear, rel=0.001)
+
+
+def test_shards_sum_to_the_whole() -> None:
+    found = language()
+    for count in (2, 8):
+        assert held(sharded(found, 1, count), "optimizer") * count == pytest.approx(held(found, "optimizer"))
+        three = sharded(found, 3, count)
+        assert held(three, "weight") < held(found, "weight") / count * 1.3  # the position table is looked up, not gathered
+    assert peak_memory(sharded(found, 3, 8)).total_bytes < peak_memory(sharded(found, 2, 8)).total_bytes
+
+
+def test_offload_counts_what_crosses_the_link() -> None:
+    found = language()
+    step, link, host = offloaded(found)
+    assert held(step, "optimizer") == 0
+    assert link == pytest.approx(2 * 2 * found.parameters, rel=0.001)  # a gradient down and a weight up, two bytes each
+    assert host > link
+    assert not any(PHASES[call.phase] == "optimizer" for call in step.calls)
+
+
+def test_unfused_attention_needs_the_square_of_the_sequence() -> None:
+    found = language()
+    extra = [peak_memory(unfolded(found), seq=seq).total_bytes - peak_memory(found, seq=seq).total_bytes for seq in (512, 1024)]
+    assert extra[1] > 3 * extra[0] > 0
+
+
+def test_packed_inference_reads_fewer_bytes_and_does_the_same_work() -> None:
+    found = decoding()
+    packed = quantised(found, 0.52)
+    assert_sound(packed)
+    assert totals(packed).forward_flops == totals(found).forward_flops
+    assert totals(packed).read_bytes < 0.6 * totals(found).read_bytes
+    assert held(packed, "weight") < 0.6 * held(found, "weight")
+
+
+def test_a_split_divides_weights_and_cache_and_only_matrices_divide_work() -> None:
+    found = decoding()
+    layers, matrices = (split(found, 2, matrices=way) for way in (False, True))
+    for part in (layers, matrices):
+        assert_sound(part)
+        assert held(part, "input") == pytest.approx(held(found, "input") / 2, rel=0.01)
+        assert held(part, "weight") < 0.7 * held(found, "weight")  # embeddings stay whole
+    assert totals(layers).forward_flops == totals(found).forward_flops
+    assert totals(matrices).forward_flops < 0.7 * totals(found).forward_flops
