@@ -1,8 +1,8 @@
 """Which layout a compiler gives the convolutions of a whole model.
 
 torch.compile lays images channels-last where it expects to gain (`decide_layout_opt` in `torch/_inductor/graph.py`, PyTorch 2.3
-to 2.13). Inferring, it weighs the FLOPs of each kind of convolution by how much faster or slower its authors measured that kind to
-be; training, a single convolution of a bad kind keeps the model as it is. XLA chooses alike in 16 bit.
+to 2.13). Inferring, it weighs the FLOPs of each kind of convolution by how much faster or slower its authors measured that kind
+to be; training, a single convolution of a bad kind keeps the model as it is. XLA chooses alike in 16 bit.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _WEIGHT, _GRADIENT, _STATE, _INPUT = (CATEGORIES.index(name) for name in ("weigh
 
 def without_update(workload: Workload) -> Workload:
     """The calls of a micro-batch that is not the last: for its time, not its memory."""
-    return replace(workload, calls=Calls.of(call for call in workload.calls if call.phase != _UPDATE))
+    return replace(workload, calls=Calls.of([call for call in workload.calls if call.phase != _UPDATE]))
 
 
 def accumulating(workload: Workload) -> Workload:
