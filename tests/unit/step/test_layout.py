@@ -1,0 +1,39 @@
+"""When a compiler lays a model's convolutions channels-last."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwise.api.workloads import capture, capture_query
+from gpuwise.step.layout import lays_channels_last
+from gpuwise.step.ops import ops_of
+from gpuwise.workload.evaluate import product_values
+from gpuwise.workload.types import Workload
+
+
+def _workload(model: str, mode: str, *, compiled: bool = False) -> Workload:
+    return capture(capture_query(model=model, mode=mode, precision="amp", compiled=compiled)).workload
+
+
+@pytest.mark.parametrize(
+    ("model", "mode", "expected"),
+    [
+        ("resnet50", "infer", True),
+        ("resnet50", "train", True),
+        ("mobilenet_v2", "train", True),  # depthwise convolutions gain
+        ("resnext50_32x4d", "train", False),  # a single grouped convolution forbids it
+        ("bert-base-uncased", "infer", False),  # no convolutions
+    ],
+)
+def test_the_rule_of_the_compiler(model: str, mode: str, expected: bool) -> None:
+    workload = _workload(model, mode)
+    assert lays_channels_last(workload, product_values(workload)[0]) is expected
+
+
+def test_only_compiled_steps_change_their_layout() -> None:
+    def layouts(compiled: bool) -> set[float]:
+        ops = ops_of(_workload("resnet50", "infer", compiled=compiled))
+        return {float(value) for group in ops.groups if group.kind == "conv" for value in group.columns["nhwc"].ravel()}
+
+    assert layouts(compiled=False) == {0.0}
+    assert layouts(compiled=True) == {1.0}
