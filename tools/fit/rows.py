@@ -27,7 +27,7 @@ HOST_NAMES = ("host.light", "host.conv_backward", "host.backward", "host.optimiz
 _ROWS = {"ops_fp32": 250, "gemm_lowp": 500, "attention": 500, "deepbench": 10_000}  # of a GPU and operator
 _FILES = ("ops_fp32.parquet", "gemm_lowp.parquet", "attention.parquet", "deepbench.csv")
 _FROM_PYTHON = ("ops_fp32", "deepbench")  # their shortest rows are launches, not work
-_LAUNCHES = 2.0
+_LAUNCHES = 2.5
 _SHORTEST = 0.02  # of the rows of an operator: what it takes whatever its size
 _FEWEST = 5
 _LARGE_FLOPS, _LARGE_BYTES = 1e9, 1.5e7  # smaller products say more about the serving stack than about the GPU
@@ -89,7 +89,10 @@ def step_rows(folder: Path, progress: Callable[[str], None]) -> list[StepRow]:
 
 def _step_row(question: Question, memo: dict[tuple[object, ...], tuple[Ops, Array, Array]]) -> StepRow:
     setting, _ = setting_of(question)
-    choices = Choices(tf32=setting.tf32, fused_attention=setting.stack.fused_attention, nhwc=setting.nhwc)
+    stack = setting.stack
+    choices = Choices(
+        tf32=setting.tf32, fused_attention=stack.fused_attention, nhwc=setting.nhwc, lays_out=stack.how == "compile"
+    )
     workload, compiled = question.workload, question.cells.get("stack", "")
     batch = question.batch if "batch" in workload.symbols else None
     key = (question.request, compiled, batch, question.seq, choices, setting.stack.host_factor)

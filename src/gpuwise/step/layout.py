@@ -2,7 +2,7 @@
 
 torch.compile lays images channels-last where it expects to gain (`decide_layout_opt` in `torch/_inductor/graph.py`, PyTorch 2.3
 to 2.13). Inferring, it weighs the FLOPs of each kind of convolution by how much faster or slower its authors measured that kind
-to be; training, a single convolution of a bad kind keeps the model as it is. XLA chooses alike in 16 bit.
+to be; training, a single convolution of a bad kind keeps the model as it is.
 """
 
 from __future__ import annotations

@@ -27,19 +27,21 @@ _CLASS = {name: float(place) for place, name in enumerate(CLASSES)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What the software decides: whether fp32 products may run as TF32, whether attention is one kernel, the image layout."""
+    """What the software decides: whether fp32 products may run as TF32, whether attention is one kernel, the image layout, and
+    whether a compiler may choose that."""
 
     tf32: bool = False
     tf32_convolutions: bool = False
     fused_attention: bool = True
     nhwc: bool | None = None
+    lays_out: bool = False
 
 
 def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choices | None = None) -> Ops:
     """All distinct ops at every size given: row `point * ops + op`."""
     chosen = choices or Choices()
     values = product_values(workload, batch, seq)
-    if workload.options.get("compiled") is True and lays_channels_last(workload, values[0]):
+    if chosen.lays_out and lays_channels_last(workload, values[0]):
         chosen = replace(chosen, nhwc=True)
     read, written = op_bytes(workload, values)
     points, count = read.shape

@@ -47,6 +47,7 @@ def simulate(
         tf32_convolutions=setting.tf32_convolutions,
         fused_attention=setting.stack.fused_attention,
         nhwc=setting.nhwc,
+        lays_out=setting.stack.how == "compile",
     )
     ops = ops_of(workload, batch, seq, choices)
     priced = times(ops, gpus_of([fast_part(gpu) for gpu in gpus], power_limit_watts, dtype), k)

@@ -6,7 +6,7 @@ import pytest
 
 from gpuwise.api.workloads import capture, capture_query
 from gpuwise.step.layout import lays_channels_last
-from gpuwise.step.ops import ops_of
+from gpuwise.step.ops import Choices, ops_of
 from gpuwise.workload.evaluate import product_values
 from gpuwise.workload.types import Workload
 
@@ -32,7 +32,7 @@ def test_the_rule_of_the_compiler(model: str, mode: str, expected: bool) -> None
 
 def test_only_compiled_steps_change_their_layout() -> None:
     def layouts(compiled: bool) -> set[float]:
-        ops = ops_of(_workload("resnet50", "infer", compiled=compiled))
+        ops = ops_of(_workload("resnet50", "infer", compiled=compiled), choices=Choices(lays_out=compiled))
         return {float(value) for group in ops.groups if group.kind == "conv" for value in group.columns["nhwc"].ravel()}
 
     assert layouts(compiled=False) == {0.0}
