@@ -183,6 +183,9 @@ def _row(name: str) -> dict[str, str]:
         ("RTX 3090", {"memory_type": "HBM2"}, "memory_bits_per_s_per_pin"),
         ("RTX 3090", {"boost_mhz": "1095"}, "base_clock_hz"),
         ("GTX 970", {"usable_mib": "8192"}, "usable_memory_bytes"),
+        ("GTX 970", {"slow_mib": "1024"}, "slow_memory_bytes"),
+        ("GTX 970", {"slow_mib": ""}, "slow_memory_bytes_per_s"),
+        ("GTX 970", {"slow_gb_s": "196"}, "slow_memory_bytes_per_s"),
     ],
 )
 def test_planted_error_is_caught(name: str, planted: dict[str, str], field: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 from gpuwise.errors import UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.machines import find_host, find_link, find_node, hosts, links, nodes
-from gpuwise.hardware.types import DTYPES, Architecture, Host, Link, Node
+from gpuwise.hardware.machines import find_host, find_link, find_node, hosts, links, loaders, nodes
+from gpuwise.hardware.types import DTYPES, Architecture, Host, Link, Loader, Node
 
 EPOCH_ORDER = ("fp64", "tf32", "fp16", "fp8", "fp4")
 
@@ -66,6 +66,15 @@ def test_node_is_made_of_things_we_know(node: Node) -> None:
 @pytest.mark.parametrize("host", hosts().values(), ids=lambda host: host.name)
 def test_host_launch_time_has_a_range(host: Host) -> None:
     assert 1e-6 < host.launch_low_s <= host.launch_s <= host.launch_high_s < 1e-3
+
+
+@pytest.mark.parametrize("loader", loaders().values(), ids=lambda loader: loader.name)
+def test_a_core_loads_as_many_images_as_are_reported(loader: Loader) -> None:
+    """100 to 700 images a second and core are seen, from old cores with augmentation to new ones that only decode."""
+    assert find_host(loader.host).name == loader.host
+    assert 100 < 1 / (loader.decode_s + loader.transform_s) < 700
+    assert 0 < loader.handover_s < loader.decode_s
+    assert 0 < loader.low < 1 < loader.high
 
 
 def test_every_name_and_alias_leads_to_its_own_entry() -> None:

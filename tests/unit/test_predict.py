@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 from gpuwise import api
 from gpuwise.cli.app import app
 from gpuwise.errors import BadValue, GpuwiseError, UnknownName
+from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.workload import files
 
 
 def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:
@@ -86,9 +89,42 @@ def test_several_gpus_pay_for_communication() -> None:
     assert many.bound_fractions["communication"] > 0
 
 
-def test_an_old_card_says_what_still_serves_it() -> None:
-    (found,) = results("GTX 680", precision="fp32")
-    assert any("nothing newer than" in entry["value"] for entry in found.assumptions)
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("GTX 680", "CUDA 10.2 and PyTorch 1.3 (CUDA 10.0 build)"),
+        ("K40", "CUDA 11.8 and PyTorch 1.12 (CUDA 10.2 build)"),
+        ("K80", "CUDA 11.8 and PyTorch 2.7 (CUDA 11.8 build)"),
+        ("GTX 970", "CUDA 12.9 and PyTorch 2.14 (CUDA 12.6 build)"),
+        ("P100 PCIe 16GB", "CUDA 12.9 and PyTorch 2.14 (CUDA 12.6 build)"),
+        ("V100 SXM 16GB", "CUDA 12.9 and PyTorch 2.14 (CUDA 12.6 build)"),
+        ("MI25", "ROCm 4.5"),
+    ],
+)
+def test_an_old_card_says_what_still_serves_it(name: str, last: str) -> None:
+    arguments = ["predict", "resnet18", "--gpu", name, "--precision", "fp32", "--batch", "8"]
+    (found,) = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).output)["results"]
+    (said,) = (entry for entry in found["assumptions"] if entry["name"].endswith(" software"))
+    assert said["value"] == f"nothing newer than {last}"
+    for shown in (arguments, [*arguments, "--gpu", "RTX 3090"]):
+        assert said["value"] in CliRunner().invoke(app, shown).output
+    assert said in api.compare([name, "RTX 3090"], models=["resnet18"], precision="fp32").to_dict()["assumptions"]
+
+
+def test_a_stack_newer_than_a_card_can_run_is_said_to_be_one() -> None:
+    def effect(name: str, stack: str) -> str:
+        (found,) = results(name, precision="fp32", stack=stack)
+        return next(entry["effect"] for entry in found.assumptions if entry["name"].endswith(" software"))
+
+    assert effect("K40", "torch-2.4") == "the times are as if torch-2.4 served it"
+    assert effect("K40", "torch-1.12") == "newer releases no longer serve it"
+    assert effect("GTX 970", "torch-2.4") == "newer releases no longer serve it"
+    assert "no release" in effect("RX 5700 XT", "torch-2.4")
+
+
+def test_a_current_card_has_no_such_note() -> None:
+    (found,) = results("RTX 3090")
+    assert not any(entry["name"].endswith(" software") for entry in found.assumptions)
 
 
 def test_a_workload_file_tells_its_own_precision(tmp_path: Path) -> None:
@@ -99,6 +135,54 @@ def test_a_workload_file_tells_its_own_precision(tmp_path: Path) -> None:
     assert "precision" not in {entry["name"] for entry in found.assumptions}
     with pytest.raises(BadValue, match="precision"):
         results("RTX 3090", model=str(path), precision="amp")
+
+
+# ---------------------------------------------------------------- the loader
+
+
+def test_a_host_that_cannot_decode_fast_enough_is_what_limits_the_step() -> None:
+    (fast,) = results("RTX 4090", batch="128", precision="amp", image_decode=True, workers=2)
+    assert fast.bound == "input"
+    assert fast.lanes_s["input"] == pytest.approx(128 / fast.samples_per_s, rel=0.05)
+    said = {entry["name"]: entry for entry in fast.assumptions}
+    assert "images/s" in said["image loading"]["value"]
+    assert said["image loading"]["basis"] == "assumed"
+    assert "workers" not in said
+    assert fast.step_high_s / fast.step_low_s > 2
+
+
+def test_more_workers_and_a_faster_cpu_never_load_slower() -> None:
+    def loading(workers: int | None, cpu: str, **more: Any) -> float:
+        (found,) = results("RTX 4090", precision="amp", image_decode=True, workers=workers, cpu=cpu, **more)
+        return found.lanes_s["input"]
+
+    by_count = [loading(count, "fast desktop") for count in (1, 2, 4, 8, 16, 64)]
+    assert by_count == sorted(by_count, reverse=True)
+    assert by_count[-1] == by_count[-2]  # no more cores
+    assert loading(4, "old quad-core") > loading(4, "desktop") > loading(4, "fast desktop")
+    assert loading(None, "desktop") == loading(8, "desktop")
+    assert loading(None, "desktop", gpus=4) > 2 * loading(None, "desktop")  # they share the cores
+
+
+def test_a_loader_that_may_be_too_slow_widens_the_range_only_upwards() -> None:
+    (plain,) = results("RTX 3090", batch="128", precision="amp")
+    (loaded,) = results("RTX 3090", batch="128", precision="amp", image_decode=True, workers=6)
+    assert loaded.bound != "input"
+    assert loaded.step_high_s > 1.1 * plain.step_high_s
+    assert loaded.step_low_s == pytest.approx(plain.step_low_s, rel=0.01)
+
+
+def test_only_images_are_decoded() -> None:
+    with pytest.raises(BadValue, match="takes no images"):
+        results("RTX 3090", model="bert-base", image_decode=True)
+    for options, says in (
+        ({"workers": 4}, "--image-decode only"),
+        ({"workers": 0, "image_decode": True}, "--workers 0"),
+        ({"image_decode": True, "loader_samples_per_s": 100.0}, "--loader-samples-per-s"),
+    ):
+        with pytest.raises(BadValue, match=says) as caught:
+            results("RTX 3090", **options)  # type: ignore[arg-type]
+        assert caught.value.hint
 
 
 # ---------------------------------------------------------------- the founding questions
@@ -161,7 +245,14 @@ def test_memory_that_one_card_lacks_turns_the_order() -> None:
         ({"measured": ["412ms"]}, "measured"),
         ({"measured": ["RTX 3090=-3ms"]}, "-3"),
         ({"power_limit": "much"}, "much"),
+        ({"power_limit": "0W"}, "held to 0 W"),
+        ({"power_limit": "-5"}, "held to -5 W"),
+        ({"power_limit": "60W"}, "100 to 350 W"),
         ({"gpus": 0}, "--gpus 0"),
+        ({"seq": 0, "model": "bert-base"}, "--seq"),
+        ({"image": 0}, "--image"),
+        ({"accumulate": 0}, "micro-batches"),
+        ({"loader_samples_per_s": float("nan")}, "nan"),
         ({"loader_samples_per_s": -1.0}, "-1"),
         ({"mode": "dream"}, "dream"),
     ],
@@ -179,6 +270,60 @@ def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
     assert "amp" in caught.value.looked_in
     with pytest.raises(BadValue, match="has no fp8"):
         results("RTX 3090", precision="fp8", mode="infer")
+    with pytest.raises(BadValue, match="has no tf32"):
+        results("RTX 3090", "T4", precision="tf32")
+
+
+def test_int4_is_refused_by_what_is_asked_of_it() -> None:
+    with pytest.raises(BadValue, match="cannot be trained in int4"):
+        results("RTX 3090", model="llama-2-7b", precision="int4")
+    with pytest.raises(BadValue, match="'int4' is no precision"):
+        results("RTX 3090", model="llama-2-7b", precision="int4", mode="infer")
+
+
+def test_a_device_without_fp32_is_asked_in_what_it_has() -> None:
+    (found,) = results("TPU v4", model="resnet18", batch="8")
+    assert found.precision == "amp-bf16"
+    with pytest.raises(BadValue, match="has no fp32"):
+        results("TPU v4", model="resnet18", precision="fp32")
+
+
+def test_a_gpu_without_a_needed_figure_is_refused() -> None:
+    with pytest.raises(BadValue, match="also needs bw"):
+        results("arch=ada,sm=60,boost=2.5GHz,mem=16GB")
+    refused = next(name for name, reason in tables.refused_gpus().items() if reason)
+    with pytest.raises(UnknownName) as caught:
+        results(refused)
+    assert "type its specs" in caught.value.hint
+
+
+def test_a_limit_above_the_gpus_own_is_said_to_be_idle() -> None:
+    (plain,), (high,) = results("RTX 3090"), results("RTX 3090", power_limit="500W")
+    assert high.step_s == plain.step_s
+    assert any(entry["name"] == "RTX 3090 power" for entry in high.assumptions)
+
+
+def test_the_largest_batch_is_answered_with_no_and_a_finite_time() -> None:
+    (found,) = results("RTX 3090", batch=str(2**31 - 1))
+    assert not found.fits
+    assert 0 < found.step_s < 1e9
+
+
+def test_a_workload_hardly_understood_is_answered_with_a_warning_and_a_wide_range(tmp_path: Path) -> None:
+    workload = api.capture(api.capture_query(model="resnet18", precision="fp32")).workload
+    unknown = [replace(op, kind="other", name="mystery", sizes=op.sizes[:1], attrs={}) for op in workload.ops]
+    kept = [op if place % 9 == 0 else unknown[place] for place, op in enumerate(workload.ops)]
+    path = tmp_path / "odd.json"
+    files.write(replace(workload, ops=tuple(kept)), path)
+    answer = api.predict(api.predict_query(model=str(path), gpu=["RTX 3090"]))
+    (found,) = answer.results
+    assert found.coverage_fraction < 0.3
+    assert found.step_high_s / found.step_low_s > 8
+    assert any("mystery" in note and "wide" in note for note in answer.notes)
+    done = CliRunner().invoke(app, ["predict", str(path), "--gpu", "RTX 3090"])
+    assert done.exit_code == 0
+    assert "note: only" in done.output
+    assert json.loads(CliRunner().invoke(app, ["predict", str(path), "--gpu", "RTX 3090", "--json"]).output)["notes"]
 
 
 def test_a_sequence_beyond_the_models_positions_is_refused() -> None:

@@ -76,7 +76,9 @@ class Trial:
 
     def step_s(self, choices: Choices, batch: int | None = None) -> float:
         """Seconds of a step."""
-        return self.bench.step_s(self.ways.way(choices), self.gpu, self.batch if batch is None else batch)
+        size = self.batch if batch is None else batch
+        held = self.memory(choices, size).total_bytes if self.gpu.slow_memory_bytes else 0.0
+        return self.bench.step_s(self.ways.way(choices), self.gpu, size, held)
 
     @property
     def now_s(self) -> float:

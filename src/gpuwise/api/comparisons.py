@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from gpuwise.api.predictions import Prediction, predict
+from gpuwise.api.predictions import PredictAnswer, Prediction, predict
 from gpuwise.api.question import Assumption, assumed, step_query
 from gpuwise.errors import BadValue
-from gpuwise.evidence.ranges import knows, ratio_range
+from gpuwise.evidence.ranges import Range, knows, ratio_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.step.cpu import CPU_RANGE
 
 __all__ = ["CompareAnswer", "Job", "Pair", "compare"]
 
@@ -93,7 +94,11 @@ def compare(
     notes = [] if models else [assumed("workloads", "six common jobs", "`--model resnet50` compares on your own")]
     pairs: list[Pair] = []
     for job in jobs:
-        results = [_result(job, gpu, progress) for gpu in found]
+        answers = [_answer(job, gpu, progress) for gpu in found]
+        results = [answer.results[0] for answer in answers]
+        notes += [
+            note for answer in answers for note in answer.results[0].assumptions if note not in (*answer.assumptions, *notes)
+        ]
         pairs += [_pair(job, results[0], other) for other in results[1:]]
     return CompareAnswer(
         gpus=found,
@@ -104,15 +109,15 @@ def compare(
     )
 
 
-def _result(job: Job, gpu: Gpu, progress: Callable[[str], None]) -> Prediction:
+def _answer(job: Job, gpu: Gpu, progress: Callable[[str], None]) -> PredictAnswer:
     precision = job.precision or ""
     query = step_query(model=job.model, gpu=[gpu.name], mode=job.mode, precision=precision, phase=job.phase, batch=job.batch)
-    return predict(query, progress).results[0]
+    return predict(query, progress)
 
 
 def _pair(job: Job, base: Prediction, other: Prediction) -> Pair:
     ratio = other.samples_per_s / base.samples_per_s
-    width = ratio_range(known=knows(base.gpu) and knows(other.gpu))
+    width = _ratio_range(base.gpu, other.gpu)
     precision = other.precision if other.precision == base.precision else f"{other.precision} against {base.precision}"
     return Pair(
         gpu=other.gpu.name,
@@ -125,6 +130,14 @@ def _pair(job: Job, base: Prediction, other: Prediction) -> Pair:
         fits=other.fits,
         why=_why(base, other),
     )
+
+
+def _ratio_range(base: Gpu, other: Gpu) -> Range:
+    """The range of their ratio: wide where one of them is a CPU, whatever the other."""
+    if base.is_cpu == other.is_cpu:
+        return ratio_range(known=knows(base) and knows(other))
+    low, high = CPU_RANGE
+    return Range(low=low, high=high, rows=0) if base.is_cpu else Range(low=1 / high, high=1 / low, rows=0)
 
 
 def _why(base: Prediction, other: Prediction) -> str:

@@ -16,6 +16,7 @@ from gpuwise.advise.timing import Bench
 from gpuwise.advise.trial import Trial, check_addressable
 from gpuwise.advise.types import Choices, Rung
 from gpuwise.advise.ways import Ways
+from gpuwise.api.device_notes import device_notes
 from gpuwise.api.predictions import correction
 from gpuwise.api.question import Assumption, StepQuery, assumed, check_precision, step_query, supported
 from gpuwise.errors import BadValue
@@ -183,7 +184,7 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
         step_s=trial.now_s,
         advice=advice,
         serving=_serving(query, trial, advice.final, workload),
-        assumptions=(*shared, *notes),
+        assumptions=(*shared, *notes, *device_notes(gpu, query.setting.stack, memory.total_bytes)),
     )
 
 
@@ -201,6 +202,8 @@ def _safe(trial: Trial, most: int) -> int:
 
 def _larger(workload: Workload, gpu: Gpu) -> list[Gpu]:
     """GPUs that might be taken instead: of the same maker, curated, with this precision, no laptop for a desktop."""
+    if gpu.is_cpu:
+        return []
     portable = gpu.segment == "laptop"
     return [
         other

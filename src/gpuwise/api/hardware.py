@@ -177,7 +177,8 @@ def _gpu_dict(gpu: Gpu) -> dict[str, Any]:
         field: getattr(gpu, field)
         for field in (
             "name aliases vendor segment chip sm_count core_count base_clock_hz boost_clock_hz matrix_clock_hz memory_bytes "
-            "usable_memory_bytes memory_type memory_bus_bits memory_bytes_per_s l2_bytes l3_bytes tdp_watts power_min_watts "
+            "usable_memory_bytes slow_memory_bytes slow_memory_bytes_per_s "
+            "memory_type memory_bus_bits memory_bytes_per_s l2_bytes l3_bytes tdp_watts power_min_watts "
             "power_max_watts pcie_generation pcie_lanes nvlink_generation nvlink_bytes_per_s slots cooler power_connectors "
             "launched_on launch_usd ecc display devices_per_board curated note"
         ).split()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from gpuwise.advise.timing import as_run, gradient_bytes
+from gpuwise.api.device_notes import device_notes
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import TRUST, Range, knows, range_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import exposed_s
+from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
+from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
 from gpuwise.step.types import BOUNDS, Steps
 from gpuwise.workload.coverage import coverage
@@ -26,6 +29,9 @@ __all__ = ["OpShare", "PredictAnswer", "Prediction", "correction", "peak_in", "p
 
 predict_query = step_query
 _LARGEST_AUTO = 2**16
+_UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
+_WELL_COVERED = 0.9
+_NAMED = 3
 _NARROWER = 0.6  # what a measured number leaves of a range
 
 
@@ -136,12 +142,13 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        results.append(replace(result, assumptions=(*shared, *measured_note, *_age_notes(gpu))))
+        own = device_notes(gpu, query.setting.stack, result.memory.total_bytes)
+        results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     return PredictAnswer(
         model=workload.model,
         results=tuple(results),
         assumptions=(*shared, *measured_note),
-        notes=workload.notes,
+        notes=(*workload.notes, *_coverage_notes(workload)),
         data_date=tables.data_date(),
     )
 
@@ -164,12 +171,16 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     memory = memory_of(workload, batch if "batch" in workload.symbols else None, gpu=gpu, setting=setting)
     seen = coverage(workload)
     alone = float(steps.seconds[0, 0])
-    waits = _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0]))
-    seconds = (alone + waits) * factor
-    fractions = {name: float(steps.shares[name][0, 0]) * alone / (alone + waits) for name in BOUNDS}
-    fractions["communication"] += waits / (alone + waits)
+    waits = {
+        "communication": _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0])),
+        "launch": not_hidden_s(steps) if gpu.is_cpu else 0.0,
+        "memory": slow_s(gpu, memory.total_bytes, sum(float(np.ravel(entry.moved_bytes)[0]) for entry in steps.classes)),
+    }
+    whole = alone + sum(waits.values())
+    seconds = whole * factor
+    fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
     bound = max(fractions, key=fractions.__getitem__)
-    width = _width(query, gpu, bound, seen.bytes_fraction)
+    width = _loaded(query, steps, _width(query, gpu, bound, seen.bytes_fraction))
     peak = peak_in(gpu, workload.precision)
     return Prediction(
         gpu=gpu,
@@ -185,7 +196,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         bound_fractions=fractions,
         lanes_s={name: float(lane[0, 0]) for name, lane in steps.lanes.items()},
         memory=memory,
-        fits=memory.total_bytes <= gpu.usable_memory_bytes,
+        fits=memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
         coverage_fraction=seen.bytes_fraction,
         utilisation_fraction=float(steps.flops[0, 0]) / seconds / peak if peak else None,
         by_op=_by_op(steps),
@@ -204,15 +215,46 @@ def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
     size = np.array([float(batch)]) if "batch" in workload.symbols else None
     seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
     setting = as_run(query.setting, workload)
+    if gpu.is_cpu:
+        setting = cpu_setting(setting)
     return simulate(workload, [gpu], setting, batch=size, seq=seq, power_limit_watts=query.power_limit_watts)
 
 
 def _width(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
     """The range for this question: wider where little of the model is understood, narrower with a measured number."""
-    width = range_of(known_generation=knows(gpu), known_stack=bool(query.measured), bound=bound)  # yours is no source of ours
+    low, high = CPU_RANGE
+    width = (
+        Range(low=low, high=high, rows=0)
+        if gpu.is_cpu
+        else range_of(known_generation=knows(gpu), known_stack=bool(query.measured), bound=bound)
+    )  # yours is no source of ours
     if query.measured:
         width = width.widened(_NARROWER)
-    return width.widened(1.0 + 2.0 * max(0.0, 0.98 - covered))
+    return width.widened(1.0 + _UNKNOWN_WIDENS * max(0.0, 0.98 - covered))
+
+
+def _coverage_notes(workload: Workload) -> tuple[str, ...]:
+    """A warning where much of the model is priced by its bytes alone."""
+    seen = coverage(workload)
+    if seen.bytes_fraction >= _WELL_COVERED:
+        return ()
+    names = list(seen.unknown)
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    share = f"only {100 * seen.bytes_fraction:.0f} % of what this step moves is of ops we know"
+    return (f"{share}; the rest ({shown}) is priced by its bytes alone, so the range is wide",)
+
+
+def _loaded(query: StepQuery, steps: Steps, width: Range) -> Range:
+    """The range where the loader's rate is an estimate of ours too: the step may wait for it at the low end of that rate."""
+    loader = query.decoder
+    if loader is None:
+        return width
+    lanes = {name: float(lane[0, 0]) for name, lane in steps.lanes.items()}
+    loading, seconds = lanes.pop("input"), float(steps.seconds[0, 0])
+    rest = max(lanes.values())
+    low = max(rest * width.low, loading / loader.high) / seconds
+    high = max(rest * width.high, loading / loader.low) / seconds
+    return Range(low=min(1.0, low), high=max(1.0, high), rows=width.rows)
 
 
 def correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assumption]]:
@@ -253,16 +295,3 @@ def peak_in(gpu: Gpu, precision: str) -> float | None:
     """The peak that a step in this precision is held against; that of fp32 where the GPU has no 16-bit rate."""
     dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
     return gpu.best_peak(dtype) or gpu.best_peak("fp32")
-
-
-def _age_notes(gpu: Gpu) -> Sequence[Assumption]:
-    last = gpu.architecture.last_software
-    if not last:
-        return ()
-    return (
-        assumed(
-            f"{gpu.name} software",
-            f"nothing newer than {last}",
-            "current frameworks no longer serve it; the times are of an old stack",
-        ),
-    )

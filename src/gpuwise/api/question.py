@@ -11,18 +11,21 @@ from typing import Any
 from gpuwise.api.workloads import CaptureQuery, capture, capture_query
 from gpuwise.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.machines import find_host, find_link
-from gpuwise.hardware.types import Gpu, Host
+from gpuwise.hardware.machines import find_host, find_link, loaders
+from gpuwise.hardware.types import Gpu, Host, Loader
+from gpuwise.step.loading import images_per_s, seconds_per_image
 from gpuwise.step.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting, Stack
 from gpuwise.units import parse
 from gpuwise.workload import find, zoo
-from gpuwise.workload.types import Workload
+from gpuwise.workload.types import CATEGORIES, Workload
 
 __all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "step_query", "supported", "workload_of"]
 
 Assumption = dict[str, str]
 _MOST_GPUS = 4096
+_MOST_WORKERS = 1024
+_LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
 _DEFAULT_HOST = "desktop"
 
 
@@ -35,6 +38,7 @@ class StepQuery:
     gpu_count: int = 1
     batch: int | None = None
     setting: Setting
+    decoder: Loader | None = None
     power_limit_watts: float | None = None
     measured: tuple[tuple[Gpu, float], ...] = ()
     assumptions: tuple[Assumption, ...] = ()
@@ -59,6 +63,8 @@ def step_query(
     cpu: str = "",
     pcie: str = "",
     loader_samples_per_s: float | None = None,
+    image_decode: bool = False,
+    workers: int | None = None,
     power_limit: str = "",
     measured: Sequence[str] = (),
     **captured: Any,
@@ -69,11 +75,16 @@ def step_query(
     if not 1 <= gpus <= _MOST_GPUS:
         raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint="between 1 and 4096")
     found, notes = _gpus(gpu)
+    if gpus > 1 and any(one.is_cpu for one in found):
+        raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
     filled = {} if find.tells_itself(model) else _defaults(model, mode or "train", precision, optimizer, found, notes)
     size = _batch(batch)
     given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}
     asked = capture_query(model=model, batch=size or None, compiled=compiled, **{**given, **filled})
     software = _stack(stack, compiled, notes)
+    host = _host(cpu, notes)
+    decoder = _decoder(image_decode, workers, loader_samples_per_s)
+    rate = _positive(loader_samples_per_s, "--loader-samples-per-s")
     return StepQuery(
         capture=replace(asked, asked=asked.asked - filled.keys(), assumptions=()),
         gpus=found,
@@ -81,11 +92,12 @@ def step_query(
         batch=size,
         setting=Setting(
             stack=software,
-            host=_host(cpu, notes),
+            host=host,
             link_bytes_per_s=_link(pcie),
-            loader_samples_per_s=_positive(loader_samples_per_s, "--loader-samples-per-s"),
+            loader_samples_per_s=_decoded(decoder, host, workers, gpus, notes) if decoder else rate,
         ),
-        power_limit_watts=_watts(power_limit),
+        decoder=decoder,
+        power_limit_watts=_watts(power_limit, found, notes),
         measured=tuple(_measured(text) for text in measured),
         assumptions=tuple(notes),
     )
@@ -109,9 +121,7 @@ def _defaults(
     if precision == "int4" and mode == "train":
         raise BadValue("a model cannot be trained in int4", hint="train in amp or bf16; int4 weights are for inference")
     if not precision:
-        fast = all(gpu.peak_flops_per_s.get("matrix", {}).get("fp16") for gpu in gpus)
-        filled["precision"] = ("amp" if mode == "train" else "fp16") if fast else "fp32"
-        why = "matrix cores need 16-bit inputs" if fast else "not every GPU asked for has matrix cores"
+        filled["precision"], why = _usual_precision(mode, gpus)
         notes.append(assumed("precision", filled["precision"], f"{why}; `--precision` asks for another"))
     if not optimizer and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
@@ -121,10 +131,33 @@ def _defaults(
     return filled
 
 
-def _watts(text: str) -> float | None:
+def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
+    """What people run on these GPUs, and why."""
+    train = mode == "train"
+    if all(gpu.peak_flops_per_s.get("matrix", {}).get("fp16") for gpu in gpus):
+        return "amp" if train else "fp16", "matrix cores need 16-bit inputs"
+    if any("fp32" not in supported(gpu) for gpu in gpus):
+        return "amp-bf16" if train else "bf16", "not every GPU asked for computes in fp32"
+    return "fp32", "not every GPU asked for has matrix cores"
+
+
+def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | None:
+    """A power limit that each of these GPUs can be set to."""
     if not text:
         return None
-    return parse(f"{text} W" if text.replace(".", "", 1).isdigit() else text, "power")
+    limit = parse(f"{text} W" if re.fullmatch(r"[-+]?[\d.]+", text.strip()) else text, "power")
+    for gpu in gpus:
+        rated = gpu.tdp_watts or math.inf
+        least = gpu.power_min_watts or (_LEAST_POWER * rated if rated < math.inf else 1.0)
+        if not limit >= least:
+            raise BadValue(
+                f"{gpu.name} cannot be held to {limit:g} W",
+                looked_in=f"its power limits: {least:.0f} to {rated:.0f} W",
+                hint=f"for example `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
+            )
+        if limit > rated:
+            notes.append(assumed(f"{gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given"))
+    return limit
 
 
 def _batch(text: str) -> int | None:
@@ -146,6 +179,36 @@ def _positive(value: float | None, what: str) -> float | None:
     if value is not None and not 0 < value < math.inf:
         raise BadValue(f"{what} must be a positive number, not {value:g}", hint=f"for example `{what} 800`")
     return value
+
+
+def _decoder(wanted: bool, workers: int | None, given_rate: float | None) -> Loader | None:
+    """The way images are loaded, where its speed is to be worked out."""
+    if wanted and given_rate is not None:
+        raise BadValue("--image-decode works out what --loader-samples-per-s gives", hint="leave one of them out")
+    if workers is not None and not wanted:
+        raise BadValue("--workers are counted with --image-decode only", hint="for example `--image-decode --workers 8`")
+    if workers is not None and not 1 <= workers <= _MOST_WORKERS:
+        raise BadValue(f"--workers {workers} is no number of loader processes", hint=f"between 1 and {_MOST_WORKERS}")
+    return loaders()["pillow"] if wanted else None
+
+
+def _decoded(loader: Loader, host: Host, workers: int | None, gpu_count: int, notes: list[Assumption]) -> float:
+    """Images a second for each GPU; the cores of the host are shared by the loaders of all GPUs."""
+    cores = host.core_count / gpu_count
+    busy = min(float(workers or cores), cores)
+    rate = images_per_s(loader, host, busy)
+    if workers is None:
+        notes.append(
+            assumed("workers", f"{cores:.3g} a GPU", f"one on each core of the {host.name}; `--workers 4` asks for another")
+        )
+    elif workers > cores:
+        notes.append(assumed("workers", f"{cores:.3g} of {workers} count", f"the {host.name} has {host.core_count} cores"))
+    single = 1.0 / seconds_per_image(loader, host)
+    effect = (
+        f"{single:.0f} images/s a core: ImageNet JPEGs, random crop, flip; between {loader.low:g} and {loader.high:g} times that"
+    )
+    notes.append(assumed("image loading", f"{rate:,.0f} images/s with {loader.title}", effect))
+    return rate
 
 
 def _stack(text: str, compiled: bool, notes: list[Assumption]) -> Stack:
@@ -215,4 +278,16 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
         check_precision(query.capture.request.settings.precision, query.gpus)
     workload = capture(query.capture, progress).workload
     check_precision(workload.precision, query.gpus)
+    if query.decoder and not _takes_images(workload):
+        raise BadValue(
+            f"{workload.model} takes no images, so there is nothing to decode",
+            hint="leave `--image-decode` out; `--loader-samples-per-s` gives the rate of any loader",
+        )
     return workload
+
+
+def _takes_images(workload: Workload) -> bool:
+    """Whether an input is a grid of numbers, as high as wide."""
+    inputs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
+    shapes = [workload.products[tensor.elements] for tensor in inputs if "int" not in tensor.dtype]
+    return any(len(shape) >= 3 and shape[-1] == shape[-2] for shape in shapes)

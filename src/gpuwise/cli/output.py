@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-__all__ = ["colour", "print_json", "print_text", "show_progress", "terminal_width"]
+if TYPE_CHECKING:
+    from gpuwise.report.figures.types import Figure
+
+__all__ = ["check_figure", "colour", "print_json", "print_text", "show_progress", "terminal_width", "write_figure"]
 
 
 def colour() -> bool:
@@ -37,3 +42,21 @@ def show_progress(text: str) -> None:
     """One line on stderr for each thing that long work begins, where a person is watching."""
     if sys.stderr.isatty():
         sys.stderr.write(f"… {text}\n")
+
+
+def check_figure(path: Path | None) -> None:
+    """Whether the figure that was asked for, if any, can be written: known before the work begins."""
+    if path is not None:
+        from gpuwise.report.figures import files
+
+        files.check_figure(path)
+
+
+def write_figure(path: Path | None, build: Callable[[], Figure], *, quiet: bool) -> None:
+    """Write the figure where one was asked for, and say where, unless stdout is JSON."""
+    if path is not None:
+        from gpuwise.report.figures import files
+
+        files.save(build(), path)
+        if not quiet:
+            print_text(f"\nfigure: {path}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
 from gpuwise import api
-from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width
+from gpuwise.cli.output import check_figure, colour, print_json, print_text, show_progress, terminal_width, write_figure
 
 __all__ = ["predict"]
 
@@ -34,17 +35,25 @@ def predict(
     cpu: Annotated[str, typer.Option(help="The host: desktop, laptop, server, or a CPU's name.")] = "",
     pcie: Annotated[str, typer.Option(help="The link of the GPU, such as 'PCIe 3.0 x8'; counts the copies of inputs.")] = "",
     loader_samples_per_s: Annotated[Optional[float], typer.Option(help="What the data loader delivers.")] = None,
+    image_decode: Annotated[
+        bool, typer.Option("--image-decode", help="Work out the loader: JPEG files, on the host's cores.")
+    ] = False,
+    workers: Annotated[Optional[int], typer.Option(help="Loader processes of each GPU, with --image-decode.")] = None,
     power_limit: Annotated[str, typer.Option(help="A power limit below the GPU's own, such as 250W.")] = "",
     measured: Annotated[Optional[list[str]], typer.Option(help="A step you measured: 'RTX 3090=412ms'; may be repeated.")] = None,
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds a capture may take.")] = 120.0,
+    figure: Annotated[Optional[Path], typer.Option("--figure", help="Draw it too: FILE.svg, FILE.html or FILE.png.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Predict the time and memory of a step on one or several GPUs, with a range and what limits it."""
-    asked = {name: value for name, value in locals().items() if name != "json" and value is not None}
+    asked = {name: value for name, value in locals().items() if name not in ("json", "figure") and value is not None}
+    from gpuwise.report.figures.steps import steps_figure
     from gpuwise.report.predict import render
 
+    check_figure(figure)
     answer = api.predict(api.predict_query(**{"gpu": (), **asked}), progress=show_progress)
     if json:
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
+    write_figure(figure, lambda: steps_figure(answer), quiet=json)

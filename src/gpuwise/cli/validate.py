@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from gpuwise import api
-from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width
+from gpuwise.cli.output import check_figure, colour, print_json, print_text, show_progress, terminal_width, write_figure
 from gpuwise.errors import BadValue
 
 __all__ = ["validate"]
@@ -20,16 +20,20 @@ def validate(
     ] = None,
     by: Annotated[str, typer.Option(help="Break down by gpu, model or source.")] = "gpu",
     measured_rows: Annotated[int, typer.Option(help="Rows of each (source, model) given as the user's own measurements.")] = 0,
+    figure: Annotated[Optional[Path], typer.Option("--figure", help="Draw it too: FILE.svg, FILE.html or FILE.png.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with every residual.")] = False,
 ) -> None:
     """Hold predictions against published measurements: errors, order of GPUs, honesty of ranges, beside simple rules."""
     from gpuwise.api.validation import BREAKDOWNS
+    from gpuwise.report.figures.accuracy import accuracy_figure
     from gpuwise.report.validate import render
 
     if by not in BREAKDOWNS:
         raise BadValue(f"'{by}' is nothing to break down by", looked_in=", ".join(BREAKDOWNS), hint="for example `--by gpu`")
+    check_figure(figure)
     answer = api.validate(held_out, measured_rows=measured_rows, progress=show_progress)
     if json:
         print_json(answer.to_dict())
     else:
         print_text(render(answer, by=by, width=terminal_width(), colour=colour()))
+    write_figure(figure, lambda: accuracy_figure(answer, by=by), quiet=json)

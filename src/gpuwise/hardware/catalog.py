@@ -43,23 +43,29 @@ class Catalog:
     def _tail_index(self) -> NameIndex:
         return NameIndex(tables.long_tail_gpus())
 
+    @cached_property
+    def _cpu_index(self) -> NameIndex:
+        return NameIndex(tables.cpus())
+
     def find(self, name: str) -> Match:
-        """The GPU meant by a name, an alias, a driver string or typed specs."""
+        """The GPU meant by a name, an alias, a driver string or typed specs; or a CPU, where no GPU is meant."""
         if "=" in name:
             return Match(gpu=specs.gpu_from_text(name))
         match = (
             self._own_index.exact(name)
             or self._index.exact(name)
             or self._tail_index.exact(name)
+            or self._cpu_index.exact(name)
             or self._index.loose(name)
             or self._tail_index.loose(name)
+            or self._cpu_index.loose(name)
         )
         if match is None:
             raise self._unknown(name)
         return match
 
     def _unknown(self, name: str) -> UnknownName:
-        near = self._index.close(name) or self._tail_index.close(name)
+        near = self._index.close(name) or self._tail_index.close(name) or self._cpu_index.close(name)
         reason = tables.refused_gpus().get(name.strip().lower())
         if reason:
             hint = f"a GPU of that name is known but was refused ({reason}); type its specs instead: {specs.EXAMPLE}"

@@ -1,4 +1,4 @@
-"""What joins GPUs and drives them: links, nodes and hosts, by name or alias."""
+"""What joins, drives and feeds GPUs: links, nodes, hosts and loaders, by name or alias."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 from gpuwise.errors import UnknownName
 from gpuwise.hardware.tables import read_toml, sources
-from gpuwise.hardware.types import Host, Link, Node
+from gpuwise.hardware.types import Host, Link, Loader, Node
 from gpuwise.units import parse
 
-__all__ = ["find_host", "find_link", "find_node", "hosts", "links", "nodes"]
+__all__ = ["find_host", "find_link", "find_node", "hosts", "links", "loaders", "nodes"]
 
-_Entry = TypeVar("_Entry", bound="Link | Node | Host")
+_Named = TypeVar("_Named", bound="Link | Node | Host")
+_Entry = TypeVar("_Entry", bound="Link | Node | Host | Loader")
 
 
 @cache
@@ -34,6 +35,12 @@ def nodes() -> Mapping[str, Node]:
 def hosts() -> Mapping[str, Host]:
     """Every class of CPU by name."""
     return _read("hosts.toml", _host)
+
+
+@cache
+def loaders() -> Mapping[str, Loader]:
+    """Every way of loading images by name."""
+    return _read("loaders.toml", _loader)
 
 
 def find_link(name: str) -> Link:
@@ -61,8 +68,8 @@ def _key(name: str) -> str:
     return " ".join(sorted(word.removesuffix(".0") for word in words))
 
 
-def _find(name: str, known: Mapping[str, _Entry], kind: str) -> _Entry:
-    by_key: dict[str, _Entry] = {}
+def _find(name: str, known: Mapping[str, _Named], kind: str) -> _Named:
+    by_key: dict[str, _Named] = {}
     for entry in known.values():
         by_key.update({_key(spelling): entry for spelling in (entry.name, *entry.aliases)})
     found = by_key.get(_key(name))
@@ -117,5 +124,22 @@ def _host(name: str, row: Mapping[str, Any]) -> Host:
         launch_high_s=parse(row["launch_high"], "time"),
         memory_bytes_per_s=parse(row["memory_bandwidth"], "bandwidth"),
         source=sources()[row["source"]],
+        note=row.get("note", ""),
+    )
+
+
+def _loader(name: str, row: Mapping[str, Any]) -> Loader:
+    return Loader(
+        name=name,
+        title=row["title"],
+        host=row["host"],
+        decode_s=parse(row["decode"], "time"),
+        transform_s=parse(row["transform"], "time"),
+        handover_s=parse(row["handover"], "time"),
+        low=row["low"],
+        high=row["high"],
+        decode_source=sources()[row["decode_source"]],
+        transform_source=sources()[row["transform_source"]],
+        handover_source=sources()[row["handover_source"]],
         note=row.get("note", ""),
     )

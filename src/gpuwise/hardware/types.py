@@ -13,7 +13,7 @@ from functools import cached_property
 
 from gpuwise.provenance import Fact, Source
 
-__all__ = ["DTYPES", "Architecture", "Gpu", "Host", "Link", "Node", "Peaks"]
+__all__ = ["DTYPES", "Architecture", "Gpu", "Host", "Link", "Loader", "Node", "Peaks"]
 
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "fp16_acc16", "bf16", "fp8", "fp6", "fp4", "int8", "int4")
 
@@ -42,13 +42,20 @@ class Architecture:
     features: tuple[str, ...]
     first_software: str
     last_software: str
+    last_torch: tuple[int, int] | None
+    last_torch_build: str
     introduced_on: date
     source: Source
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gpu:
-    """One product, one device of it. `None` means not published; nothing is filled in silently."""
+    """One product, one device of it. `None` means not published; nothing is filled in silently.
+
+    A CPU may stand in for one, with the segment `cpu`. `slow_memory_bytes` lie beyond the usable ones, behind a narrow path of
+    `slow_memory_bytes_per_s` that is part of `memory_bytes_per_s` and not served at the same time: the GTX 970's last half
+    gigabyte.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -63,6 +70,8 @@ class Gpu:
     matrix_clock_hz: float
     memory_bytes: float
     usable_memory_bytes: float
+    slow_memory_bytes: float = 0.0
+    slow_memory_bytes_per_s: float | None = None
     memory_type: str = ""
     memory_bus_bits: int | None = None
     memory_bits_per_s_per_pin: float | None = None
@@ -91,6 +100,11 @@ class Gpu:
     note: str = ""
     source: Source
     exceptions: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether this is a CPU that stands where a GPU could."""
+        return self.segment == "cpu"
 
     @cached_property
     def peak_flops_per_s(self) -> Peaks:
@@ -178,4 +192,26 @@ class Host:
     launch_high_s: float
     memory_bytes_per_s: float
     source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loader:
+    """A way of loading images, by what one core of the host class `host` spends on each of them.
+
+    `handover_s` is spent by the training process, however many workers there are. `low` and `high` are how far true rates lie
+    from the ones computed.
+    """
+
+    name: str
+    title: str
+    host: str
+    decode_s: float
+    transform_s: float
+    handover_s: float
+    low: float
+    high: float
+    decode_source: Source
+    transform_source: Source
+    handover_source: Source
     note: str = ""

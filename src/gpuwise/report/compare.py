@@ -18,8 +18,8 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
         columns = [
             Column(title="  workload", cells=[f"  {pair.workload}" for pair in pairs], right=False),
             Column(title="precision", cells=[pair.precision for pair in pairs], right=False, drop=2),
-            Column(title="speed", cells=[f"{pair.ratio:.2f}x" for pair in pairs]),
-            Column(title="range", cells=[f"{pair.ratio_low:.2f} to {pair.ratio_high:.2f}" for pair in pairs]),
+            Column(title="speed", cells=[f"{_ratio(pair.ratio)}x" for pair in pairs]),
+            Column(title="range", cells=[f"{_ratio(pair.ratio_low)} to {_ratio(pair.ratio_high)}" for pair in pairs]),
             Column(title="why", cells=[pair.why for pair in pairs], right=False, drop=1),
         ]
         blocks.append(f"{head}\n\n{table(columns, width=width, colour=colour)}")
@@ -27,3 +27,7 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
     notes = [f"memory: {memory}", *(f"turns it round: {flip}" for flip in answer.flips)]
     notes += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
     return "\n\n".join(blocks) + join_notes(notes)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"

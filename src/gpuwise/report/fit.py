@@ -62,7 +62,9 @@ def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool) -> s
 
 
 def _verdict(result: Fit) -> str:
-    has = f"{_gib(result.room.usable_bytes)}" + (" of memory shared with the CPU" if result.room.shared else "")
+    has = f"{_gib(result.room.usable_bytes)}" + (
+        (" of the system's memory" if result.gpu.is_cpu else " of memory shared with the CPU") if result.room.shared else ""
+    )
     need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)}) of {has}"
     if 0.02 < result.probability < 0.98:
         word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"

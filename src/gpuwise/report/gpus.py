@@ -116,9 +116,10 @@ def _rows(gpu: Gpu) -> list[tuple[str, str, str]]:
         ("matrix clock", _hertz(gpu.matrix_clock_hz) if gpu.matrix_clock_hz != gpu.boost_clock_hz else "", "matrix_clock_hz"),
         ("memory", f"{_bytes(gpu.memory_bytes)} {gpu.memory_type}".strip(), "memory_bytes"),
         ("usable memory", _usable(gpu), "usable_memory_bytes"),
+        ("slow memory", _slow(gpu), "slow_memory_bytes"),
         ("bandwidth", _bandwidth(gpu), "memory_bytes_per_s"),
         ("L2 cache", _bytes(gpu.l2_bytes), "l2_bytes"),
-        ("Infinity Cache", _bytes(gpu.l3_bytes) if gpu.l3_bytes else "", "l3_bytes"),
+        ("L3 cache" if gpu.is_cpu else "Infinity Cache", _bytes(gpu.l3_bytes) if gpu.l3_bytes else "", "l3_bytes"),
         ("TDP", _number(gpu.tdp_watts, "W"), "tdp_watts"),
         ("power limits", _power_range(gpu), "power_min_watts"),
         ("PCIe", f"{gpu.pcie_generation}.0 x{gpu.pcie_lanes}" if gpu.pcie_lanes else "", "pcie_lanes"),
@@ -139,6 +140,11 @@ def _hertz(value: float | None) -> str:
 
 def _usable(gpu: Gpu) -> str:
     return "" if gpu.usable_memory_bytes == gpu.memory_bytes else f"{gpu.usable_memory_bytes / MIB:,.0f} MiB"
+
+
+def _slow(gpu: Gpu) -> str:
+    speed = gpu.slow_memory_bytes_per_s
+    return f"{gpu.slow_memory_bytes / MIB:,.0f} MiB more at {format_si(speed, 'B/s')}" if speed else ""
 
 
 def _bandwidth(gpu: Gpu) -> str:

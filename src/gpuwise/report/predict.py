@@ -24,9 +24,12 @@ def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = Fa
     """One sheet, or a table."""
     body = _sheet(answer, colour) if len(answer.results) == 1 else _side_by_side(answer, width, colour)
     notes = [f"note: {note}" for note in answer.notes]
-    shown = answer.results[0].assumptions if len(answer.results) == 1 else answer.assumptions
-    said = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in shown]
-    return body + join_notes([*notes, *said])
+    said = [
+        f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})"
+        for result in answer.results
+        for entry in result.assumptions
+    ]
+    return body + join_notes([*notes, *dict.fromkeys(said)])
 
 
 def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
@@ -57,7 +60,7 @@ def _range(result: Prediction) -> str:
 
 
 def _memory(result: Prediction) -> str:
-    memory, has = result.memory, result.gpu.usable_memory_bytes
+    memory, has = result.memory, result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
     verdict = "fits" if result.fits else "DOES NOT FIT"
     parts = [
         ("weights", memory.weight_bytes),
@@ -115,9 +118,11 @@ def _why(results: Sequence[Prediction]) -> str:
         return f"They hardly differ: {what} any faster. A larger batch or `--compile` would show the difference."
     bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
     flops = (fast.peak_flops_per_s or 1.0) / (slow.peak_flops_per_s or 1.0)
+    waits = {"launch": "the host", "input": "the data loader"}.get(fast.bound)
+    held = f" {fast.gpu.name} waits for {waits}." if waits else ""
     return (
         f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
-        f"{flops:.1f} times the arithmetic in {fast.precision}, and this model is bound by {_split(slow)}."
+        f"{flops:.1f} times the arithmetic in {fast.precision}, and this model is bound by {_split(slow)}.{held}"
     )
 
 

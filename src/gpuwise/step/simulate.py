@@ -17,6 +17,7 @@ from gpuwise.kernels.machine import gpus_of
 from gpuwise.kernels.registry import Times, times
 from gpuwise.kernels.types import Constants
 from gpuwise.step.ops import Choices, ops_of
+from gpuwise.step.segments import fast_part
 from gpuwise.step.types import Array, ClassShare, Setting, Steps
 from gpuwise.workload.evaluate import call_counts, op_bytes, op_flops, product_values
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, Workload
@@ -48,7 +49,7 @@ def simulate(
         nhwc=setting.nhwc,
     )
     ops = ops_of(workload, batch, seq, choices)
-    priced = times(ops, gpus_of(gpus, power_limit_watts, dtype), k)
+    priced = times(ops, gpus_of([fast_part(gpu) for gpu in gpus], power_limit_watts, dtype), k)
     counts = call_counts(workload)
     values = product_values(workload, batch, seq)
     points = values.shape[0]

@@ -1,0 +1,63 @@
+"""Figures as files: `.svg` and a page of its own (`.html`) need nothing else installed, `.png` needs an SVG renderer."""
+
+from __future__ import annotations
+
+import html
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from gpuwise.errors import BadFile, BadValue, MissingExtra
+from gpuwise.report.figures.svg import draw
+from gpuwise.report.figures.types import Figure
+
+__all__ = ["ENDINGS", "check_figure", "save"]
+
+ENDINGS = (".svg", ".html", ".png")
+_ZOOM = 2.0  # of a PNG: sharp on screens of high density
+
+
+def check_figure(path: Path) -> None:
+    """Whether a figure can be written here: asked before long work, not after it."""
+    if path.suffix.lower() not in ENDINGS:
+        raise BadValue(
+            f"{path} does not end like a figure",
+            looked_in=f"its ending; known are {', '.join(ENDINGS)}",
+            hint=f"for example `--figure {path.stem or 'figure'}.svg`",
+        )
+    if path.is_dir():
+        raise BadFile(f"{path} is a folder", hint=f"name a file in it, such as `{path / 'figure.svg'}`")
+    if not path.parent.is_dir():
+        raise BadFile(f"{path} cannot be written: no folder {path.parent}", hint=f"make it first: `mkdir -p {path.parent}`")
+    if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
+        raise MissingExtra("resvg-py", extra="figures", needed_for="a figure as .png (.svg and .html need nothing)")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write the figure whole or not at all."""
+    check_figure(path)
+    data = _encoded(figure, path.suffix.lower())
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as fault:
+        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its rights") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _encoded(figure: Figure, ending: str) -> bytes:
+    image = draw(figure)
+    if ending == ".png":
+        import resvg_py
+
+        return bytes(resvg_py.svg_to_bytes(svg_string=image, zoom=_ZOOM))
+    return (image if ending == ".svg" else _page(figure, image)).encode()
+
+
+def _page(figure: Figure, image: str) -> str:
+    """The image in a page that needs no other file and no network."""
+    style = "body{margin:0;background:#fff}svg{display:block;margin:auto;max-width:100%;height:auto}"
+    head = f'<meta charset="utf-8"><title>{html.escape(figure.title)}</title><style>{style}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{image}</body></html>\n'
