@@ -16,6 +16,7 @@ from gpuwise.advise.ways import RANK
 from gpuwise.workload.evaluate import peak_memory
 from gpuwise.workload.rewrite_attention import has_attention
 from gpuwise.workload.rewrite_checkpoint import blocks_of
+from gpuwise.workload.rewrite_flash import folded
 from gpuwise.workload.rewrite_lora import linear_modules
 
 __all__ = ["REMEDIES", "Proposal", "Remedy"]
@@ -223,19 +224,20 @@ def _offload(trial: Trial, choices: Choices) -> Proposal:
 
 
 def _flash(trial: Trial, choices: Choices) -> Proposal:
+    """A fused kernel for attention that the model writes out, or that old software runs unfused."""
     plain = trial.ways.plain(choices)
-    if not has_attention(plain):
-        own = "attention, if any, is written out in the model's own code: scaled_dot_product_attention there, then ask again"
-        raise DoesNotApply(own if any(op.name == "_softmax" for op in plain.ops) else "the model has no attention")
-    if choices.fused_attention:
-        raise DoesNotApply("attention runs as one kernel already")
     if trial.bench.setting.stack.framework != "torch":
         raise DoesNotApply(f"not known of {trial.bench.setting.stack.name}")
-    return Proposal(
-        choices=replace(choices, fused_attention=True),
-        title="flash attention",
-        how="PyTorch 2 or newer: scaled_dot_product_attention",
-    )
+    if not has_attention(plain):
+        if choices.folded_attention or folded(plain) is None:
+            soft = any(op.name == "_softmax" for op in plain.ops)
+            raise DoesNotApply("what is added to its scores is in no fused kernel" if soft else "the model has no attention")
+        how = "scaled_dot_product_attention instead of softmax(q @ k.T) @ v"
+        return Proposal(choices=replace(choices, folded_attention=True, fused_attention=True), title="flash attention", how=how)
+    if choices.fused_attention:
+        raise DoesNotApply("attention runs as one kernel already")
+    how = "PyTorch 2 or newer: scaled_dot_product_attention"
+    return Proposal(choices=replace(choices, fused_attention=True), title="flash attention", how=how)
 
 
 # ---------------------------------------------------------------- another way of training
@@ -306,7 +308,9 @@ def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
     plain = trial.ways.plain(choices)
     now = choices.image or plain.options.get("image")
     if not isinstance(now, int) or plain.source == "zoo":
-        what = f"the zoo holds {plain.model} at image {now} only" if now else "the model takes no images, or makes its own"
+        what = (
+            f"the zoo holds {plain.model} at image {now} only" if now else "the size of its images is not known: give `--image`"
+        )
         raise DoesNotApply(what)
     size = max(32, now * 3 // 4 // 32 * 32)
     if size >= now:

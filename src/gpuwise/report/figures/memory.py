@@ -41,7 +41,7 @@ def _of(result: Fit) -> list[Bar]:
         label=result.gpu.name, segments=(Segment(value=has, tip=f"{result.gpu.name}: {has:.1f} GiB"),), note=f"has {has:.1f} GiB"
     )
     note = f"needs {result.memory.total_bytes / GIB:.1f} GiB, largest batch {result.max_batch:,}"
-    return [room, _bar("the step", result.memory, note, fits=result.fits, ranged=True)]
+    return [room, _bar("the step", result.memory, note, fits=True, ranged=True)]
 
 
 def _one(result: Fit) -> list[Bar]:
