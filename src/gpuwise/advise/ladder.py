@@ -146,25 +146,26 @@ def bigger(trial: Trial, gpus: Sequence[Gpu]) -> tuple[Rung, ...]:
     """Of these GPUs the one with the least memory that holds the step as it is, and the one that was cheapest at launch."""
     if trial.fits(trial.now):
         return ()
-    need = trial.memory(trial.now).total_bytes
-    enough = [gpu for gpu in gpus if (room := room_of(gpu)).usable_bytes >= need and not room.shared]
-    if not enough:
+    others = [replace(trial, gpu=gpu, room=room, _memories={}, _now_s=0.0) for gpu in gpus if not (room := room_of(gpu)).shared]
+    by_memory = sorted(others, key=lambda one: (one.gpu.memory_bytes, _price(one.gpu), -_age(one.gpu)))
+    by_price = sorted(others, key=lambda one: (_price(one.gpu), -_age(one.gpu)))
+    least, cheapest = (next((one for one in order if one.fits(trial.now)), None) for order in (by_memory, by_price))
+    if least is None or cheapest is None:
         return ()
-    least = min(enough, key=lambda gpu: (gpu.memory_bytes, gpu.launch_usd or float("inf"), -_age(gpu)))
-    priced = [gpu for gpu in enough if gpu.launch_usd is not None and gpu.launched_on is not None]
-    cheapest = min(priced, key=lambda gpu: (gpu.launch_usd or 0.0, -_age(gpu)), default=least)
-    return tuple(_on(trial, gpu, why) for gpu, why in {least.name: (least, "the least memory that holds it")}.values()) + (
-        (_on(trial, cheapest, f"the lowest launch price, {cheapest.launch_usd:,.0f} USD"),) if cheapest is not least else ()
-    )
+    found = [_instead(trial, least, "the least memory that holds it")]
+    if cheapest is not least and cheapest.gpu.launch_usd is not None:
+        found.append(_instead(trial, cheapest, f"the lowest launch price, {cheapest.gpu.launch_usd:,.0f} USD"))
+    return tuple(found)
+
+
+def _price(gpu: Gpu) -> float:
+    return gpu.launch_usd if gpu.launch_usd is not None else float("inf")
 
 
 def _age(gpu: Gpu) -> int:
     return gpu.launched_on.toordinal() if gpu.launched_on else 0
 
 
-def _on(trial: Trial, gpu: Gpu, why: str) -> Rung:
-    there = Trial(
-        gpu=gpu, room=room_of(gpu), batch=trial.batch, now=trial.now, ways=trial.ways, bench=trial.bench, display=trial.display
-    )
-    rung = there.rung("bigger-gpu", f"{gpu.name} instead", "hardware", why, trial.now)
-    return Rung(**{name: getattr(rung, name) for name in Rung.__slots__ if name != "cost"}, cost=rung.step_s / trial.now_s)
+def _instead(trial: Trial, there: Trial, why: str) -> Rung:
+    rung = there.rung("bigger-gpu", f"{there.gpu.name} instead", "hardware", why, trial.now)
+    return replace(rung, cost=rung.step_s / trial.now_s)
