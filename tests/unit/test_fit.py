@@ -90,6 +90,14 @@ def test_near_the_edge_the_verdict_is_a_probability() -> None:
     assert 0.1 < chances[2] < 0.9
 
 
+def test_a_little_too_much_may_still_get_through() -> None:
+    most = verdict("resnet50", batch="auto").max_batch
+    above, far = (verdict("resnet50", batch=str(round(most * share))) for share in (1.03, 2.0))
+    assert not above.fits
+    assert above.survives
+    assert not far.survives
+
+
 def test_a_desktop_on_the_gpu_leaves_less() -> None:
     assert verdict("resnet50", display=True).max_batch < verdict("resnet50").max_batch
 

@@ -47,7 +47,8 @@ def fit_query(*, display: bool = False, remedies: bool = True, **asked: Any) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """One model on one GPU. `safe_batch` is the largest batch that fits even at the upper end of the range."""
+    """One model on one GPU. `safe_batch` is the largest batch that fits even at the upper end of the range; what does not fit may
+    still get through, slowly (`survives`)."""
 
     gpu: Gpu
     gpu_count: int
@@ -59,6 +60,7 @@ class Fit:
     memory: Memory
     room: Room
     fits: bool
+    survives: bool
     probability: float
     max_batch: int
     safe_batch: int
@@ -81,6 +83,7 @@ class Fit:
             "usable_memory_bytes": self.room.usable_bytes,
             "shared_memory": self.room.shared,
             "fits": self.fits,
+            "survives": self.survives,
             "fits_probability_fraction": self.probability,
             "max_batch": self.max_batch,
             "safe_batch": self.safe_batch,
@@ -178,6 +181,7 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
         memory=memory,
         room=room,
         fits=trial.fits(now),
+        survives=trial.survives(now),
         probability=memory.fits_probability(room.usable_bytes),
         max_batch=most,
         safe_batch=_safe(trial, most),

@@ -51,7 +51,7 @@ def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool) -> s
         f"  {bar(result.memory, result.room.usable_bytes)}",
         f"  {_legend(result.memory)}",
         f"  {_largest(result)}",
-        *(f"  {line}" for line in (*_several(result), _contexts(result)) if line),
+        *(f"  {line}" for line in (_tight(result), *_several(result), _contexts(result)) if line),
     ]
     remedies = _shown(result)
     if remedies:
@@ -70,6 +70,13 @@ def _verdict(result: Fit) -> str:
         word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"
         return f"{word}: needs {need}; it runs with a probability of {result.probability:.0%}"
     return f"{'FITS' if result.fits else 'DOES NOT FIT'}: needs {need}"
+
+
+def _tight(result: Fit) -> str:
+    """What does not fit, but may run."""
+    if result.fits or not result.survives:
+        return ""
+    return "PyTorch may still get through it, slowly: when memory runs out it gives cached blocks back"
 
 
 def bar(memory: Memory, usable_bytes: float) -> str:

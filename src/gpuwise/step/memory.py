@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.allocator import TorchSettings
+from gpuwise.step.allocator import OutOfMemory, TorchSettings
 from gpuwise.step.bfc import BfcAllocator, BfcSettings
 from gpuwise.step.device_memory import MemoryData, framework_bytes, library_buffers, memory_data, preallocated_bytes
 from gpuwise.step.expandable import make_allocator
@@ -25,7 +25,7 @@ from gpuwise.step.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor
 from gpuwise.step.replay import replay
 from gpuwise.workload.types import CATEGORIES, PHASES, Workload
 
-__all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of"]
+__all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of", "survives"]
 
 _ROW = {name: row for row, name in enumerate(CATEGORIES)}
 _ANCHOR = 8
@@ -56,8 +56,8 @@ class Memory:
     """Bytes on the device at the peak of a step, by what they hold; the first six make up the total.
 
     `activation_bytes` is all else that tensors hold, of which inputs, temporaries and the key-value cache are also given alone.
-    `workspace_bytes` is what libraries borrow and what the allocator holds beyond what was asked for. Between `low_bytes` and
-    `high_bytes` lie eight in ten measured jobs.
+    `workspace_bytes` is what libraries borrow and what the allocator holds beyond what was asked for. Nine in ten measured jobs
+    need less than `high_bytes`, and as many more than `low_bytes`, which also allows for a framework that loads few kernels.
     """
 
     weight_bytes: float
@@ -120,6 +120,7 @@ def memory_of(
     framework = _around_bytes(gpu, setting, data)
     total, known = reserved + framework, data.ranges["device"]
     low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, 0.9))
+    lazy = max(0.0, framework_bytes(gpu, data) - data.value("framework_least_bytes"))
     return Memory(
         weight_bytes=float(held[_ROW["weight"]]),
         gradient_bytes=float(held[_ROW["gradient"]]),
@@ -129,11 +130,11 @@ def memory_of(
         framework_bytes=framework,
         input_bytes=float(held[_ROW["input"]]),
         temporary_bytes=float(held[_ROW["temporary"]]),
-        kv_cache_bytes=float(held[_ROW["input"]]) if workload.options.get("phase") == "decode" else 0.0,
+        kv_cache_bytes=float(held[_ROW["input"]]) if workload.options.get("phase") else 0.0,
         communication_bytes=_communication_bytes(setting, data),
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        low_bytes=max(allocated, total * low),
+        low_bytes=max(allocated, total * low - lazy),
         high_bytes=total * high,
         peak=_moment(workload, call),
     )
@@ -168,6 +169,28 @@ def largest_batch(
         middle = (low + high) // 2
         low, high = (middle, high) if fitting(middle) else (low, middle)
     return low
+
+
+def survives(
+    workload: Workload,
+    limit_bytes: float,
+    batch: float | None = None,
+    seq: float | None = None,
+    *,
+    gpu: Gpu | None = None,
+    setting: MemorySetting | None = None,
+) -> bool:
+    """Whether PyTorch's allocator gets through the step on a device with so much memory, giving cached blocks back where it must:
+    slow, but it runs. What is above `total_bytes` always does; what is below `allocated_bytes` and the framework never."""
+    setting, data = setting or MemorySetting(), memory_data()
+    borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
+    room = limit_bytes - _around_bytes(gpu, setting, data) - borrowed
+    torch = setting.allocator if isinstance(setting.allocator, TorchSettings) else TorchSettings()
+    try:
+        replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), make_allocator(torch, room), _kept(workload, gpu))
+    except OutOfMemory:
+        return False
+    return True
 
 
 def by_module(
@@ -218,7 +241,7 @@ def _held_bytes(
     kept, here = _kept(workload, gpu), peak_bytes(workload, batch, seq)
     if isinstance(setting.allocator, BfcSettings) and not setting.allocator.growth and gpu is not None:
         taken = preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)
-        return max(taken, here + sum(kept))
+        return max(min(taken, gpu.usable_memory_bytes - _around_bytes(gpu, setting, data)), here + sum(kept))
     borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
     return max(here + sum(kept), _cached_bytes(workload, batch, seq, kept, setting.allocator)) + borrowed
 
