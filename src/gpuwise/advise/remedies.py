@@ -23,6 +23,7 @@ __all__ = ["REMEDIES", "Proposal", "Remedy"]
 
 _DEEPEST = 3
 _SHORTEST = 16
+_PARTS = 12  # of the blocks: a finer search would cost more than it saves
 _COUNTS = (2, 4, 8)
 _TRITON_SINCE = date(2017, 5, 1)  # Volta, compute capability 7.0
 
@@ -192,13 +193,15 @@ def _tensors(trial: Trial, choices: Choices, blocks: tuple[int, int]) -> float:
 
 
 def _fewest(trial: Trial, choices: Choices, depth: int, most: int) -> int:
-    """The least number of blocks that makes it fit, when `most` do: all but the largest number that can be left alone."""
+    """The least number of blocks that makes it fit, when `most` do, to a twelfth of them: all but what can be left alone."""
+    unit = -(-most // _PARTS)
 
     def need(size: int) -> float:
-        return trial.need(replace(choices, checkpoint=(depth, most + 1 - size)))
+        return trial.need(replace(choices, checkpoint=(depth, most - unit * (size - 1))))
 
-    known = {1: need(1), most + 1: trial.need(choices)}
-    return most + 1 - largest(need, trial.room.usable_bytes, top=most + 1, known=known)
+    top = -(-most // unit)
+    known = {1: need(1), top + 1: trial.need(choices)}
+    return most - unit * (largest(need, trial.room.usable_bytes, top=top, known=known) - 1)
 
 
 def _compile(trial: Trial, choices: Choices) -> Proposal:
