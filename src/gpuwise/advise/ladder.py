@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.capacity import room_of
-from gpuwise.advise.remedies import REMEDIES, Proposal, Remedy
+from gpuwise.advise.proposals import Proposal, Remedy
+from gpuwise.advise.remedies import REMEDIES
 from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import EFFECTS, Choices, DoesNotApply, Rung
 from gpuwise.hardware.types import Gpu
