@@ -237,48 +237,43 @@ def _communication_bytes(setting: MemorySetting, data: MemoryData) -> float:
 def _held_bytes(
     workload: Workload, batch: float | None, seq: float | None, gpu: Gpu | None, setting: MemorySetting, data: MemoryData
 ) -> float:
-    """What the allocator holds: simulated at the powers of eight around this batch, and in between by what is in use."""
-    kept, here = _kept(workload, gpu), peak_bytes(workload, batch, seq)
+    """What the allocator holds for tensors and libraries."""
+    kept = sum(_kept(workload, gpu))
     if isinstance(setting.allocator, BfcSettings) and not setting.allocator.growth and gpu is not None:
         taken = preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)
-        return max(min(taken, gpu.usable_memory_bytes - _around_bytes(gpu, setting, data)), here + sum(kept))
-    borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
-    return max(here + sum(kept), _cached_bytes(workload, batch, seq, kept, setting.allocator)) + borrowed
+        free = gpu.usable_memory_bytes - _around_bytes(gpu, setting, data)
+        return max(min(taken, free), peak_bytes(workload, batch, seq) + kept)
+    known, share = _results.setdefault(workload, {}), data.value("convolution_share")
+    key = ("held", batch, seq, setting.allocator, share)
+    if key not in known:  # the same for every GPU
+        cached = max(peak_bytes(workload, batch, seq), _cached_bytes(workload, batch, seq, setting.allocator))
+        known[key] = cached + share * convolved_bytes(workload, batch, seq)
+    return known[key] + kept
 
 
-def _cached_bytes(
-    workload: Workload,
-    batch: float | None,
-    seq: float | None,
-    kept: tuple[float, ...],
-    allocator: TorchSettings | BfcSettings,
-) -> float:
+def _cached_bytes(workload: Workload, batch: float | None, seq: float | None, allocator: TorchSettings | BfcSettings) -> float:
+    """Simulated at the powers of eight around this batch, and in between by what is in use. Chance never lowers it."""
     if "batch" not in workload.symbols:
-        return _simulated(workload, None, seq, kept, allocator)
+        return _simulated(workload, None, seq, allocator)
     size = float(workload.batch if batch is None else batch)
-    low = _ANCHOR ** math.floor(math.log(size, _ANCHOR) + 1e-9)
-    lower = _simulated(workload, low, seq, kept, allocator)
+    steps = math.floor(math.log(size, _ANCHOR) + 1e-9)
+    low = _ANCHOR**steps
+    lower = max(_simulated(workload, _ANCHOR**step, seq, allocator) for step in range(steps + 1))
     if size == low:
         return lower
-    upper = _simulated(workload, low * _ANCHOR, seq, kept, allocator)
+    upper = max(lower, _simulated(workload, low * _ANCHOR, seq, allocator))
     start, here, end = (peak_bytes(workload, at, seq) for at in (low, size, low * _ANCHOR))
     part = (here - start) / (end - start) if end > start else 0.0
-    return lower + part * max(0.0, upper - lower)
+    return lower + part * (upper - lower)
 
 
-_simulations: WeakKeyDictionary[Workload, dict[object, float]] = WeakKeyDictionary()
+_results: WeakKeyDictionary[Workload, dict[object, float]] = WeakKeyDictionary()
 
 
-def _simulated(
-    workload: Workload,
-    batch: float | None,
-    seq: float | None,
-    kept: tuple[float, ...],
-    allocator: TorchSettings | BfcSettings,
-) -> float:
+def _simulated(workload: Workload, batch: float | None, seq: float | None, allocator: TorchSettings | BfcSettings) -> float:
     """Bytes that the allocator holds after the replay of a few steps; simulated once."""
-    known, key = _simulations.setdefault(workload, {}), (batch, seq, kept, allocator)
+    known, key = _results.setdefault(workload, {}), ("simulated", batch, seq, allocator)
     if key not in known:
         made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()
-        known[key] = replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), made, kept).reserved_bytes
+        known[key] = replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), made).reserved_bytes
     return known[key]

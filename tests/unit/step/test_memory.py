@@ -16,7 +16,7 @@ from gpuwise.workload.evaluate import peak_memory
 from gpuwise.workload.types import Workload
 from gpuwise.workload.zoo import load
 
-MODELS = ("resnet50", "bert-base-uncased", "mobilenet_v3_large", "vit_base_patch16_224")
+MODELS = ("resnet50", "bert-large-uncased", "mobilenet_v3_large", "vit_base_patch16_224")
 
 
 def gpu(name: str) -> Gpu:
