@@ -90,8 +90,16 @@ def tracked(entry: MemoryQuestion) -> float:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.distributed._tools.mem_tracker import MemTracker
 
-    with FakeTensorMode():
-        model: Any = timm.create_model(entry.cells["model"]).train()
+    model: Any = timm.create_model(entry.cells["model"]).train()  # with real weights: its constructor may read values
+    mode = FakeTensorMode()
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                module._parameters[name] = torch.nn.Parameter(mode.from_tensor(parameter.detach()))
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = mode.from_tensor(buffer)
+    with mode:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         size = model.default_cfg["input_size"]
         inputs = torch.randn(int(entry.batch), *size)

@@ -31,6 +31,7 @@ DATA, PAGE = ROOT / "step" / "data" / "memory.json", ROOT.parents[1] / "docs" / 
 WORDS = Path(__file__).with_suffix(".txt")
 SHARES = np.arange(0.0, 6.1, 0.25)
 FACTORS = np.arange(0.6, 1.6, 0.005)
+UNFITTED = "GPUMemNet, not fitted at all"
 PROBABILITIES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 _SOURCE = "tools/fit_memory.py on GPUMemNet's rows (A100 40GB) of the families "
 
@@ -140,7 +141,7 @@ def _page(
     tables = {
         "GOALS": _table(
             {
-                "GPUMemNet, not fitted at all": scored["not fitted"],
+                UNFITTED: scored["not fitted"],
                 "GPUMemNet, families that were fitted": scored["fitted half"],
                 "GPUMemNet, families that were not": scored["other half"],
                 "the same, halves swapped": scored["swapped"],
@@ -184,15 +185,15 @@ def _table(groups: Mapping[str, Sequence[Residual]]) -> str:
         "| rows | how many | median | mean | 90 % | bias | more than 10 % too low | in range |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    return "\n".join(head + [f"| {name} | {_line(rows)} |" for name, rows in groups.items() if rows])
+    return "\n".join(head + [f"| {name} | {_line(rows, ranged=name != UNFITTED)} |" for name, rows in groups.items() if rows])
 
 
-def _line(rows: Sequence[Residual]) -> str:
+def _line(rows: Sequence[Residual], *, ranged: bool) -> str:
     relative: Array = np.array([row.predicted_s / row.measured_s - 1 for row in rows])
     size = np.abs(relative)
-    inside = np.mean([row.low_s <= row.measured_s <= row.high_s for row in rows])
-    figures = (np.median(size), np.mean(size), np.quantile(size, 0.9), np.median(relative), np.mean(relative < -0.1), inside)
-    return " | ".join([f"{len(rows):,}", *(_percent(float(value)) for value in figures)])
+    inside = float(np.mean([row.low_s <= row.measured_s <= row.high_s for row in rows]))
+    figures = (np.median(size), np.mean(size), np.quantile(size, 0.9), np.median(relative), np.mean(relative < -0.1))
+    return " | ".join([f"{len(rows):,}", *(_percent(float(value)) for value in figures), _percent(inside) if ranged else ""])
 
 
 def _percent(value: float) -> str:

@@ -15,8 +15,8 @@ from gpuwise.evidence.memory import fitted_half, memory_questions, score_memory
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Residual
 
-UNSEEN_MEDIAN, UNSEEN_P90, LANGUAGE_MEDIAN, LANGUAGE_P90 = 0.05, 0.16, 0.03, 0.16
-TOO_LOW, LOW = 0.1, -0.1
+UNSEEN_MEDIAN, UNSEEN_P90, LANGUAGE_MEDIAN, LANGUAGE_P90 = 0.02, 0.055, 0.022, 0.15
+TOO_LOW, LOW = 0.03, -0.1
 COVERAGE = (0.7, 0.95)
 
 
@@ -28,6 +28,13 @@ def rows() -> list[Residual]:
     assert len(asked) >= 0.95 * table.count
     assert len(asked) + sum(reasons.values()) == table.count
     return score_memory(asked)
+
+
+def test_every_measurement_names_its_source() -> None:
+    with as_file(files("gpuwise.evidence") / "data" / "memory_measurements.csv") as path:
+        columns = read_table(path).columns
+    assert all(columns["reference"])
+    assert all(float(text) > 0 for text in columns["memory_mib"])
 
 
 def _errors(rows: list[Residual]) -> np.ndarray:

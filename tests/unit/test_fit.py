@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.advise.types import EFFECTS, Rung
+from gpuwise.api.fitting import FitAnswer
 from gpuwise.cli.app import app
 from gpuwise.errors import BadValue, UnknownName
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.report.figures.memory import memory_figure
+from gpuwise.report.figures.types import Bars
 
 SMALL = "name=Small,arch=ampere,sm=40,boost=1.7GHz,mem=6GB,bw=400GB/s,tdp=170W"
 # Remedies that promise less memory at any size. Mixed precision keeps a second copy of the weights, layouts change nothing.
@@ -84,6 +88,14 @@ def test_near_the_edge_the_verdict_is_a_probability() -> None:
     assert chances[0] > 0.95
     assert chances[-1] < 0.05
     assert 0.1 < chances[2] < 0.9
+
+
+def test_a_little_too_much_may_still_get_through() -> None:
+    most = verdict("resnet50", batch="auto").max_batch
+    above, far = (verdict("resnet50", batch=str(round(most * share))) for share in (1.03, 2.0))
+    assert not above.fits
+    assert above.survives
+    assert not far.survives
 
 
 def test_a_desktop_on_the_gpu_leaves_less() -> None:
@@ -318,6 +330,27 @@ def test_a_workload_file_says_what_it_decides_itself(tmp_path: Path) -> None:
     (found,) = api.fit(api.fit_query(model=str(path), gpu=("RTX 3090",))).results
     assert found.max_batch > 32
     assert "decides itself" in dict(found.advice.not_applicable)["amp"]
+
+
+def test_a_cpu_is_a_device_whose_memory_is_the_system_s() -> None:
+    found = verdict("resnet50", "cpu", precision="fp32")
+    assert found.room.shared
+    (predicted,) = api.predict(api.predict_query(model="resnet50", gpu=("cpu",), precision="fp32")).results
+    assert found.step_s == pytest.approx(predicted.step_s)
+
+
+def test_the_figure_shows_what_the_answer_says(tmp_path: Path) -> None:
+    figure = memory_figure(FitAnswer(model="gpt2", results=(case("language"),), notes=(), data_date=date(2026, 1, 1)))
+    (panel,) = figure.panels
+    assert isinstance(panel, Bars)
+    held = {bar.label: sum(segment.value for segment in bar.segments) for bar in panel.bars}
+    found = case("language")
+    assert held["the step"] == pytest.approx(found.memory.total_bytes / 2**30)
+    assert held[found.gpu.name] == pytest.approx(found.room.usable_bytes / 2**30)
+    assert held[found.advice.ladder[-1].title] == pytest.approx(found.advice.ladder[-1].memory.total_bytes / 2**30)
+    path = tmp_path / "memory.svg"
+    assert run("lenet5", "--gpu", "RTX 3090", "--gpu", "T4", "--no-remedies", "--figure", str(path)).exit_code == 0
+    assert path.read_text(encoding="utf-8").startswith("<svg")
 
 
 # ---------------------------------------------------------------- the catalogue

@@ -11,7 +11,7 @@ from gpuwise.hardware.types import Gpu
 __all__ = ["LARGEST_BATCH", "Room", "largest", "room_of"]
 
 LARGEST_BATCH = 2**31 - 1
-_SHARED_SEGMENTS = ("soc", "embedded")
+_SHARED_SEGMENTS = ("soc", "embedded", "cpu")
 _SYSTEM_FRACTION = 0.2  # of memory shared with the CPU, for the system and the program's own data
 
 
@@ -28,7 +28,8 @@ class Room:
 def room_of(gpu: Gpu) -> Room:
     """The memory of this GPU that one program can have."""
     if gpu.segment not in _SHARED_SEGMENTS or gpu.memory_type.startswith(("GDDR", "HBM")):
-        return Room(usable_bytes=gpu.usable_memory_bytes, nominal_bytes=gpu.memory_bytes, shared=False)
+        whole = gpu.usable_memory_bytes + gpu.slow_memory_bytes
+        return Room(usable_bytes=whole, nominal_bytes=gpu.memory_bytes, shared=False)
     usable = gpu.usable_memory_bytes
     remark = "the share that Metal recommends as a working set"
     if gpu.vendor != "Apple":

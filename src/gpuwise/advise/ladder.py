@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.capacity import room_of
-from gpuwise.advise.remedies import REMEDIES, Proposal, Remedy
+from gpuwise.advise.proposals import Proposal, Remedy
+from gpuwise.advise.remedies import REMEDIES
 from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import EFFECTS, Choices, DoesNotApply, Rung
 from gpuwise.hardware.types import Gpu
@@ -16,6 +17,7 @@ __all__ = ["Advice", "advise", "bigger"]
 _WORTH = 0.99  # of the peak: a rung that saves less is none
 _FREE = 1.001  # a rung that costs no more stays in the ladder even where others would do
 _DEARER = 1.1  # the time that leaving a change of results out may cost
+_ADJUSTING = ("shorter-sequence", "checkpoint", "accumulate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +75,9 @@ def _climb(trial: Trial, alone: Sequence[tuple[Remedy, Rung]]) -> list[tuple[Rem
 
     useful = [(remedy, rung) for remedy, rung in alone if rung.memory.total_bytes < _WORTH * peak]
     ordered = sorted(useful, key=lambda pair: (_tier(pair[1], trial), price(pair[1])))
-    remedies = [remedy for remedy, _ in ordered]
     for careful in (replace(trial, careful=True), trial):  # with room to spare if it can be had
-        if found := _applied(careful, _pruned(careful, _taken(careful, remedies))):
+        climber = _Climber(careful, [(remedy, rung.step_s) for remedy, rung in ordered])
+        if found := climber.climbed():
             return found
     return []
 
@@ -87,56 +89,74 @@ def _tier(rung: Rung, trial: Trial) -> int:
     return max(1, EFFECTS.index(rung.effect))
 
 
-def _taken(trial: Trial, ordered: Sequence[Remedy]) -> list[Remedy]:
-    """Remedies in this order until the step fits; none where it never does."""
-    choices, taken = trial.now, list[Remedy]()
-    for remedy in ordered:
-        try:
-            proposal = remedy.propose(trial, choices)
-            if trial.memory(proposal.choices).total_bytes >= _WORTH * trial.memory(choices).total_bytes:
+class _Climber:
+    """Tries remedies one on top of another. A proposal is worked out once for the choices it builds on."""
+
+    def __init__(self, trial: Trial, ordered: Sequence[tuple[Remedy, float]]) -> None:
+        self._trial, self._ordered = trial, ordered
+        self._known: dict[tuple[str, Choices], Proposal | None] = {}
+
+    def climbed(self) -> list[tuple[Remedy, Proposal]]:
+        """The rungs, or nothing where no combination fits."""
+        taken = self._taken()
+        return (self._applied(self._pruned(taken)) or []) if taken else []
+
+    def _proposed(self, remedy: Remedy, choices: Choices) -> Proposal | None:
+        key = (remedy.name, choices)
+        if key not in self._known:
+            try:
+                self._known[key] = remedy.propose(self._trial, choices)
+            except DoesNotApply:
+                self._known[key] = None
+        return self._known[key]
+
+    def _taken(self) -> list[Remedy]:
+        """Remedies in order until the step fits; none where it never does."""
+        trial, choices, taken = self._trial, self._trial.now, list[Remedy]()
+        for remedy, _ in self._ordered:
+            proposal = self._proposed(remedy, choices)
+            if proposal is None or self._saves_little(choices, proposal.choices):
                 continue
-        except DoesNotApply:
-            continue
-        choices = proposal.choices
-        taken.append(remedy)
-        if trial.fits(choices):
-            return taken
-    return []
+            choices = proposal.choices
+            taken.append(remedy)
+            if trial.fits(choices):
+                return taken
+        return []
 
+    def _saves_little(self, before: Choices, after: Choices) -> bool:
+        return self._trial.memory(after).total_bytes >= _WORTH * self._trial.memory(before).total_bytes
 
-def _applied(trial: Trial, taken: Sequence[Remedy]) -> list[tuple[Remedy, Proposal]] | None:
-    """These one after another; None where one does not apply."""
-    choices, found = trial.now, list[tuple[Remedy, Proposal]]()
-    try:
+    def _applied(self, taken: Sequence[Remedy]) -> list[tuple[Remedy, Proposal]] | None:
+        """These one after another; None where one does not apply or they do not fit."""
+        choices, found = self._trial.now, list[tuple[Remedy, Proposal]]()
         for remedy in taken:
-            found.append((remedy, remedy.propose(trial, choices)))
-            choices = found[-1][1].choices
-    except DoesNotApply:
-        return None
-    return found
+            proposal = self._proposed(remedy, choices)
+            if proposal is None:
+                return None
+            found.append((remedy, proposal))
+            choices = proposal.choices
+        return found if self._trial.fits(choices) else None
 
+    def _pruned(self, taken: list[Remedy]) -> list[Remedy]:
+        """Without those that the others make needless: what changes results first, even for a little time; then what costs."""
+        alone_s = {remedy.name: seconds for remedy, seconds in self._ordered}
+        kept = self._adjusting_last(taken)
+        for remedy in sorted(taken, key=lambda one: (-EFFECTS.index(_effect(one, self._trial)), -alone_s[one.name])):
+            others = [one for one in kept if one is not remedy]
+            allowed = _FREE if _effect(remedy, self._trial) == "same" else _DEARER
+            if others and self._time_of(others) <= allowed * self._time_of(kept):
+                kept = others
+        return kept
 
-def _pruned(trial: Trial, taken: list[Remedy]) -> list[Remedy]:
-    """Without those that the others make needless: what changes results first, even for a little time; then what costs time."""
-    kept = list(taken)
-    for remedy in sorted(taken, key=lambda one: (-EFFECTS.index(_effect(one, trial)), -_time_of(trial, [one]))):
-        others = [one for one in kept if one is not remedy]
-        found = _applied(trial, others) if others else None
-        allowed = _FREE if _effect(remedy, trial) == "same" else _DEARER
-        if found and trial.fits(found[-1][1].choices) and _time_of(trial, others) <= allowed * _time_of(trial, kept):
-            kept = others
-    # Those that adjust themselves come last, so that they do no more than what is left for them to do.
-    ordered = sorted(kept, key=lambda one: _ADJUSTING.index(one.name) + 1 if one.name in _ADJUSTING else 0)
-    found = _applied(trial, ordered)
-    return ordered if found and trial.fits(found[-1][1].choices) else kept
+    def _adjusting_last(self, taken: list[Remedy]) -> list[Remedy]:
+        """Those that adjust themselves come last, so that they do no more than what is left for them to do."""
+        ordered = sorted(taken, key=lambda one: _ADJUSTING.index(one.name) + 1 if one.name in _ADJUSTING else 0)
+        return ordered if self._applied(ordered) else taken
 
-
-_ADJUSTING = ("shorter-sequence", "checkpoint", "accumulate")
-
-
-def _time_of(trial: Trial, taken: Sequence[Remedy]) -> float:
-    found = _applied(trial, taken)
-    return trial.step_s(found[-1][1].choices) if found else float("inf")
+    def _time_of(self, taken: Sequence[Remedy]) -> float:
+        """Seconds of a step with these; endless where they do not fit."""
+        found = self._applied(taken)
+        return self._trial.step_s(found[-1][1].choices) if found else float("inf")
 
 
 # ---------------------------------------------------------------- another GPU
@@ -146,25 +166,28 @@ def bigger(trial: Trial, gpus: Sequence[Gpu]) -> tuple[Rung, ...]:
     """Of these GPUs the one with the least memory that holds the step as it is, and the one that was cheapest at launch."""
     if trial.fits(trial.now):
         return ()
-    need = trial.memory(trial.now).total_bytes
-    enough = [gpu for gpu in gpus if (room := room_of(gpu)).usable_bytes >= need and not room.shared]
-    if not enough:
+    tensors = trial.memory(trial.now).allocated_bytes
+    rooms = [(gpu, room) for gpu in gpus if not (room := room_of(gpu)).shared and room.usable_bytes > tensors]
+    others = [replace(trial, gpu=gpu, room=room, _memories={}, _now_s=0.0) for gpu, room in rooms]
+    by_memory = sorted(others, key=lambda one: (one.gpu.memory_bytes, _price(one.gpu), -_age(one.gpu)))
+    by_price = sorted(others, key=lambda one: (_price(one.gpu), -_age(one.gpu)))
+    least, cheapest = (next((one for one in order if one.fits(trial.now)), None) for order in (by_memory, by_price))
+    if least is None or cheapest is None:
         return ()
-    least = min(enough, key=lambda gpu: (gpu.memory_bytes, gpu.launch_usd or float("inf"), -_age(gpu)))
-    priced = [gpu for gpu in enough if gpu.launch_usd is not None and gpu.launched_on is not None]
-    cheapest = min(priced, key=lambda gpu: (gpu.launch_usd or 0.0, -_age(gpu)), default=least)
-    return tuple(_on(trial, gpu, why) for gpu, why in {least.name: (least, "the least memory that holds it")}.values()) + (
-        (_on(trial, cheapest, f"the lowest launch price, {cheapest.launch_usd:,.0f} USD"),) if cheapest is not least else ()
-    )
+    found = [_instead(trial, least, "the least memory that holds it")]
+    if cheapest is not least and cheapest.gpu.launch_usd is not None:
+        found.append(_instead(trial, cheapest, f"the lowest launch price, {cheapest.gpu.launch_usd:,.0f} USD"))
+    return tuple(found)
+
+
+def _price(gpu: Gpu) -> float:
+    return gpu.launch_usd if gpu.launch_usd is not None else float("inf")
 
 
 def _age(gpu: Gpu) -> int:
     return gpu.launched_on.toordinal() if gpu.launched_on else 0
 
 
-def _on(trial: Trial, gpu: Gpu, why: str) -> Rung:
-    there = Trial(
-        gpu=gpu, room=room_of(gpu), batch=trial.batch, now=trial.now, ways=trial.ways, bench=trial.bench, display=trial.display
-    )
-    rung = there.rung("bigger-gpu", f"{gpu.name} instead", "hardware", why, trial.now)
-    return Rung(**{name: getattr(rung, name) for name in Rung.__slots__ if name != "cost"}, cost=rung.step_s / trial.now_s)
+def _instead(trial: Trial, there: Trial, why: str) -> Rung:
+    rung = there.rung("bigger-gpu", f"{there.gpu.name} instead", "hardware", why, trial.now)
+    return replace(rung, cost=rung.step_s / trial.now_s)

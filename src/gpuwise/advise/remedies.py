@@ -6,53 +6,27 @@ What it then needs and costs is worked out by `Trial` on the workload of those c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 
 from gpuwise.advise.capacity import largest
+from gpuwise.advise.proposals import Proposal, Remedy, inference_only, training_only
+from gpuwise.advise.remedies_several import split, zero
 from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import Choices, DoesNotApply
 from gpuwise.advise.ways import RANK
 from gpuwise.workload.evaluate import peak_memory
 from gpuwise.workload.rewrite_attention import has_attention
 from gpuwise.workload.rewrite_checkpoint import blocks_of
+from gpuwise.workload.rewrite_flash import folded
 from gpuwise.workload.rewrite_lora import linear_modules
 
-__all__ = ["REMEDIES", "Proposal", "Remedy"]
+__all__ = ["REMEDIES"]
 
 _DEEPEST = 3
 _SHORTEST = 16
-_COUNTS = (2, 4, 8)
+_PARTS = 12  # of the blocks: a finer search would cost more than it saves
 _TRITON_SINCE = date(2017, 5, 1)  # Volta, compute capability 7.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """Other choices, with words for them: what changes, and what to write or set. `effect` where it is not the remedy's own."""
-
-    choices: Choices
-    title: str
-    how: str
-    effect: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
-    """A named remedy and what it asks of its user (`EFFECTS`)."""
-
-    name: str
-    effect: str
-    propose: Callable[[Trial, Choices], Proposal]
-
-
-def _training(trial: Trial) -> None:
-    if trial.ways.plain(trial.now).mode != "train":
-        raise DoesNotApply("for training only")
-
-
-def _inference(trial: Trial) -> None:
-    if trial.ways.plain(trial.now).mode == "train":
-        raise DoesNotApply("for inference only")
 
 
 def _runs(trial: Trial, precision: str) -> bool:
@@ -66,7 +40,7 @@ def _runs(trial: Trial, precision: str) -> bool:
 
 
 def _mixed(trial: Trial, choices: Choices) -> Proposal:
-    _training(trial)
+    training_only(trial)
     if choices.precision not in ("fp32", "tf32"):
         raise DoesNotApply(f"it runs in {choices.precision} already")
     if not _runs(trial, "amp"):
@@ -90,7 +64,7 @@ def _half(trial: Trial, choices: Choices) -> Proposal:
 
 
 def _eight_bit(trial: Trial, choices: Choices) -> Proposal:
-    _training(trial)
+    training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer not in ("adam", "adamw"):
         raise DoesNotApply(f"8-bit states are for Adam; this runs {choices.optimizer or 'no optimizer'}")
@@ -118,7 +92,7 @@ def _optimizer(choices: Choices, name: str, title: str, how: str) -> Proposal:
 
 
 def _fused(trial: Trial, choices: Choices) -> Proposal:
-    _training(trial)
+    training_only(trial)
     _own_optimizer(choices)
     if choices.implementation == "fused" or choices.optimizer in ("adafactor", "adam8bit", "lion", "none", ""):
         raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} has no fused form, or runs in it")
@@ -161,7 +135,7 @@ def _norms_batches(trial: Trial, choices: Choices) -> bool:
 
 def _checkpoint(trial: Trial, choices: Choices) -> Proposal:
     """The depth at which blocks save most; there as few blocks as make it fit, or all."""
-    _training(trial)
+    training_only(trial)
     plain = trial.ways.plain(choices)
     depths = {depth: len(blocks_of(plain, depth)) for depth in range(1, _DEEPEST + 1)}
     depths = {depth: count for depth, count in depths.items() if count}
@@ -191,13 +165,15 @@ def _tensors(trial: Trial, choices: Choices, blocks: tuple[int, int]) -> float:
 
 
 def _fewest(trial: Trial, choices: Choices, depth: int, most: int) -> int:
-    """The least number of blocks that makes it fit, when `most` do: all but the largest number that can be left alone."""
+    """The least number of blocks that makes it fit, when `most` do, to a twelfth of them: all but what can be left alone."""
+    unit = -(-most // _PARTS)
 
     def need(size: int) -> float:
-        return trial.need(replace(choices, checkpoint=(depth, most + 1 - size)))
+        return trial.need(replace(choices, checkpoint=(depth, most - unit * (size - 1))))
 
-    known = {1: need(1), most + 1: trial.need(choices)}
-    return most + 1 - largest(need, trial.room.usable_bytes, top=most + 1, known=known)
+    top = -(-most // unit)
+    known = {1: need(1), top + 1: trial.need(choices)}
+    return most - unit * (largest(need, trial.room.usable_bytes, top=top, known=known) - 1)
 
 
 def _compile(trial: Trial, choices: Choices) -> Proposal:
@@ -212,7 +188,7 @@ def _compile(trial: Trial, choices: Choices) -> Proposal:
 
 
 def _offload(trial: Trial, choices: Choices) -> Proposal:
-    _training(trial)
+    training_only(trial)
     if trial.room.shared:
         raise DoesNotApply("the GPU's memory is the host's memory")
     _own_optimizer(choices)
@@ -223,26 +199,27 @@ def _offload(trial: Trial, choices: Choices) -> Proposal:
 
 
 def _flash(trial: Trial, choices: Choices) -> Proposal:
+    """A fused kernel for attention that the model writes out, or that old software runs unfused."""
     plain = trial.ways.plain(choices)
-    if not has_attention(plain):
-        own = "attention, if any, is written out in the model's own code: scaled_dot_product_attention there, then ask again"
-        raise DoesNotApply(own if any(op.name == "_softmax" for op in plain.ops) else "the model has no attention")
-    if choices.fused_attention:
-        raise DoesNotApply("attention runs as one kernel already")
     if trial.bench.setting.stack.framework != "torch":
         raise DoesNotApply(f"not known of {trial.bench.setting.stack.name}")
-    return Proposal(
-        choices=replace(choices, fused_attention=True),
-        title="flash attention",
-        how="PyTorch 2 or newer: scaled_dot_product_attention",
-    )
+    if not has_attention(plain):
+        if choices.folded_attention or folded(plain) is None:
+            soft = any(op.name == "_softmax" for op in plain.ops)
+            raise DoesNotApply("what is added to its scores is in no fused kernel" if soft else "the model has no attention")
+        how = "scaled_dot_product_attention instead of softmax(q @ k.T) @ v"
+        return Proposal(choices=replace(choices, folded_attention=True, fused_attention=True), title="flash attention", how=how)
+    if choices.fused_attention:
+        raise DoesNotApply("attention runs as one kernel already")
+    how = "PyTorch 2 or newer: scaled_dot_product_attention"
+    return Proposal(choices=replace(choices, fused_attention=True), title="flash attention", how=how)
 
 
 # ---------------------------------------------------------------- another way of training
 
 
 def _adafactor(trial: Trial, choices: Choices) -> Proposal:
-    _training(trial)
+    training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer not in ("adam", "adamw", "lion", "momentum"):
         raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no more than Adafactor")
@@ -250,7 +227,7 @@ def _adafactor(trial: Trial, choices: Choices) -> Proposal:
 
 
 def _sgd(trial: Trial, choices: Choices) -> Proposal:
-    _training(trial)
+    training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer in ("sgd", "none", ""):
         raise DoesNotApply("it keeps no states already")
@@ -259,7 +236,7 @@ def _sgd(trial: Trial, choices: Choices) -> Proposal:
 
 def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
     def propose(trial: Trial, choices: Choices) -> Proposal:
-        _training(trial)
+        training_only(trial)
         if choices.adapters:
             raise DoesNotApply("it trains adapters already")
         plain = trial.ways.plain(choices)
@@ -306,7 +283,9 @@ def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
     plain = trial.ways.plain(choices)
     now = choices.image or plain.options.get("image")
     if not isinstance(now, int) or plain.source == "zoo":
-        what = f"the zoo holds {plain.model} at image {now} only" if now else "the model takes no images, or makes its own"
+        what = (
+            f"the zoo holds {plain.model} at image {now} only" if now else "the size of its images is not known: give `--image`"
+        )
         raise DoesNotApply(what)
     size = max(32, now * 3 // 4 // 32 * 32)
     if size >= now:
@@ -319,59 +298,13 @@ def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
 
 def _packed(name: str) -> Callable[[Trial, Choices], Proposal]:
     def propose(trial: Trial, choices: Choices) -> Proposal:
-        _inference(trial)
+        inference_only(trial)
         if choices.weights:
             raise DoesNotApply(f"weights are in {choices.weights} already")
         if not linear_modules(trial.ways.plain(choices)):
             raise DoesNotApply("it packs the linear layers of repeated blocks; the model has none")
         how = "weights only: bitsandbytes, torchao" if name == "int8" else "weights only: GPTQ, AWQ, torchao"
         return Proposal(choices=replace(choices, weights=name), title=f"weights in {name}", how=how)
-
-    return propose
-
-
-# ---------------------------------------------------------------- several GPUs
-
-
-def _count(trial: Trial, choices: Choices, over: Callable[[int], Choices]) -> int:
-    """The GPUs that are there; where there is one, as few more as make it fit, or two."""
-    if choices.gpu_count > 1:
-        return choices.gpu_count
-    return next((count for count in _COUNTS if trial.fits(over(count))), _COUNTS[0])
-
-
-def _zero(stage: int) -> Callable[[Trial, Choices], Proposal]:
-    def propose(trial: Trial, choices: Choices) -> Proposal:
-        _training(trial)
-        if choices.zero_stage >= stage:
-            raise DoesNotApply(f"it runs ZeRO stage {choices.zero_stage} already")
-        if choices.offload:
-            raise DoesNotApply("the optimizer runs on the host")
-        if trial.room.shared:
-            raise DoesNotApply("a chip with shared memory has no others beside it")
-        count = max(2, choices.gpu_count)
-        if stage == 3:
-            count = _count(trial, choices, lambda many: replace(choices, zero_stage=stage, gpu_count=many))
-        title = f"ZeRO-{stage} over {count} GPUs" if stage < 3 else f"FSDP (ZeRO-3) over {count} GPUs"
-        how = "FSDP: fully_shard" if stage == 3 else f"DeepSpeed, stage {stage}"
-        return Proposal(choices=replace(choices, zero_stage=stage, gpu_count=count), title=title, how=how)
-
-    return propose
-
-
-def _split(kind: str) -> Callable[[Trial, Choices], Proposal]:
-    def propose(trial: Trial, choices: Choices) -> Proposal:
-        _inference(trial)
-        if choices.split:
-            raise DoesNotApply("the model is split already")
-        if trial.room.shared:
-            raise DoesNotApply("a chip with shared memory has no others beside it")
-        if len(blocks_of(trial.ways.plain(choices))) < max(_COUNTS):
-            raise DoesNotApply("the model has too few repeated blocks to split")
-        count = _count(trial, choices, lambda many: replace(choices, split=kind, gpu_count=many))
-        how = 'one GPU works at a time: device_map="auto"' if kind == "layers" else f"vLLM: --tensor-parallel-size {count}"
-        title = f"layers over {count} GPUs" if kind == "layers" else f"every matrix over {count} GPUs"
-        return Proposal(choices=replace(choices, split=kind, gpu_count=count), title=title, how=how)
 
     return propose
 
@@ -395,9 +328,9 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy(name="qlora", effect="method", propose=_adapters("qlora")),
     Remedy(name="shorter-sequence", effect="task", propose=_shorter),
     Remedy(name="smaller-image", effect="task", propose=_smaller_image),
-    Remedy(name="zero-1", effect="hardware", propose=_zero(1)),
-    Remedy(name="zero-2", effect="hardware", propose=_zero(2)),
-    Remedy(name="zero-3", effect="hardware", propose=_zero(3)),
-    Remedy(name="split-layers", effect="hardware", propose=_split("layers")),
-    Remedy(name="split-matrices", effect="hardware", propose=_split("matrices")),
+    Remedy(name="zero-1", effect="hardware", propose=zero(1)),
+    Remedy(name="zero-2", effect="hardware", propose=zero(2)),
+    Remedy(name="zero-3", effect="hardware", propose=zero(3)),
+    Remedy(name="split-layers", effect="hardware", propose=split("layers")),
+    Remedy(name="split-matrices", effect="hardware", propose=split("matrices")),
 )

@@ -10,6 +10,8 @@ from gpuwise.advise.ways import Way
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import all_reduce_s, exposed_s
+from gpuwise.step.cpu import cpu_setting, not_hidden_s
+from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run, default_stack, find_stack
 from gpuwise.step.types import Setting
@@ -33,19 +35,19 @@ class Bench:
     power_limit_watts: float | None = None
     factor: float = 1.0
 
-    def step_s(self, way: Way, gpu: Gpu, batch: int) -> float:
-        """Seconds of one step of `batch` samples on each GPU."""
+    def step_s(self, way: Way, gpu: Gpu, batch: int, held_bytes: float = 0.0) -> float:
+        """Seconds of one step of `batch` samples on each GPU, which holds so many bytes."""
         parts = way.choices.accumulate
         micro = -(-batch // parts)
-        seconds, busy = self._simulated(way.workload, way, gpu, micro)
+        seconds, busy = self._simulated(way.workload, way, gpu, micro, held_bytes)
         if parts > 1:
-            more, busy_before = self._simulated(without_update(way.workload), way, gpu, micro)
+            more, busy_before = self._simulated(without_update(way.workload), way, gpu, micro, held_bytes)
             seconds += (parts - 1) * more
             busy += (parts - 1) * busy_before if way.choices.zero_stage == 3 else 0.0
         waits = _sharing_s(way, gpu, busy, micro) + self._offload_s(way, gpu)
         return (seconds + waits) * self.factor
 
-    def _simulated(self, workload: Workload, way: Way, gpu: Gpu, batch: int) -> tuple[float, float]:
+    def _simulated(self, workload: Workload, way: Way, gpu: Gpu, batch: int, held_bytes: float) -> tuple[float, float]:
         """The step alone, and how long the GPU is busy in it."""
         setting = self.setting
         if way.choices.fused_attention and not setting.stack.fused_attention:
@@ -54,10 +56,13 @@ class Bench:
             setting = replace(setting, stack=find_stack(setting.stack.name, compiled=True)[0])
         size = np.array([float(batch)]) if "batch" in workload.symbols else None
         seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
-        steps = simulate(
-            workload, [gpu], as_run(setting, workload), batch=size, seq=seq, power_limit_watts=self.power_limit_watts
-        )
-        return float(steps.seconds[0, 0]), float(steps.lanes["gpu"][0, 0])
+        setting = as_run(setting, workload)
+        if gpu.is_cpu:
+            setting = cpu_setting(setting)
+        steps = simulate(workload, [gpu], setting, batch=size, seq=seq, power_limit_watts=self.power_limit_watts)
+        waits = not_hidden_s(steps) if gpu.is_cpu else 0.0
+        waits += slow_s(gpu, held_bytes, sum(float(np.ravel(entry.moved_bytes)[0]) for entry in steps.classes))
+        return float(steps.seconds[0, 0]) + waits, float(steps.lanes["gpu"][0, 0])
 
     def _offload_s(self, way: Way, gpu: Gpu) -> float:
         """Gradients to the host, the update there, weights back: one after the other."""

@@ -10,7 +10,7 @@ from gpuwise.advise.types import Choices, Rung
 from gpuwise.advise.ways import Ways
 from gpuwise.errors import BadValue
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.memory import Memory, MemorySetting, memory_of
+from gpuwise.step.memory import Memory, MemorySetting, memory_of, survives
 from gpuwise.workload.evaluate import peak_memory
 from gpuwise.workload.types import Workload
 
@@ -65,6 +65,17 @@ class Trial:
         """Whether the step stays within the room."""
         return self.need(choices, batch) <= self.room.usable_bytes
 
+    def survives(self, choices: Choices) -> bool:
+        """Whether a step gets through all the same, slowly, by giving cached blocks back: PyTorch does when memory runs out."""
+        if self.fits(choices):
+            return True
+        workload, memory = self.workload(choices), self.memory(choices)
+        if memory.allocated_bytes + memory.framework_bytes > self.room.usable_bytes:
+            return False
+        micro = -(-self.batch // choices.accumulate) if "batch" in workload.symbols else None
+        setting = MemorySetting(display=self.display, gpu_count=choices.gpu_count)
+        return survives(workload, self.room.usable_bytes, micro, gpu=self.gpu, setting=setting)
+
     def max_batch(self, choices: Choices) -> int:
         """The largest batch of a step that fits, exactly; 0 if none does."""
         workload = self.workload(choices)
@@ -76,7 +87,9 @@ class Trial:
 
     def step_s(self, choices: Choices, batch: int | None = None) -> float:
         """Seconds of a step."""
-        return self.bench.step_s(self.ways.way(choices), self.gpu, self.batch if batch is None else batch)
+        size = self.batch if batch is None else batch
+        held = self.memory(choices, size).total_bytes if self.gpu.slow_memory_bytes else 0.0
+        return self.bench.step_s(self.ways.way(choices), self.gpu, size, held)
 
     @property
     def now_s(self) -> float:

@@ -21,7 +21,8 @@ class DoesNotApply(Exception):
 class Choices:
     """How a model is run. The first group is asked of the source of the model, the second is made from what it gives.
 
-    `checkpoint` is how deep the recomputed blocks lie and how many there are, counted from the first.
+    `fused_attention` is what the software has for attention that is one op; `folded_attention` makes one op of what a model
+    writes out. `checkpoint` is how deep the recomputed blocks lie and how many there are, counted from the first.
     """
 
     precision: str
@@ -34,6 +35,7 @@ class Choices:
     adapters: str = ""
     weights: str = ""
     fused_attention: bool = True
+    folded_attention: bool = False
     checkpoint: tuple[int, int] = (0, 0)
     accumulate: int = 1
     compiled: bool = False

@@ -11,6 +11,7 @@ from gpuwise.workload.fuse import fused
 from gpuwise.workload.rewrite_adafactor import with_adafactor
 from gpuwise.workload.rewrite_attention import has_attention, unfolded
 from gpuwise.workload.rewrite_checkpoint import blocks_of, checkpointed
+from gpuwise.workload.rewrite_flash import folded
 from gpuwise.workload.rewrite_lora import adapted, quantised
 from gpuwise.workload.rewrite_share import accumulating, offloaded, sharded, split
 from gpuwise.workload.types import Workload
@@ -81,6 +82,8 @@ class Ways:
         workload = self.plain(choices)
         if _is_rewritten(choices) and _alternates(workload):
             raise DoesNotApply("the step was captured with several micro-batches; capture one")
+        if choices.folded_attention:
+            workload = folded(workload) or workload
         workload = _with_weights(workload, choices)
         if not choices.fused_attention and has_attention(workload):
             workload = unfolded(workload)
@@ -103,7 +106,7 @@ class Ways:
 
 def _is_rewritten(choices: Choices) -> bool:
     """Whether the step itself changes, not only how its source gives it."""
-    whole = choices.adapters or choices.weights or choices.split or choices.offload
+    whole = choices.adapters or choices.weights or choices.split or choices.offload or choices.folded_attention
     return bool(whole or choices.checkpoint[1] or choices.zero_stage or choices.accumulate > 1)
 
 

@@ -16,6 +16,7 @@ from gpuwise.advise.timing import Bench
 from gpuwise.advise.trial import Trial, check_addressable
 from gpuwise.advise.types import Choices, Rung
 from gpuwise.advise.ways import Ways
+from gpuwise.api.device_notes import device_notes
 from gpuwise.api.predictions import correction
 from gpuwise.api.question import Assumption, StepQuery, assumed, check_precision, step_query, supported
 from gpuwise.errors import BadValue
@@ -46,7 +47,8 @@ def fit_query(*, display: bool = False, remedies: bool = True, **asked: Any) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """One model on one GPU. `safe_batch` is the largest batch that fits even at the upper end of the range."""
+    """One model on one GPU. `safe_batch` is the largest batch that fits even at the upper end of the range; what does not fit may
+    still get through, slowly (`survives`)."""
 
     gpu: Gpu
     gpu_count: int
@@ -58,6 +60,7 @@ class Fit:
     memory: Memory
     room: Room
     fits: bool
+    survives: bool
     probability: float
     max_batch: int
     safe_batch: int
@@ -80,6 +83,7 @@ class Fit:
             "usable_memory_bytes": self.room.usable_bytes,
             "shared_memory": self.room.shared,
             "fits": self.fits,
+            "survives": self.survives,
             "fits_probability_fraction": self.probability,
             "max_batch": self.max_batch,
             "safe_batch": self.safe_batch,
@@ -177,13 +181,14 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
         memory=memory,
         room=room,
         fits=trial.fits(now),
+        survives=trial.survives(now),
         probability=memory.fits_probability(room.usable_bytes),
         max_batch=most,
         safe_batch=_safe(trial, most),
         step_s=trial.now_s,
         advice=advice,
         serving=_serving(query, trial, advice.final, workload),
-        assumptions=(*shared, *notes),
+        assumptions=(*shared, *notes, *device_notes(gpu, query.setting.stack, memory.total_bytes)),
     )
 
 
@@ -201,6 +206,8 @@ def _safe(trial: Trial, most: int) -> int:
 
 def _larger(workload: Workload, gpu: Gpu) -> list[Gpu]:
     """GPUs that might be taken instead: of the same maker, curated, with this precision, no laptop for a desktop."""
+    if gpu.is_cpu:
+        return []
     portable = gpu.segment == "laptop"
     return [
         other

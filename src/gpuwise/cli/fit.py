@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
 from gpuwise import api
-from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width
+from gpuwise.cli.output import check_figure, colour, print_json, print_text, show_progress, terminal_width, write_figure
 from gpuwise.errors import BadValue
 
 __all__ = ["fit"]
 
 _MODEL = "A zoo name, a workload file, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json or file.py:Net."
+_OURS = ("json", "strict", "catalogue", "figure")
 
 
 def fit(
@@ -41,14 +43,19 @@ def fit(
     display: Annotated[bool, typer.Option("--display", help="A desktop runs on this GPU too.")] = False,
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds a capture may take.")] = 120.0,
     remedies: Annotated[bool, typer.Option(help="Also try what else could be done.")] = True,
+    figure: Annotated[Optional[Path], typer.Option("--figure", help="Draw it too: FILE.svg, FILE.html or FILE.png.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where it does not fit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell whether a model fits a GPU's memory, the largest batch, and what to do if it does not, with the price in time."""
-    asked = {name: value for name, value in locals().items() if name not in ("json", "strict", "catalogue") and value is not None}
+    asked = {name: value for name, value in locals().items() if name not in _OURS and value is not None}
+    check_figure(figure)
     if catalogue:
+        if figure is not None:
+            raise BadValue("--all draws no figure", hint="leave --figure out, or name the GPUs with --gpu")
         _whole_catalogue(asked, json)
         return
+    from gpuwise.report.figures.memory import memory_figure
     from gpuwise.report.fit import render
 
     answer = api.fit(api.fit_query(**{"gpu": (), **asked}), progress=show_progress)
@@ -56,6 +63,7 @@ def fit(
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
+    write_figure(figure, lambda: memory_figure(answer), quiet=json)
     if strict and not answer.fits:
         raise typer.Exit(1)
 

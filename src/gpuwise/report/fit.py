@@ -51,7 +51,7 @@ def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool) -> s
         f"  {bar(result.memory, result.room.usable_bytes)}",
         f"  {_legend(result.memory)}",
         f"  {_largest(result)}",
-        *(f"  {line}" for line in (*_several(result), _contexts(result)) if line),
+        *(f"  {line}" for line in (_tight(result), *_several(result), _contexts(result)) if line),
     ]
     remedies = _shown(result)
     if remedies:
@@ -62,12 +62,21 @@ def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool) -> s
 
 
 def _verdict(result: Fit) -> str:
-    has = f"{_gib(result.room.usable_bytes)}" + (" of memory shared with the CPU" if result.room.shared else "")
+    has = f"{_gib(result.room.usable_bytes)}" + (
+        (" of the system's memory" if result.gpu.is_cpu else " of memory shared with the CPU") if result.room.shared else ""
+    )
     need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)}) of {has}"
     if 0.02 < result.probability < 0.98:
         word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"
         return f"{word}: needs {need}; it runs with a probability of {result.probability:.0%}"
     return f"{'FITS' if result.fits else 'DOES NOT FIT'}: needs {need}"
+
+
+def _tight(result: Fit) -> str:
+    """What does not fit, but may run."""
+    if result.fits or not result.survives:
+        return ""
+    return "PyTorch may still get through it, slowly: when memory runs out it gives cached blocks back"
 
 
 def bar(memory: Memory, usable_bytes: float) -> str:

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.allocator import TorchSettings
+from gpuwise.step.allocator import OutOfMemory, TorchSettings
 from gpuwise.step.bfc import BfcAllocator, BfcSettings
 from gpuwise.step.device_memory import MemoryData, framework_bytes, library_buffers, memory_data, preallocated_bytes
 from gpuwise.step.expandable import make_allocator
@@ -25,7 +25,7 @@ from gpuwise.step.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor
 from gpuwise.step.replay import replay
 from gpuwise.workload.types import CATEGORIES, PHASES, Workload
 
-__all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of"]
+__all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of", "survives"]
 
 _ROW = {name: row for row, name in enumerate(CATEGORIES)}
 _ANCHOR = 8
@@ -56,8 +56,8 @@ class Memory:
     """Bytes on the device at the peak of a step, by what they hold; the first six make up the total.
 
     `activation_bytes` is all else that tensors hold, of which inputs, temporaries and the key-value cache are also given alone.
-    `workspace_bytes` is what libraries borrow and what the allocator holds beyond what was asked for. Between `low_bytes` and
-    `high_bytes` lie eight in ten measured jobs.
+    `workspace_bytes` is what libraries borrow and what the allocator holds beyond what was asked for. Nine in ten measured jobs
+    need less than `high_bytes`, and as many more than `low_bytes`, which also allows for a framework that loads few kernels.
     """
 
     weight_bytes: float
@@ -120,6 +120,7 @@ def memory_of(
     framework = _around_bytes(gpu, setting, data)
     total, known = reserved + framework, data.ranges["device"]
     low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, 0.9))
+    lazy = max(0.0, framework_bytes(gpu, data) - data.value("framework_least_bytes"))
     return Memory(
         weight_bytes=float(held[_ROW["weight"]]),
         gradient_bytes=float(held[_ROW["gradient"]]),
@@ -129,11 +130,11 @@ def memory_of(
         framework_bytes=framework,
         input_bytes=float(held[_ROW["input"]]),
         temporary_bytes=float(held[_ROW["temporary"]]),
-        kv_cache_bytes=float(held[_ROW["input"]]) if workload.options.get("phase") == "decode" else 0.0,
+        kv_cache_bytes=float(held[_ROW["input"]]) if workload.options.get("phase") else 0.0,
         communication_bytes=_communication_bytes(setting, data),
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        low_bytes=max(allocated, total * low),
+        low_bytes=max(allocated, total * low - lazy),
         high_bytes=total * high,
         peak=_moment(workload, call),
     )
@@ -168,6 +169,28 @@ def largest_batch(
         middle = (low + high) // 2
         low, high = (middle, high) if fitting(middle) else (low, middle)
     return low
+
+
+def survives(
+    workload: Workload,
+    limit_bytes: float,
+    batch: float | None = None,
+    seq: float | None = None,
+    *,
+    gpu: Gpu | None = None,
+    setting: MemorySetting | None = None,
+) -> bool:
+    """Whether PyTorch's allocator gets through the step on a device with so much memory, giving cached blocks back where it must:
+    slow, but it runs. What is above `total_bytes` always does; what is below `allocated_bytes` and the framework never."""
+    setting, data = setting or MemorySetting(), memory_data()
+    borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
+    room = limit_bytes - _around_bytes(gpu, setting, data) - borrowed
+    torch = setting.allocator if isinstance(setting.allocator, TorchSettings) else TorchSettings()
+    try:
+        replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), make_allocator(torch, room), _kept(workload, gpu))
+    except OutOfMemory:
+        return False
+    return True
 
 
 def by_module(
@@ -214,48 +237,43 @@ def _communication_bytes(setting: MemorySetting, data: MemoryData) -> float:
 def _held_bytes(
     workload: Workload, batch: float | None, seq: float | None, gpu: Gpu | None, setting: MemorySetting, data: MemoryData
 ) -> float:
-    """What the allocator holds: simulated at the powers of eight around this batch, and in between by what is in use."""
-    kept, here = _kept(workload, gpu), peak_bytes(workload, batch, seq)
+    """What the allocator holds for tensors and libraries."""
+    kept = sum(_kept(workload, gpu))
     if isinstance(setting.allocator, BfcSettings) and not setting.allocator.growth and gpu is not None:
         taken = preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)
-        return max(taken, here + sum(kept))
-    borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
-    return max(here + sum(kept), _cached_bytes(workload, batch, seq, kept, setting.allocator)) + borrowed
+        free = gpu.usable_memory_bytes - _around_bytes(gpu, setting, data)
+        return max(min(taken, free), peak_bytes(workload, batch, seq) + kept)
+    known, share = _results.setdefault(workload, {}), data.value("convolution_share")
+    key = ("held", batch, seq, setting.allocator, share)
+    if key not in known:  # the same for every GPU
+        cached = max(peak_bytes(workload, batch, seq), _cached_bytes(workload, batch, seq, setting.allocator))
+        known[key] = cached + share * convolved_bytes(workload, batch, seq)
+    return known[key] + kept
 
 
-def _cached_bytes(
-    workload: Workload,
-    batch: float | None,
-    seq: float | None,
-    kept: tuple[float, ...],
-    allocator: TorchSettings | BfcSettings,
-) -> float:
+def _cached_bytes(workload: Workload, batch: float | None, seq: float | None, allocator: TorchSettings | BfcSettings) -> float:
+    """Simulated at the powers of eight around this batch, and in between by what is in use. Chance never lowers it."""
     if "batch" not in workload.symbols:
-        return _simulated(workload, None, seq, kept, allocator)
+        return _simulated(workload, None, seq, allocator)
     size = float(workload.batch if batch is None else batch)
-    low = _ANCHOR ** math.floor(math.log(size, _ANCHOR) + 1e-9)
-    lower = _simulated(workload, low, seq, kept, allocator)
+    steps = math.floor(math.log(size, _ANCHOR) + 1e-9)
+    low = _ANCHOR**steps
+    lower = max(_simulated(workload, _ANCHOR**step, seq, allocator) for step in range(steps + 1))
     if size == low:
         return lower
-    upper = _simulated(workload, low * _ANCHOR, seq, kept, allocator)
+    upper = max(lower, _simulated(workload, low * _ANCHOR, seq, allocator))
     start, here, end = (peak_bytes(workload, at, seq) for at in (low, size, low * _ANCHOR))
     part = (here - start) / (end - start) if end > start else 0.0
-    return lower + part * max(0.0, upper - lower)
+    return lower + part * (upper - lower)
 
 
-_simulations: WeakKeyDictionary[Workload, dict[object, float]] = WeakKeyDictionary()
+_results: WeakKeyDictionary[Workload, dict[object, float]] = WeakKeyDictionary()
 
 
-def _simulated(
-    workload: Workload,
-    batch: float | None,
-    seq: float | None,
-    kept: tuple[float, ...],
-    allocator: TorchSettings | BfcSettings,
-) -> float:
+def _simulated(workload: Workload, batch: float | None, seq: float | None, allocator: TorchSettings | BfcSettings) -> float:
     """Bytes that the allocator holds after the replay of a few steps; simulated once."""
-    known, key = _simulations.setdefault(workload, {}), (batch, seq, kept, allocator)
+    known, key = _results.setdefault(workload, {}), ("simulated", batch, seq, allocator)
     if key not in known:
         made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()
-        known[key] = replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), made, kept).reserved_bytes
+        known[key] = replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), made).reserved_bytes
     return known[key]

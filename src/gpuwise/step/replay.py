@@ -69,7 +69,7 @@ def replay(lives: Lives, tensor_bytes: Array, allocator: Allocator, held: tuple[
 
 def _events(lives: Lives, passing: Array, sizes: Array) -> list[tuple[int, int, float]]:
     """(call, buffer, size) in the order of the program: deaths, of size -1, before births."""
-    rows = np.flatnonzero(passing)
+    rows = np.flatnonzero(passing & (lives.born < lives.died))
     call = np.concatenate([lives.died[rows], lives.born[rows]])
     who = np.concatenate([rows, rows])
     size = np.concatenate([np.full(len(rows), -1.0), sizes[rows]])

@@ -10,13 +10,13 @@ from gpuwise.step.allocator import CachingAllocator, TorchSettings
 from gpuwise.step.bfc import BfcSettings
 from gpuwise.step.device_memory import framework_bytes, memory_data, preallocated_bytes
 from gpuwise.step.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
-from gpuwise.step.memory import MemorySetting, by_module, largest_batch, memory_of
+from gpuwise.step.memory import MemorySetting, by_module, largest_batch, memory_of, survives
 from gpuwise.step.replay import replay
 from gpuwise.workload.evaluate import peak_memory
 from gpuwise.workload.types import Workload
 from gpuwise.workload.zoo import load
 
-MODELS = ("resnet50", "bert-base-uncased", "mobilenet_v3_large", "vit_base_patch16_224")
+MODELS = ("resnet50", "bert-large-uncased", "mobilenet_v3_large", "vit_base_patch16_224")
 
 
 def gpu(name: str) -> Gpu:
@@ -75,6 +75,15 @@ def test_the_largest_batch_is_exact(workload: Workload) -> None:
     assert memory_of(workload, found).total_bytes <= limit < memory_of(workload, found + 1).total_bytes
 
 
+def test_a_device_that_is_a_little_too_small_runs_by_giving_cached_memory_back() -> None:
+    workload = load("resnet50")
+    found = memory_of(workload, 64)
+    tight = found.total_bytes - 0.3 * (found.reserved_bytes - found.allocated_bytes)
+    assert survives(workload, found.total_bytes, 64)
+    assert survives(workload, tight, 64)
+    assert not survives(workload, 0.99 * found.allocated_bytes, 64)
+
+
 def test_what_does_not_fit_at_batch_1_has_no_largest_batch() -> None:
     assert largest_batch(load("resnet50"), 1e9) == 0
 
@@ -97,6 +106,8 @@ def test_tensorflow_takes_all_but_a_reserve_and_jax_three_quarters() -> None:
     assert preallocated_bytes(card, "jax", 0.5) == 0.5 * card.usable_memory_bytes
     found = memory_of(load("resnet50"), 8, gpu=card, setting=MemorySetting(allocator=BfcSettings(framework="jax")))
     assert found.reserved_bytes == 0.75 * card.usable_memory_bytes
+    grabbed = memory_of(load("resnet50"), 8, gpu=card, setting=MemorySetting(allocator=BfcSettings()))
+    assert grabbed.total_bytes == pytest.approx(card.usable_memory_bytes)  # all of it, and no more
     grown = memory_of(load("resnet50"), 8, gpu=card, setting=MemorySetting(allocator=BfcSettings(growth=True)))
     assert grown.allocated_bytes <= grown.reserved_bytes < found.reserved_bytes
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gpuwise.workload import find, zoo
@@ -9,9 +11,10 @@ from gpuwise.workload.evaluate import peak_memory, totals
 from gpuwise.workload.rewrite_adafactor import with_adafactor
 from gpuwise.workload.rewrite_attention import unfolded
 from gpuwise.workload.rewrite_checkpoint import blocks_of, checkpointed
+from gpuwise.workload.rewrite_flash import folded
 from gpuwise.workload.rewrite_lora import adapted, linear_modules, quantised
 from gpuwise.workload.rewrite_share import accumulating, offloaded, sharded, split, without_update
-from gpuwise.workload.sources.request import Request
+from gpuwise.workload.sources.request import Request, parse_input
 from gpuwise.workload.sources.settings import Settings
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload
 
@@ -109,6 +112,63 @@ def test_accumulation_is_what_is_captured() -> None:
     assert peak_memory(ours).total_bytes == pytest.approx(peak_memory(real).total_bytes, rel=0.02)
     flops = totals(ours).backward_flops + totals(without_update(ours)).backward_flops
     assert flops == pytest.approx(totals(real).backward_flops, rel=0.01)
+
+
+_NET = """
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+
+class Block(torch.nn.Module):
+    def __init__(self, fused):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (torch.nn.Linear(128, 128) for _ in range(4))
+        self.fused = fused
+
+    def forward(self, x):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        if self.fused:
+            return x + self.o(scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0])
+        return x + self.o(torch.softmax(q @ k.transpose(-1, -2) / 11, -1) @ v)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([Block(FUSED) for _ in range(3)])
+        self.head = torch.nn.Linear(128, 10)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.mean(1))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "amp"])
+def test_written_out_attention_folds_into_what_torch_fuses(precision: str, tmp_path: Path) -> None:
+    found = []
+    for name, fused in (("written", "False"), ("fused", "True")):
+        path = tmp_path / f"{name}.py"
+        path.write_text(_NET.replace("FUSED", fused), encoding="utf-8")
+        settings = Settings(precision=precision, optimizer="adamw")
+        inputs = (parse_input("x=batch,384,128:fp32"),)
+        found.append(find.workload(Request(model=f"{path}:Net", batch=16, settings=settings, inputs=inputs)))
+    written, real = found
+    ours = folded(written)
+    assert ours is not None
+    assert_sound(ours)
+    assert len(ours.calls) == len(real.calls)
+    assert totals(ours).backward_flops == pytest.approx(totals(real).backward_flops)
+    assert totals(ours).read_bytes == pytest.approx(totals(real).read_bytes, rel=0.01)
+    assert peak_memory(ours).total_bytes == pytest.approx(peak_memory(real).total_bytes, rel=0.03)
+    assert peak_memory(ours).total_bytes < 0.9 * peak_memory(written).total_bytes
+
+
+@pytest.mark.parametrize("model", ["swin_tiny", "transformer_xl_base", "tacotron2", "gpt2"])
+def test_attention_with_more_than_a_mask_is_left_alone(model: str) -> None:
+    assert folded(zoo.load(model)) is None
 
 
 # ---------------------------------------------------------------- what follows from the definitions

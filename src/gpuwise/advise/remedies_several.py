@@ -1,0 +1,62 @@
+"""Remedies that spread one model over several GPUs: memory adds up only where something is divided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gpuwise.advise.proposals import Proposal, inference_only, training_only
+from gpuwise.advise.trial import Trial
+from gpuwise.advise.types import Choices, DoesNotApply
+from gpuwise.workload.rewrite_checkpoint import blocks_of
+
+__all__ = ["split", "zero"]
+
+_COUNTS = (2, 4, 8)
+
+
+def _count(trial: Trial, choices: Choices, over: Callable[[int], Choices]) -> int:
+    """The GPUs that are there; where there is one, as few more as make it fit, or two."""
+    if choices.gpu_count > 1:
+        return choices.gpu_count
+    return next((count for count in _COUNTS if trial.fits(over(count))), _COUNTS[0])
+
+
+def zero(stage: int) -> Callable[[Trial, Choices], Proposal]:
+    """States, gradients or weights of a training step over several GPUs."""
+
+    def propose(trial: Trial, choices: Choices) -> Proposal:
+        training_only(trial)
+        if choices.zero_stage >= stage:
+            raise DoesNotApply(f"it runs ZeRO stage {choices.zero_stage} already")
+        if choices.offload:
+            raise DoesNotApply("the optimizer runs on the host")
+        if trial.room.shared:
+            raise DoesNotApply("a chip with shared memory has no others beside it")
+        count = max(2, choices.gpu_count)
+        if stage == 3:
+            count = _count(trial, choices, lambda many: replace(choices, zero_stage=stage, gpu_count=many))
+        title = f"ZeRO-{stage} over {count} GPUs" if stage < 3 else f"FSDP (ZeRO-3) over {count} GPUs"
+        how = "FSDP: fully_shard" if stage == 3 else f"DeepSpeed, stage {stage}"
+        return Proposal(choices=replace(choices, zero_stage=stage, gpu_count=count), title=title, how=how)
+
+    return propose
+
+
+def split(kind: str) -> Callable[[Trial, Choices], Proposal]:
+    """The layers or the matrices of a model for inference over several GPUs."""
+
+    def propose(trial: Trial, choices: Choices) -> Proposal:
+        inference_only(trial)
+        if choices.split:
+            raise DoesNotApply("the model is split already")
+        if trial.room.shared:
+            raise DoesNotApply("a chip with shared memory has no others beside it")
+        if len(blocks_of(trial.ways.plain(choices))) < max(_COUNTS):
+            raise DoesNotApply("the model has too few repeated blocks to split")
+        count = _count(trial, choices, lambda many: replace(choices, split=kind, gpu_count=many))
+        how = 'one GPU works at a time: device_map="auto"' if kind == "layers" else f"vLLM: --tensor-parallel-size {count}"
+        title = f"layers over {count} GPUs" if kind == "layers" else f"every matrix over {count} GPUs"
+        return Proposal(choices=replace(choices, split=kind, gpu_count=count), title=title, how=how)
+
+    return propose
