@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
+    from gpuwise.api.diagnosis import WhyAnswer, why
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
     from gpuwise.api.validation import ValidateAnswer, validate
@@ -29,6 +30,7 @@ __all__ = [
     "PredictAnswer",
     "Prediction",
     "ValidateAnswer",
+    "WhyAnswer",
     "capture",
     "capture_query",
     "compare",
@@ -37,11 +39,13 @@ __all__ = [
     "predict",
     "predict_query",
     "validate",
+    "why",
 ]
 
 _HOMES = {
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
+    "diagnosis": ("WhyAnswer", "why"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "validation": ("ValidateAnswer", "validate"),

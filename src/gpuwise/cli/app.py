@@ -13,6 +13,7 @@ from gpuwise.cli.doctor import doctor
 from gpuwise.cli.gpus import gpus
 from gpuwise.cli.predict import predict
 from gpuwise.cli.validate import validate
+from gpuwise.cli.why import why
 
 __all__ = ["app"]
 
@@ -28,6 +29,7 @@ app.command()(capture)
 app.command()(predict)
 app.command()(compare)
 app.command()(validate)
+app.command()(why)
 app.command()(doctor)
 
 

@@ -1,4 +1,6 @@
-"""Chrome traces: what torch.profiler (Kineto) writes on NVIDIA and AMD since 2021, and the `trace.json.gz` of TensorFlow and JAX."""
+"""Chrome traces: what torch.profiler (Kineto) writes on NVIDIA and AMD since 2021, and the `trace.json.gz` of TensorFlow and
+JAX.
+"""
 
 from __future__ import annotations
 
@@ -73,11 +75,15 @@ class _ChromeTable:
         if len(spans) < len(batch):
             self._note_titles(batch)
         count = len(spans)
+        if not count:
+            return
         kind = np.fromiter(map(self._kinds.__getitem__, [record.cat for record in spans]), dtype=np.int8, count=count)
-        start, duration = np.asarray([record.ts for record in spans]), np.asarray([record.dur for record in spans])
+        start, duration = _numbers([record.ts for record in spans]), _numbers([record.dur for record in spans])
         wanted = kind != _DROPPED
+        scale = self._scale_of(start)
         with np.errstate(invalid="ignore"):
-            whole = np.asarray((duration >= 0) & (duration < _LARGEST / 1e4) & (np.abs(start) < _LARGEST), dtype=bool)
+            in_range = (np.abs(start) < _LARGEST / scale) & (duration < _LARGEST / scale)
+            whole = np.asarray((duration >= 0) & in_range, dtype=bool)
         self.dropped += int(count - wanted.sum())
         self.malformed += int((wanted & ~whole).sum())
         wanted &= whole
@@ -120,14 +126,26 @@ class _ChromeTable:
                     shape[row] = self.shapes[dims + b"|" + bytes(arg.types)]
         return shape
 
+    def _scale_of(self, start: npt.NDArray[Any]) -> int:
+        """Nanoseconds in a unit of the file: judged once, by the first batch."""
+        finite = start[np.isfinite(start)]
+        if self._scale is None and len(finite):
+            self._scale = 1 if float(np.median(finite)) > _NANOSECONDS_FROM else 1000
+        return self._scale or 1000
+
     def _nanoseconds(self, found: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Times of the file in whole nanoseconds, keeping what a float holds after the point."""
-        if self._scale is None:
-            self._scale = 1 if float(np.median(found)) > _NANOSECONDS_FROM else 1000
+        scale = np.int64(self._scale or 1000)
+        whole: npt.NDArray[np.int64] = np.floor(found).astype(np.int64)
         if found.dtype.kind != "f":
-            return found.astype(np.int64) * self._scale
-        floor = np.floor(found)
-        return floor.astype(np.int64) * self._scale + np.rint((found - floor) * self._scale).astype(np.int64)
+            return np.asarray(whole * scale, dtype=np.int64)
+        return np.asarray(whole * scale + np.rint((found - whole) * scale).astype(np.int64), dtype=np.int64)
+
+
+def _numbers(values: list[Any]) -> npt.NDArray[Any]:
+    """Integers where all are, else floats; what no 64-bit integer holds becomes a float too."""
+    found = np.asarray(values)
+    return found if found.dtype.kind in "if" else np.array([float(value) for value in values])
 
 
 def _blocks(blocks: list[Any], args: list[Arguments]) -> npt.NDArray[np.float32]:
@@ -149,7 +167,7 @@ def _product(grid: msgspec.Raw) -> float:
 def _whole(values: list[Any], limit: int = _LARGEST) -> npt.NDArray[np.int64]:
     found = np.array(values)
     if found.dtype.kind == "i":
-        return np.where(np.abs(found) < limit, found, -1)
+        return np.where(np.abs(found) < limit, found, -1).astype(np.int64)
     return np.array([int(value) if -limit < value < limit else -1 for value in values], dtype=np.int64)
 
 
@@ -198,7 +216,9 @@ def _losses(stream: EventStream, collected: _ChromeTable) -> tuple[Loss, ...]:
     if stream.lost_events:
         found.append(Loss(what=f"events that are not JSON ({stream.lost_bytes:,} bytes)", count=stream.lost_events))
     if collected.malformed:
-        found.append(Loss(what="events without a start, or with a duration that is absent or negative", count=collected.malformed))
+        found.append(
+            Loss(what="events without a start, or with a duration that is absent or negative", count=collected.malformed)
+        )
     return tuple(found)
 
 

@@ -1,8 +1,9 @@
-"""Cutting a Chrome trace into batches of whole events while it streams by, so that memory never holds more than a few megabytes of it.
+"""Cutting a Chrome trace into batches of whole events while it streams by, so that memory never holds more than a few
+megabytes of it.
 
-An event ends where `}` is followed by `,` and `{`. Inside an event that pattern may occur too (in a name, in a list of objects), but
-then what stands before it is not valid JSON: a batch that decodes proves that its cut was right. So the common case is one
-search from the end and one decode; everything else is a fallback that keeps what is whole and counts what is not.
+An event ends where `}` is followed by `,` and `{`. Inside an event that pattern may occur too (in a name, in a list of
+objects), but then what stands before it is not valid JSON: a batch that decodes proves that its cut was right. So the common
+case is one search from the end and one decode; everything else is a fallback that keeps what is whole and counts what is not.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ __all__ = ["EventStream"]
 _CHUNK_BYTES = 8 << 20
 _LARGEST_EVENT_BYTES = 64 << 20
 _TRIES = 6
+
+_NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
 _ARRAY_END = re.compile(rb"\}\s*\]\s*(?=[,}]|$)")
@@ -94,12 +97,17 @@ class EventStream:
         if found is not None:
             yield found
             return
-        self.cut = self._source.cut or "the file ends in the middle of an event"
-        whole = _decode(rest.rstrip().rstrip(b",]}") + b"}") or _decode(rest.rstrip().rstrip(b","))
-        if whole is not None:
-            yield whole
-        elif rest.strip():
-            yield from self._piecewise(rest)
+        pieces = [match.end() - 1 for match in _BOUNDARY.finditer(rest)]
+        tail = rest[pieces[-1] :] if pieces else rest
+        yield from self._piecewise(rest[: len(rest) - len(tail)].rstrip().removesuffix(b","))
+        found = self._at_array_end(tail) or self._at_array_end(_repaired(tail))
+        if found is None:
+            self.cut = self._source.cut or "the file ends in the middle of an event"
+            found = _decode(tail.rstrip().rstrip(b","))
+        if found is not None:
+            yield found
+        else:
+            self.lost_bytes += len(tail)
 
     def _mend(self, body: bytes, rest: bytes) -> tuple[list[Record], bytes]:
         """A batch that does not decode: the list of events has ended, the cut was wrong, or something in it is not JSON."""
@@ -127,7 +135,9 @@ class EventStream:
 
     def _piecewise(self, body: bytes) -> Iterator[list[Record]]:
         """Event by event, keeping those that decode."""
-        kept = []
+        kept: list[Record] = []
+        if not body.strip():
+            return
         starts = [0, *(match.end() - 1 for match in _BOUNDARY.finditer(body))]
         ends = [*(match.start() + 1 for match in _BOUNDARY.finditer(body)), len(body)]
         for start, end in zip(starts, ends, strict=True):
@@ -163,11 +173,11 @@ def _decode(body: bytes) -> list[Record] | None:
         return _batch_decoder.decode(text)
     except msgspec.ValidationError:
         pass
-    except (msgspec.DecodeError, RecursionError):
+    except _NOT_JSON:
         return None
     try:
         return [_one(raw) for raw in _raw_decoder.decode(text)]
-    except (msgspec.DecodeError, RecursionError):
+    except _NOT_JSON:
         return None
 
 
@@ -207,9 +217,9 @@ def _repaired(text: bytes) -> bytes:
 def _json_object(text: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except _NOT_JSON:
         try:
             found = msgspec.json.decode(_repaired(text))
-        except (msgspec.DecodeError, RecursionError):
+        except _NOT_JSON:
             return {}
     return found if isinstance(found, dict) else {}

@@ -33,7 +33,7 @@ def read_nsys(path: Path, progress: Callable[[float], None] = lambda fraction: N
             reader = _Reader(database)
             reader.read(progress)
             return reader.trace(path)
-    except sqlite3.Error as fault:
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as fault:
         raise BadFile(
             f"'{path.name}' cannot be read as an sqlite database: {fault}",
             hint="export it again with `nsys export --type sqlite`",
@@ -127,7 +127,9 @@ class _Reader:
             device=[_whole(row[2]) % 2**31 if row[2] is not None else -1 for row in rows],
             stream=[_whole(row[3]) for row in rows],
             # ids are unique within a process only
-            correlation=[number + (int(owner) << 40) if number >= 0 else -1 for number, owner in zip(correlation, process, strict=True)],
+            correlation=[
+                number + (int(owner) << 40) if number >= 0 else -1 for number, owner in zip(correlation, process, strict=True)
+            ],
             **columns,
         )
 

@@ -1,4 +1,4 @@
-"""From what a person names (files, folders, patterns) to traces. The format is told from a file's content, never from its name."""
+"""From what a person names (files, folders, patterns) to traces. The format is told from a file's content, not its name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def find_files(named: Sequence[str]) -> tuple[Path, ...]:
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(_SUFFIXES))
             if not inside:
-                raise BadFile(f"the folder '{text}' holds no trace", looked_in=", ".join(f"*{end}" for end in _SUFFIXES), hint=_HINT)
+                raise BadFile(
+                    f"the folder '{text}' holds no trace", looked_in=", ".join(f"*{end}" for end in _SUFFIXES), hint=_HINT
+                )
             found.update(dict.fromkeys(inside))
         elif path.exists() or not glob.has_magic(text):
             found[path] = None

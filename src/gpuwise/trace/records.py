@@ -1,4 +1,6 @@
-"""One event of a Chrome trace as msgspec decodes it: only the fields that are used; the rest is skipped without becoming objects."""
+"""One event of a Chrome trace as msgspec decodes it: only the fields that are used; the rest is skipped without becoming
+objects.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The bytes of a file, decompressed as they are read: tells how far it is, survives a cut file, refuses one that swells without end."""
+"""The bytes of a file, decompressed as they are read: tells how far it is, survives a cut file, refuses one that swells
+without end.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,17 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from gpuwise.errors import BadFile
+
+if TYPE_CHECKING:
+    from zlib import _Decompress as Inflater
 
 __all__ = ["ByteSource"]
 
 _READ_BYTES = 1 << 20
+_SMALL_BYTES = 64
 _GZIP_MAGIC = b"\x1f\x8b"
 _SWELL_RATIO = 400  # traces shrink 20 to 60 times; a bomb of zeros 1,000 times
 _SWELL_BYTES = 1 << 30
@@ -58,10 +65,12 @@ class ByteSource:
                 if not self._inflater.eof:
                     self.cut = "the gzip file ends too early"
                 break
+            before = self._inflater.copy()
             try:
                 piece = self._inflater.decompress(raw, wanted - have)
             except zlib.error:
                 self.cut = "the gzip data is damaged"
+                pieces.append(_until_damage(before, raw, wanted - have))
                 break
             self._waiting = self._inflater.unconsumed_tail
             if self._inflater.eof:
@@ -85,3 +94,17 @@ class ByteSource:
                 looked_in=f"the first {self.given_bytes / 1e9:.1f} GB of its content",
                 hint="is it a profiler trace? Unpack it and look at its beginning",
             )
+
+
+def _until_damage(inflater: Inflater, raw: bytes, wanted: int) -> bytes:
+    """What can still be had before the place where the data is damaged."""
+    pieces = []
+    for place in range(0, len(raw), _SMALL_BYTES):
+        try:
+            pieces.append(inflater.decompress(raw[place : place + _SMALL_BYTES], wanted))
+        except zlib.error:
+            break
+        wanted -= len(pieces[-1])
+        if wanted <= 0 or inflater.unconsumed_tail:
+            break
+    return b"".join(pieces)

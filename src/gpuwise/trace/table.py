@@ -62,7 +62,7 @@ class TableBuilder:
         self.rows += count
 
     def build(self) -> Events:
-        """The table in order of start; longer events first among those that start together, so that a parent precedes its child."""
+        """The table in order of start; of events that start together the longer one first: a parent precedes its child."""
         joined: dict[str, npt.NDArray[Any]] = {}
         for name in list(self._pieces):
             pieces = self._pieces.pop(name)

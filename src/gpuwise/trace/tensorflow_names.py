@@ -1,4 +1,5 @@
-"""How TensorFlow and JAX name planes, lines and events: which of them run on a device, which are steps, copies or the host's waiting.
+"""How TensorFlow and JAX name planes, lines and events: which of them run on a device, which are steps, copies or the host's
+waiting.
 
 Shared by the `xplane.pb` and the `trace.json.gz` of the same profiler.
 """
@@ -60,7 +61,8 @@ def sort_out(trace: Trace, titles: Mapping[tuple[Any, Any, str], str], threads: 
         index = device_of.get(pid)
         if index is not None:
             devices[number] = index
-            kinds[number] = int(line_kind(line_of.get((pid, tid), "")) or Kind.OTHER)
+            kind_of_line = line_kind(line_of.get((pid, tid), ""))
+            kinds[number] = int(Kind.OTHER if kind_of_line is None else kind_of_line)
     events = trace.events
     kind = kinds[events.thread] if len(events) else events.kind
     copies = np.array([_COPY.match(name) is not None for name in trace.names], dtype=bool)

@@ -1,13 +1,15 @@
-"""What a trace is, whatever profiler wrote it: one columnar table of events with interned names, and what is known about its machine.
+"""What a trace is, whatever profiler wrote it: one columnar table of events with interned names, and what is known about its
+machine.
 
-Times are nanoseconds on the clock of the file. Every row is one thing that lasted: a kernel, a copy, an op on the host, a call of
-the runtime, or a mark that a person or a framework set. `-1` in a column of integers means "not in the trace".
+Times are nanoseconds on the clock of the file. Every row is one thing that lasted: a kernel, a copy, an op on the host, a call
+of the runtime, or a mark that a person or a framework set. `-1` in a column of integers means "not in the trace".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -85,6 +87,11 @@ class Loss:
     count: int = 0
 
 
+@lru_cache(maxsize=8)
+def _lowered(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.lower() for name in names)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """One file, read."""
@@ -106,7 +113,7 @@ class Trace:
 
     def named(self, *parts: str) -> Mask:
         """For each interned name, whether it contains one of these parts (lower case)."""
-        return np.array([any(part in name.lower() for part in parts) for name in self.names], dtype=bool)
+        return np.array([any(part in name for part in parts) for name in _lowered(self.names)], dtype=bool)
 
     def with_events(self, events: Events) -> Trace:
         """The same trace with another table."""

@@ -86,9 +86,11 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
             if number == 1 and not isinstance(value, int):
                 planes.append(_plane(value))
     except Cut:
-        losses.append(Loss(what="the file ends in the middle of a plane; the planes before it are used"))
+        losses.append(Loss(what="the file ends in the middle of a plane or is damaged there; the planes before it are used"))
     if not planes:
-        raise BadFile(f"'{path.name}' holds no plane of a TensorFlow or JAX profile", hint="give the *.xplane.pb the profiler wrote")
+        raise BadFile(
+            f"'{path.name}' holds no plane of a TensorFlow or JAX profile", hint="give the *.xplane.pb the profiler wrote"
+        )
     reader = _Reader()
     for plane in planes:
         reader.add(plane)
@@ -159,7 +161,10 @@ class _Reader:
             if kind is Kind.DEVICE_MARK and not streams:
                 kind = Kind.KERNEL  # a TPU has no streams: its ops are what runs
             if kind is not None:
-                self._add_line(plane, line, kind, -1 if device is None else device)
+                try:
+                    self._add_line(plane, line, kind, -1 if device is None else device)
+                except Cut:
+                    self.faulty += 1
             self._threads += 1
         self._processes += 1
 
@@ -212,7 +217,10 @@ class _Reader:
 
 
 def _line_title(line: memoryview) -> str:
-    return next((as_text(value) for number, value in fields(line) if number == 2), "")
+    try:
+        return next((as_text(value) for number, value in fields(line) if number == 2), "")
+    except Cut:
+        return ""
 
 
 def _details(plane: _Plane, stats: list[memoryview]) -> dict[str, int | str | float]:
@@ -235,7 +243,10 @@ def _details(plane: _Plane, stats: list[memoryview]) -> dict[str, int | str | fl
 
 
 def _device(index: int, plane: _Plane) -> Device:
-    said = _details(plane, plane.stats)
+    try:
+        said = _details(plane, plane.stats)
+    except Cut:
+        said = {}
 
     def number(name: str) -> float | None:
         value = said.get(name)
