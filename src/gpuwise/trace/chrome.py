@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gpuwise.trace import tensorflow_names
 from gpuwise.trace.chunks import EventStream
-from gpuwise.trace.records import NOTHING, Arguments, Record
+from gpuwise.trace.records import NOTHING, Arguments, Record, Title
 from gpuwise.trace.source import ByteSource
 from gpuwise.trace.table import LONGEST_TEXT, Interner, TableBuilder
 from gpuwise.trace.types import Device, Kind, Loss, Trace
@@ -64,16 +64,18 @@ class _ChromeTable:
         self.processes = Interner()
         self.threads = Interner()
         self.shapes = Interner()
+        self._lines = Interner()
         self.titles: dict[tuple[Any, Any, str], str] = {}
         self.malformed = 0
         self.dropped = 0
         self._kinds = _Kinds()
         self._scale: int | None = None
 
-    def add(self, batch: list[Record]) -> None:
-        spans = [record for record in batch if record.ph == "X"]
-        if len(spans) < len(batch):
-            self._note_titles(batch)
+    def add(self, batch: list[Any]) -> None:
+        spans = [entry for entry in batch if type(entry) is Record]
+        for title in [entry for entry in batch if type(entry) is Title]:
+            if title.args is not None and title.args.name:
+                self.titles[title.pid, title.tid, title.name] = title.args.name[:LONGEST_TEXT]
         count = len(spans)
         if not count:
             return
@@ -92,34 +94,39 @@ class _ChromeTable:
         elif wanted.any():
             self._append([spans[row] for row in np.flatnonzero(wanted)], kind[wanted], start[wanted], duration[wanted])
 
-    def _note_titles(self, batch: list[Record]) -> None:
-        for record in batch:
-            if record.ph == "M" and record.args is not None and record.args.name:
-                self.titles[record.pid, record.tid, record.name] = record.args.name[:LONGEST_TEXT]
-
     def _append(self, rows: list[Record], kind: Any, start: Any, duration: Any) -> None:
+        """Columns that only some kinds have are looked for in those alone."""
         count = len(rows)
-        args = [row.args or _NO_ARGUMENTS for row in rows]
-        pids = [row.pid for row in rows]
+        on_device = np.flatnonzero(kind <= Kind.MEMSET)
+        issued = np.flatnonzero((kind <= Kind.MEMSET) | (kind == Kind.RUNTIME))
+        work = _arguments(rows, on_device)
+        process = self.processes.many([row.pid for row in rows], count)
         self.table.add(
             count,
             kind=kind,
             name=self.names.many([row.name for row in rows], count),
             start_ns=self._nanoseconds(start),
             duration_ns=self._nanoseconds(duration),
-            process=self.processes.many(pids, count),
-            thread=self.threads.many(zip(pids, [row.tid for row in rows], strict=True), count),
-            device=_whole([arg.device for arg in args], 2**31),
-            stream=_whole([arg.stream for arg in args]),
-            correlation=_whole([arg.correlation for arg in args]),
-            size_bytes=_whole([arg.bytes for arg in args]),
-            blocks_per_sm=_blocks([arg.blocks_per_sm for arg in args], args),
-            shape=self._shapes(args),
+            process=process,
+            thread=self._threads(process, rows),
+            device=_spread(_whole([arg.device for arg in work], 2**31), on_device, count),
+            stream=_spread(_whole([arg.stream for arg in work]), on_device, count),
+            correlation=_spread(_whole([arg.correlation for arg in _arguments(rows, issued)]), issued, count),
+            size_bytes=_spread(_whole([arg.bytes for arg in work]), on_device, count),
+            blocks_per_sm=_spread(_blocks(work), on_device, count, np.nan),
+            shape=self._shapes(rows, np.flatnonzero(kind == Kind.OP)),
         )
 
-    def _shapes(self, args: list[Arguments]) -> npt.NDArray[np.int32]:
-        shape = np.full(len(args), -1, dtype=np.int32)
-        for row, arg in enumerate(args):
+    def _threads(self, process: npt.NDArray[np.int32], rows: list[Record]) -> npt.NDArray[np.int32]:
+        """Threads are told apart within their process."""
+        line = self._lines.many([row.tid for row in rows], len(rows))
+        pairs, first, place = np.unique(process.astype(np.int64) << 32 | line, return_index=True, return_inverse=True)
+        numbers = [self.threads[rows[row].pid, rows[row].tid] for row in first.tolist()]
+        return np.array(numbers, dtype=np.int32)[place.reshape(-1)] if len(pairs) else line
+
+    def _shapes(self, rows: list[Record], ops: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+        shape = np.full(len(rows), -1, dtype=np.int32)
+        for row, arg in zip(ops.tolist(), _arguments(rows, ops), strict=True):
             if arg.dims is not NOTHING:
                 dims = bytes(arg.dims)
                 if len(dims) > 2:
@@ -136,9 +143,9 @@ class _ChromeTable:
     def _nanoseconds(self, found: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Times of the file in whole nanoseconds, keeping what a float holds after the point."""
         scale = np.int64(self._scale or 1000)
-        whole: npt.NDArray[np.int64] = np.floor(found).astype(np.int64)
         if found.dtype.kind != "f":
-            return np.asarray(whole * scale, dtype=np.int64)
+            return np.asarray(found.astype(np.int64) * scale, dtype=np.int64)
+        whole: npt.NDArray[np.int64] = np.floor(found).astype(np.int64)
         return np.asarray(whole * scale + np.rint((found - whole) * scale).astype(np.int64), dtype=np.int64)
 
 
@@ -148,10 +155,21 @@ def _numbers(values: list[Any]) -> npt.NDArray[Any]:
     return found if found.dtype.kind in "if" else np.array([float(value) for value in values])
 
 
-def _blocks(blocks: list[Any], args: list[Arguments]) -> npt.NDArray[np.float32]:
+def _arguments(rows: list[Record], chosen: npt.NDArray[np.intp]) -> list[Arguments]:
+    return [rows[row].args or _NO_ARGUMENTS for row in chosen.tolist()]
+
+
+def _spread(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], count: int, absent: float = -1) -> npt.NDArray[Any]:
+    """A column of `count` entries with these values in some rows."""
+    column = np.full(count, absent, dtype=values.dtype)
+    column[rows] = values
+    return column
+
+
+def _blocks(args: list[Arguments]) -> npt.NDArray[np.float32]:
     """Blocks per multiprocessor, or the negative number of blocks where only the grid is known."""
-    found = np.array(blocks, dtype=np.float32)
-    for row in np.flatnonzero(np.isnan(found)):
+    found = np.array([arg.blocks_per_sm for arg in args], dtype=np.float32)
+    for row in np.flatnonzero(np.isnan(found)).tolist():
         if args[row].grid is not NOTHING:
             found[row] = -_product(args[row].grid)
     return found
@@ -166,6 +184,8 @@ def _product(grid: msgspec.Raw) -> float:
 
 def _whole(values: list[Any], limit: int = _LARGEST) -> npt.NDArray[np.int64]:
     found = np.array(values)
+    if not values:
+        return np.empty(0, dtype=np.int64)
     if found.dtype.kind == "i":
         return np.where(np.abs(found) < limit, found, -1).astype(np.int64)
     return np.array([int(value) if -limit < value < limit else -1 for value in values], dtype=np.int64)

@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 
 from gpuwise.errors import BadFile
-from gpuwise.trace.records import Record, lenient_record
+from gpuwise.trace.records import Entry, lenient_record
 from gpuwise.trace.source import ByteSource
 
 __all__ = ["EventStream"]
+
+Batch = list[Any]  # of `Entry`, whose members mypy cannot list
 
 _CHUNK_BYTES = 8 << 20
 _LARGEST_EVENT_BYTES = 64 << 20
@@ -33,9 +35,9 @@ _BARE_NUMBER = re.compile(rb"(?<=[\s:,\[])-?(?:NaN|nan|Infinity|inf|-?nan)(?=[\s
 _BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrtu])')
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
-_batch_decoder = msgspec.json.Decoder(list[Record])
+_batch_decoder = msgspec.json.Decoder(list[Entry])
 _raw_decoder = msgspec.json.Decoder(list[msgspec.Raw])
-_record_decoder = msgspec.json.Decoder(Record)
+_record_decoder = msgspec.json.Decoder(Entry)
 
 
 class EventStream:
@@ -51,7 +53,7 @@ class EventStream:
         self.lost_bytes = 0
         self.cut = ""
 
-    def batches(self) -> Iterator[list[Record]]:
+    def batches(self) -> Iterator[Batch]:
         """Every whole event, some ten thousand at a time."""
         rest = self._open()
         while not self._ended:
@@ -88,7 +90,7 @@ class EventStream:
         self.header = _json_object(head[: found.end()] + b"]}")
         return head[found.end() :]
 
-    def _last(self, rest: bytes) -> Iterator[list[Record]]:
+    def _last(self, rest: bytes) -> Iterator[Batch]:
         """What remains when the file has ended: the last event, the end of the list, or a cut."""
         if self._ended or rest.lstrip()[:1] == b"]":
             self._trailer = self._trailer or rest.lstrip()[1:]
@@ -109,7 +111,7 @@ class EventStream:
         else:
             self.lost_bytes += len(tail)
 
-    def _mend(self, body: bytes, rest: bytes) -> tuple[list[Record], bytes]:
+    def _mend(self, body: bytes, rest: bytes) -> tuple[Batch, bytes]:
         """A batch that does not decode: the list of events has ended, the cut was wrong, or something in it is not JSON."""
         for text in (body, _repaired(body)):
             if text is not body and (found := _decode(text)) is not None:
@@ -122,7 +124,7 @@ class EventStream:
                 return found, body[match.end() - 1 :] + b"," + rest
         return [record for batch in self._piecewise(body) for record in batch], rest
 
-    def _at_array_end(self, body: bytes, after: bytes = b"") -> list[Record] | None:
+    def _at_array_end(self, body: bytes, after: bytes = b"") -> Batch | None:
         for turn, match in enumerate(_ARRAY_END.finditer(body)):
             if turn >= _TRIES:
                 break
@@ -133,9 +135,9 @@ class EventStream:
                 return found
         return None
 
-    def _piecewise(self, body: bytes) -> Iterator[list[Record]]:
+    def _piecewise(self, body: bytes) -> Iterator[Batch]:
         """Event by event, keeping those that decode."""
-        kept: list[Record] = []
+        kept: Batch = []
         if not body.strip():
             return
         starts = [0, *(match.end() - 1 for match in _BOUNDARY.finditer(body))]
@@ -166,7 +168,7 @@ class EventStream:
             self.header = {**_json_object(b'{"_": 0' + self._trailer), **self.header}
 
 
-def _decode(body: bytes) -> list[Record] | None:
+def _decode(body: bytes) -> Batch | None:
     """The events of a cut, or None where it is not whole. Events of unusual types are read one by one."""
     text = b"[" + body + b"]"
     try:
@@ -181,7 +183,7 @@ def _decode(body: bytes) -> list[Record] | None:
         return None
 
 
-def _one(raw: msgspec.Raw) -> Record:
+def _one(raw: msgspec.Raw) -> Any:
     try:
         return _record_decoder.decode(raw)
     except msgspec.ValidationError:

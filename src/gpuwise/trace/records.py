@@ -5,11 +5,11 @@ objects.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Union
 
 import msgspec
 
-__all__ = ["NOTHING", "Arguments", "Record", "lenient_record"]
+__all__ = ["NOTHING", "Arguments", "Entry", "Record", "Title", "lenient_record"]
 
 NOTHING = msgspec.Raw(b"")
 
@@ -28,10 +28,9 @@ class Arguments(msgspec.Struct, gc=False):
     name: str = ""
 
 
-class Record(msgspec.Struct, gc=False):
-    """One entry of `traceEvents`. Times are in the unit of the file."""
+class Record(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """An entry of `traceEvents` that lasts. Times are in the unit of the file."""
 
-    ph: str = ""
     cat: str = ""
     name: str = ""
     ts: int | float = math.nan
@@ -41,29 +40,46 @@ class Record(msgspec.Struct, gc=False):
     args: Arguments | None = None
 
 
-def lenient_record(found: Any) -> Record:
+class Title(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+    """An entry that names a process or a thread."""
+
+    name: str = ""
+    pid: int | str | None = None
+    tid: int | str | None = None
+    args: Arguments | None = None
+
+
+# Flow arrows, instants, counters and the like: half of the entries of a trace, skipped without reading their fields.
+_SKIPPED = tuple(
+    msgspec.defstruct(f"Skipped{ord(letter)}", (), gc=False, tag_field="ph", tag=letter) for letter in "sftiICBEbneSTpFPNODVvRc"
+)
+Entry: Any = Union[(Record, Title, *_SKIPPED)]
+
+
+def lenient_record(found: Any) -> Record | Title | None:
     """An event whose fields have unusual types, taken for what it can be."""
     if not isinstance(found, dict):
-        return Record()
+        return None
     args = found.get("args")
     args = args if isinstance(args, dict) else {}
-    return Record(
-        ph=_text(found.get("ph")),
-        cat=_text(found.get("cat")),
-        name=_text(found.get("name")),
-        ts=_number(found.get("ts")),
-        dur=_number(found.get("dur")),
-        pid=_identity(found.get("pid")),
-        tid=_identity(found.get("tid")),
-        args=Arguments(
-            correlation=_whole(args.get("correlation")),
-            device=_whole(args.get("device")),
-            stream=_whole(args.get("stream")),
-            bytes=_whole(args.get("bytes")),
-            blocks_per_sm=_number(args.get("blocks per SM")),
-            name=_text(args.get("name")),
-        ),
+    who: dict[str, Any] = {
+        "name": _text(found.get("name")),
+        "pid": _identity(found.get("pid")),
+        "tid": _identity(found.get("tid")),
+    }
+    carried = Arguments(
+        correlation=_whole(args.get("correlation")),
+        device=_whole(args.get("device")),
+        stream=_whole(args.get("stream")),
+        bytes=_whole(args.get("bytes")),
+        blocks_per_sm=_number(args.get("blocks per SM")),
+        name=_text(args.get("name")),
     )
+    if found.get("ph") == "M":
+        return Title(args=carried, **who)
+    if found.get("ph") != "X":
+        return None
+    return Record(cat=_text(found.get("cat")), ts=_number(found.get("ts")), dur=_number(found.get("dur")), args=carried, **who)
 
 
 def _text(value: Any) -> str:
