@@ -8,6 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gpuwise.api.question import Assumption, assumed
 from gpuwise.diagnose import shapes
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
@@ -22,7 +24,7 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.trace.read import find_files, read_trace
-from gpuwise.trace.types import Device, Kind, Trace
+from gpuwise.trace.types import Device, Trace
 
 __all__ = ["WhyAnswer", "why"]
 
@@ -214,7 +216,7 @@ def _precision(view: View) -> str:
 
 def _is_training(trace: Trace) -> bool:
     marks = trace.named("backward", "optimizer.step#", "gradient", "_bwd", "dgrad", "wgrad")
-    return bool(marks[trace.events.of(Kind.OP, Kind.MARK, Kind.KERNEL).name].any())
+    return bool(marks[np.unique(trace.events.name)].any())
 
 
 def _without_basis(

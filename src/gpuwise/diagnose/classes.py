@@ -17,7 +17,7 @@ CLASSES = ("matmul", "conv", "attention", "norm", "embedding", "elementwise", "o
 UNITS = ("none", "matrix", "fp32", "unknown")
 
 _CLASS_PATTERNS = (
-    ("communication", r"nccl|rccl|msccl|oneccl|all_?reduce_kernel|cross_device_reduce|ncclDevKernel|^(c10d|gloo|nccl|mpi)::?"),
+    ("communication", r"nccl|rccl|msccl|oneccl|all_?reduce_kernel|cross_device_reduce|ncclDevKernel|^(c10d|gloo|nccl|mpi|ucc):"),
     ("optimizer", r"multi_tensor_apply|adam(w|functor)?(?![a-z])|fused_?sgd|lamb_|adagrad(?!_unweighted)|^optimizer"),
     ("attention", r"flash_(fwd|bwd)|flash_attn|fmha|attn_fwd|attn_bwd|bwd_kernel_d[kq]|efficient_attention|attention|flash::"),
     (

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpuwise.diagnose.view import View
 from gpuwise.errors import BadFile
 
-__all__ = ["Rank", "as_ranks", "missing_ranks", "typical", "waiting_s"]
+__all__ = ["Late", "Rank", "as_ranks", "late_rank", "missing_ranks", "typical"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +72,56 @@ def missing_ranks(ranks: Sequence[Rank]) -> tuple[int, ...]:
     return tuple(number for number in range(min(world, 100_000)) if number not in present) if None not in present else ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """The rank that comes last to collectives: what the others wait for it, and in which share of the steps it is the last."""
+
+    place: int
+    lost_s: float
+    waits_s: tuple[float, ...]
+    often_fraction: float
+    step_count: int
+
+
+def late_rank(ranks: Sequence[Rank]) -> Late | None:
+    """The rank with the least time in collectives; None with one rank, or where a rank has no collectives."""
+    by_step = _waiting_s(ranks) if len(ranks) > 1 else None
+    if by_step is None:
+        return None
+    waits = by_step.mean(axis=1)
+    place = int(np.argmin(waits))
+    return Late(
+        place=place,
+        lost_s=float(np.median(np.delete(waits, place)) - waits[place]),
+        waits_s=tuple(waits.tolist()),
+        often_fraction=float((by_step.argmin(axis=0) == place).mean()),
+        step_count=by_step.shape[1],
+    )
+
+
 def typical(ranks: Sequence[Rank]) -> Rank:
-    """The rank with the median step: rank 0 often has more to do than the rest."""
-    order = sorted(range(len(ranks)), key=lambda place: ranks[place].view.scene.steps.median_s)
-    return ranks[order[(len(order) - 1) // 2]]
+    """The rank with the median step, without the one that comes last to collectives: rank 0 often has more to do than others."""
+    late = late_rank(ranks)
+    others = [rank for place, rank in enumerate(ranks) if late is None or place != late.place]
+    order = sorted(range(len(others)), key=lambda place: others[place].view.scene.steps.median_s)
+    return others[order[(len(order) - 1) // 2]]
 
 
-def waiting_s(ranks: Sequence[Rank]) -> npt.NDArray[np.float64] | None:
-    """Seconds a step each rank spends in collectives; None where a rank has none or other ones than the rest."""
-    found = np.array([rank.communication_s for rank in ranks])
-    return found if (found > 0).all() else None
+def _waiting_s(ranks: Sequence[Rank]) -> npt.NDArray[np.float64] | None:
+    """Seconds in collectives by rank and steady step, shape (ranks, steps); one column of means where the steps do not match.
+
+    None where a rank has no collectives.
+    """
+    found = [_by_step(rank.view) for rank in ranks]
+    if any(steps.sum() <= 0 for steps in found):
+        return None
+    if len({len(steps) for steps in found}) > 1:
+        return np.array([[steps.mean()] for steps in found])
+    return np.stack(found)
+
+
+def _by_step(view: View) -> npt.NDArray[np.float64]:
+    scene = view.scene
+    spans = scene.spans(scene.is_class("communication"))
+    starts, ends = scene.steps.start_ns[scene.steps.steady], scene.steps.end_ns[scene.steps.steady]
+    return np.array([spans.within(int(start), int(end)).total_ns * 1e-9 for start, end in zip(starts, ends, strict=True)])

@@ -49,11 +49,11 @@ _CHECKS: tuple[Callable[[View], Finding | Abstained | None], ...] = (
     unfused_optimizer.check,
     layout_transposes.check,
     allocator_churn.check,
-    exposed_comm.check,
     wrong_backend.check,
     small_model.check,
 )
-CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), straggler.CODE, slower_than_expected.CODE)
+_OTHERS = (exposed_comm.CODE, straggler.CODE, slower_than_expected.CODE)
+CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS)
 
 _LIVE = {
     "pcie_degraded": "the link's generation and width",
@@ -69,7 +69,9 @@ def run_checks(ranks: Sequence[Rank], expected: Expectation | None) -> tuple[tup
     """What is wrong, the largest gain first, and what this trace cannot tell. That a step is slow is no cause: told last."""
     view = typical(ranks).view
     answers = [check(view) for check in _CHECKS]
-    answers += [straggler.check_ranks(ranks), slower_than_expected.check_expected(view, expected)]
+    late = straggler.check_ranks(ranks)
+    waiting_s = late.seconds_per_step if isinstance(late, Finding) else 0.0
+    answers += [exposed_comm.check(view, waiting_s), late, slower_than_expected.check_expected(view, expected)]
     findings = [answer for answer in answers if isinstance(answer, Finding)]
     abstained = [answer for answer in answers if isinstance(answer, Abstained)]
     abstained += _not_in_traces()

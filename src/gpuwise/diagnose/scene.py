@@ -90,7 +90,7 @@ def make_scene(trace: Trace) -> Scene:
     work = work.where(work.duration_ns >= 0)
     on_cpu = not (work.kind == Kind.KERNEL).any() and not len(work)
     if on_cpu:
-        work, device = cpu_work.leaf_ops(trace), Device(index=-1, name="CPU")
+        work, device = cpu_work.computing_ops(trace), Device(index=-1, name="CPU")
     else:
         index = _busiest(work)
         work, device = work.where(work.device == index), trace.device(index)
@@ -99,9 +99,7 @@ def make_scene(trace: Trace) -> Scene:
         runtime = _of_owner(runtime, work)
     launches = _matching(trace, _LAUNCH, runtime)
     launch, launch_end = _launch_times(work, launches, on_cpu)
-    host = trace.events.of(Kind.OP, Kind.MARK)
-    marks = host.where(trace.named(*OPTIMIZER)[host.name])
-    loading = host.where(trace.named(*LOADER)[host.name])
+    marks, loading = trace.marked(*OPTIMIZER), trace.marked(*LOADER)
     called = np.where(launch >= 0, launch, work.start_ns if on_cpu else -1)
     return Scene(
         trace=trace,

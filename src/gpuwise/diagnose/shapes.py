@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from gpuwise.diagnose.scene import Scene
-from gpuwise.trace.types import Kind
+from gpuwise.trace.types import Events, Kind, Trace
 
 __all__ = ["Product", "batch_of", "dims_of", "products"]
 
@@ -61,8 +61,8 @@ def products(scene: Scene) -> Counter[Product]:
     if not wanted or not trace.shapes:
         return Counter()
     begin, end = scene.steps.steady_window
-    ops = trace.events.of(Kind.OP)
-    ops = ops.where((ops.start_ns >= begin) & (ops.start_ns < end) & (ops.shape >= 0))
+    ops = _shaped_ops(trace, list(wanted.values()))
+    ops = ops.where((ops.start_ns >= begin) & (ops.start_ns < end))
     found: Counter[Product] = Counter()
     for name, number in wanted.items():
         shapes, counts = np.unique(ops.shape[ops.name == number], return_counts=True)
@@ -109,12 +109,16 @@ def batch_of(scene: Scene) -> int | None:
     """Samples a step, as the commonest first dimension of what convolutions and linear layers are given; None without shapes."""
     trace = scene.trace
     found: Counter[int] = Counter()
-    ops = trace.events.of(Kind.OP)
     wanted = [trace.names.index(name) for name in (*_CONVOLUTIONS, "aten::linear", "aten::addmm") if name in trace.names]
-    chosen = ops.where(np.isin(ops.name, wanted) & (ops.shape >= 0)) if wanted else ops.where(np.zeros(len(ops), dtype=bool))
+    chosen = _shaped_ops(trace, wanted)
     for shape, count in zip(*np.unique(chosen.shape, return_counts=True), strict=True):
         dims, _ = dims_of(trace.shapes[int(shape)])
         first = next((size for size in dims if isinstance(size, list) and len(size) >= 2), None)
         if first and isinstance(first[0], int):
             found[first[0]] += int(count)
     return found.most_common(1)[0][0] if found else None
+
+
+def _shaped_ops(trace: Trace, names: list[int]) -> Events:
+    events = trace.events
+    return events.where((events.shape >= 0) & np.isin(events.name, names) & (events.kind == Kind.OP))

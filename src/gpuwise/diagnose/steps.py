@@ -17,6 +17,7 @@ LOADER = ("enumerate(dataloader)", "iteratorgetnext", "dataloader_next", "iterat
 OPTIMIZER = ("optimizer.step#",)
 _PROFILER = ("profilerstep",)
 _WARM_UP_RATIO = 1.25
+_LONGEST_RATIO = 1.05  # a first step like other long ones is no warm-up
 _CUT_RATIO = 0.5
 
 Times = npt.NDArray[np.int64]
@@ -65,15 +66,14 @@ class Steps:
 
 def find_steps(trace: Trace, work: Events) -> Steps:
     """The steps by the best marks there are. `work` is what ran on the device looked at."""
-    host = trace.events.of(Kind.OP, Kind.MARK)
     for by, rows in (
-        ("profiler", _outermost(host.where(trace.named(*_PROFILER)[host.name]))),
+        ("profiler", _outermost(trace.marked(*_PROFILER))),
         ("steps line", _device_steps(trace, work)),
     ):
         if len(rows):
             return _steps(rows.start_ns, rows.end_ns, by)
     for by, words in (("loader", LOADER), ("optimizer", OPTIMIZER)):
-        rows = _outermost(host.where(trace.named(*words)[host.name]))
+        rows = _outermost(trace.marked(*words))
         if len(rows) >= 3:
             return _steps(rows.start_ns[:-1], rows.start_ns[1:], by)
     begin, end = (int(work.start_ns.min()), int(work.end_ns.max())) if len(work) else (0, 1)
@@ -100,7 +100,8 @@ def _steps(start: Times, end: Times, by: str) -> Steps:
     lengths = end - start
     steady = np.ones(len(start), dtype=bool)
     notes = []
-    if len(start) >= 3 and lengths[0] > _WARM_UP_RATIO * np.median(lengths[1:]):
+    rest = lengths[1:]
+    if len(start) >= 3 and lengths[0] > max(_WARM_UP_RATIO * float(np.median(rest)), _LONGEST_RATIO * float(rest.max())):
         steady[0] = False
         notes.append(f"the first step ({lengths[0] * 1e-6:,.1f} ms) is left out as warm-up")
     if Steps._last_is_cut(lengths):

@@ -63,11 +63,18 @@ class TableBuilder:
 
     def build(self) -> Events:
         """The table in order of start; of events that start together the longer one first: a parent precedes its child."""
-        joined: dict[str, npt.NDArray[Any]] = {}
-        for name in list(self._pieces):
-            pieces = self._pieces.pop(name)
-            joined[name] = np.concatenate(pieces) if pieces else np.empty(0, dtype=_DTYPES[name])
-        order = np.lexsort((-joined["duration_ns"], joined["start_ns"]))
-        if (order[1:] > order[:-1]).all():
-            return Events(**joined)
-        return Events(**{name: column[order] for name, column in joined.items()})
+        start, duration = self._joined("start_ns"), self._joined("duration_ns")
+        order = np.lexsort((-duration, start))
+        sorted_already = bool((order[1:] > order[:-1]).all())
+        columns: dict[str, npt.NDArray[Any]] = {}
+        for name in list(self._pieces):  # one column at a time: its pieces are gone before the next is joined
+            column = self._joined(name)
+            self._pieces.pop(name)
+            columns[name] = column if sorted_already else column[order]
+        return Events(**columns)
+
+    def _joined(self, name: str) -> npt.NDArray[Any]:
+        pieces = self._pieces[name]
+        if len(pieces) > 1:
+            self._pieces[name] = pieces = [np.concatenate(pieces)]
+        return pieces[0] if pieces else np.empty(0, dtype=_DTYPES[name])

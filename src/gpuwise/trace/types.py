@@ -115,6 +115,11 @@ class Trace:
         """For each interned name, whether it contains one of these parts (lower case)."""
         return np.array([any(part in name for part in parts) for name in _lowered(self.names)], dtype=bool)
 
+    def marked(self, *parts: str) -> Events:
+        """The ops and marks of the host whose name contains one of these parts (lower case)."""
+        kind = self.events.kind
+        return self.events.where(((kind == Kind.OP) | (kind == Kind.MARK)) & self.named(*parts)[self.events.name])
+
     def with_events(self, events: Events) -> Trace:
         """The same trace with another table."""
         return replace(self, events=events)

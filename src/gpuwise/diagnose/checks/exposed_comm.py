@@ -27,11 +27,11 @@ _THRESHOLD = 0.1
 _LIKELY = 0.75
 
 
-def check(view: View) -> Finding | None:
-    """Collectives with nothing beside them."""
+def check(view: View, waiting_s: float = 0.0) -> Finding | None:
+    """Collectives with nothing beside them, less what is told already as waiting for a late rank."""
     exposed = view.facts.communication_exposed_fraction
-    lost_s = view.parts.parts_s["communication"]
-    share = max(exposed, lost_s / view.step_s)
+    lost_s = max(view.parts.parts_s["communication"] - waiting_s, 0.0)
+    share = max(exposed - waiting_s / view.step_s, lost_s / view.step_s)
     if share < _THRESHOLD:
         return None
     chosen = view.scene.is_class("communication")
@@ -41,11 +41,11 @@ def check(view: View) -> Finding | None:
         title="communication is not hidden behind compute",
         seconds_per_step=share * view.step_s,
         share_fraction=share,
-        gain=view.gain(lost_s, likely=view.shrink(chosen, _LIKELY)),
+        gain=view.gain(lost_s) if view.scene.on_cpu else view.gain(lost_s, likely=view.shrink(chosen, _LIKELY)),
         confidence="high",
         evidence=(
             f"{view.count(chosen):,.0f} collectives {view.per}; {share:.1%} of the time only they run",
-            f"{hidden / max(hidden + lost_s, 1e-12):.0%} of communication is hidden",
+            f"{hidden / max(hidden + lost_s + waiting_s, 1e-12):.0%} of communication is hidden",
         ),
         remedy="larger buckets, prefetch, no_sync() while accumulating, 16-bit gradients; check for a slow rank first",
         verify="collectives should lie beside backward kernels in the profile",

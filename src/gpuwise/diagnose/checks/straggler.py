@@ -2,7 +2,7 @@
 
 ## What it sees
 Collectives that take much longer on some ranks than on others. A collective ends everywhere at once, so the rank that spends
-least time in it came last: the others waited for it. Told from 5 % of the step on.
+least time in it came last: the others waited for it. Told from 5 % of the step on, where it is the same rank in most steps.
 
 ## Why it costs time
 Every rank goes at the pace of the slowest. A slow loader, a throttled GPU, a busy host or uneven data on one of them costs
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuwise.diagnose.ranks import Rank, waiting_s
+from gpuwise.diagnose.ranks import Rank, late_rank
 from gpuwise.diagnose.types import Abstained, Finding, Gain
 
 __all__ = ["CODE", "check_ranks"]
@@ -31,6 +31,8 @@ __all__ = ["CODE", "check_ranks"]
 CODE = "straggler"
 _THRESHOLD = 0.05
 _SURE = 0.1
+_OFTEN = 0.6
+_THIN = "only one step was recorded: thin evidence"
 
 
 def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
@@ -44,31 +46,30 @@ def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
             reason=f"one rank of {world} is here",
             record_next="give the traces of all ranks: gpuwise why trace_folder/",
         )
-    waits = waiting_s(ranks)
-    if waits is None:
+    late = late_rank(ranks)
+    if late is None:
         return Abstained(
             code=CODE,
             reason="the ranks hold no collectives that can be set against one another",
             record_next="record the same steps on all ranks",
         )
-    latest = int(np.argmin(waits))
     step = float(np.median([rank.view.step_s for rank in ranks]))
-    lost = float(np.median(waits) - waits[latest])
-    share = lost / step
-    if share < _THRESHOLD:
+    share = late.lost_s / step
+    if share < _THRESHOLD or late.often_fraction < _OFTEN:
         return None
-    high = step / max(step - lost, 0.05 * step)
-    steps = min(rank.view.scene.steps.steady_count for rank in ranks)
-    others = ", ".join(f"{rank.label} {wait * 1e3:.2f}" for rank, wait in zip(ranks, waits, strict=True))
+    name = ranks[late.place].label
+    others = ", ".join(f"{rank.label} {wait * 1e3:.2f}" for rank, wait in zip(ranks, late.waits_s, strict=True))
     return Finding(
         code=CODE,
-        title=f"{ranks[latest].label} comes last to the collectives; the others wait for it",
-        seconds_per_step=lost,
+        title=f"{name} comes last to the collectives; the others wait for it",
+        seconds_per_step=late.lost_s,
         share_fraction=share,
-        gain=Gain(low=step / max(step - 0.5 * lost, 0.05 * step), high=high),
-        confidence="low" if steps < 3 else "high" if share >= _SURE else "medium",
-        evidence=(f"time in collectives, ms a step: {others}",)
-        + (("only one step was recorded: thin evidence",) if steps < 2 else ()),
-        remedy=f"look at what {ranks[latest].label} does before its collectives: loader, clock, share of the data",
+        gain=Gain(low=step / max(step - 0.5 * late.lost_s, 0.05 * step), high=step / max(step - late.lost_s, 0.05 * step)),
+        confidence="low" if late.step_count < 3 else "high" if share >= _SURE else "medium",
+        evidence=(
+            f"time in collectives, ms a step: {others}",
+            f"last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN,
+        ),
+        remedy=f"look at what {name} does before its collectives: loader, clock, share of the data",
         verify="the time in collectives should be alike on all ranks",
     )

@@ -18,20 +18,17 @@ tenths.
 
 from __future__ import annotations
 
-import numpy as np
-
-from gpuwise.diagnose.intervals import union
+from gpuwise.diagnose.intervals import Spans, union
 from gpuwise.diagnose.steps import OPTIMIZER
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
-from gpuwise.trace.types import Kind
 
-__all__ = ["CODE", "check"]
+__all__ = ["CODE", "check", "held"]
 
 CODE = "unfused_optimizer"
 _THRESHOLD = 0.03
 _MANY = 40
-_BEST = 0.9
+_BEST = 0.95
 
 
 def check(view: View) -> Finding | None:
@@ -43,15 +40,13 @@ def check(view: View) -> Finding | None:
     if launches < _MANY or launches < 0.5 * view.count(inside):
         return None
     begin, end = scene.steps.steady_window
-    host = scene.trace.events.of(Kind.MARK, Kind.OP)
-    marks = host.where(scene.trace.named(*OPTIMIZER)[host.name])
-    held = union(marks.start_ns, marks.end_ns).within(begin, end)
-    idle = held.without(scene.busy)
+    idle = held(view).within(begin, end).without(scene.busy)
     steps = max(scene.steps.steady_count, 1)
     lost_s = view.exposed_s(single) + idle.total_ns * 1e-9 / steps
     if lost_s < _THRESHOLD * view.step_s:
         return None
-    names = {scene.trace.names[number].partition("#")[2] for number in np.unique(marks.name)}
+    marks = scene.trace.named(*OPTIMIZER)
+    names = {name.partition("#")[2] for name, fits in zip(scene.trace.names, marks, strict=True) if fits}
     return Finding(
         code=CODE,
         title="the optimizer updates one parameter at a time",
@@ -66,3 +61,9 @@ def check(view: View) -> Finding | None:
         remedy="foreach=True or fused=True for the optimizer",
         verify="the optimizer's kernels should be multi_tensor_apply or fused ones, a few dozen at most",
     )
+
+
+def held(view: View) -> Spans:
+    """When the host is inside the optimizer's step."""
+    marks = view.scene.trace.marked(*OPTIMIZER)
+    return union(marks.start_ns, marks.end_ns)
