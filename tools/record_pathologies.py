@@ -19,15 +19,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, quantiles
 from typing import Any
 
 import torch
 from torch import nn
 
 from gpuwise import api
+from gpuwise.diagnose.types import Finding
 
-STEPS, WARM_UP = 9, 3
+STEPS, WARM_UP, ROUNDS = 9, 3, 3
 Step = Callable[[Any], object]
 
 
@@ -39,6 +40,7 @@ class Case:
     expected: tuple[str, ...]
     build: Callable[[bool], tuple[Iterable[Any], Step]]
     ranks: int = 1
+    uneven: bool = False
 
 
 class Samples(torch.utils.data.Dataset[torch.Tensor]):
@@ -235,7 +237,7 @@ CASES = (
     Case(name="slow_loader", expected=("input_starved", "single_process_loader"), build=slow_loader),
     Case(name="zero_workers", expected=("single_process_loader", "input_starved"), build=zero_workers),
     Case(name="one_worker", expected=("input_starved",), build=one_worker),
-    Case(name="bursts", expected=("input_starved", "single_process_loader"), build=bursts),
+    Case(name="bursts", expected=("input_starved", "single_process_loader"), build=bursts, uneven=True),
     Case(name="item_in_the_loop", expected=("host_sync",), build=item_in_the_loop),
     Case(name="sample_by_sample", expected=("launch_bound",), build=sample_by_sample),
     Case(name="many_small_layers", expected=("launch_bound",), build=many_small_layers),
@@ -248,68 +250,95 @@ CASES = (
 )
 
 
-def run(case: Case, sick: bool, folder: Path, rank: int = 0) -> None:
-    """Time the loop, then record it."""
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    batches, step = case.build(sick)
-    feed = iter(batches)
-    for _ in range(WARM_UP):
-        step(next(feed))
-    lengths = []
-    for _ in range(3 * STEPS):
+class Loop:
+    """A training loop, one step at a time."""
+
+    def __init__(self, case: Case, sick: bool) -> None:
+        torch.manual_seed(0)
+        batches, self._step = case.build(sick)
+        self._feed = iter(batches)
+        for _ in range(WARM_UP):
+            self.step()
+
+    def step(self) -> float:
+        """One step, in seconds."""
         begun = time.perf_counter()
-        step(next(feed))
-        lengths.append(time.perf_counter() - begun)
-    seconds = sum(lengths) / len(lengths) if case.name in ("bursts", "one_worker", "zero_workers") else median(lengths)
-    name = f"{case.name}.{'sick' if sick else 'fixed'}"
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU],
-        schedule=torch.profiler.schedule(wait=0, warmup=2, active=STEPS, repeat=1),
-        on_trace_ready=lambda done: done.export_chrome_trace(str(folder / f"{name}.rank{rank}.json")),
-        record_shapes=True,
-    ) as profiler:
-        for _ in range(STEPS + 2):
-            step(next(feed))
-            profiler.step()
+        self._step(next(self._feed))
+        return time.perf_counter() - begun
+
+    def record(self, path: Path) -> None:
+        """Several steps under the profiler."""
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            schedule=torch.profiler.schedule(wait=0, warmup=2, active=STEPS, repeat=1),
+            on_trace_ready=lambda done: done.export_chrome_trace(str(path)),
+            record_shapes=True,
+        ) as profiler:
+            for _ in range(STEPS + 2):
+                self.step()
+                profiler.step()
+
+
+def run(case: Case, folder: Path, rank: int = 0, *, timed: bool = True) -> None:
+    """Record the loop with the fault; time both, turn and turn about, so that a busy machine disturbs both alike."""
+    torch.set_num_threads(1)
+    sick = Loop(case, True)
+    sick.record(folder / f"{case.name}.rank{rank}.json")
+    if not timed:
+        return
+    fixed = Loop(case, False)
+    lengths: dict[str, list[float]] = {"sick": [], "fixed": []}
+    for _ in range(ROUNDS):
+        for _ in range(STEPS):
+            lengths["sick"].append(sick.step())
+        for _ in range(STEPS):
+            lengths["fixed"].append(fixed.step())
     if rank == 0:
-        (folder / f"{name}.seconds").write_text(json.dumps(seconds), encoding="utf-8")
+        seconds = {kind: mean(found) if case.uneven else quantiles(found, n=4)[0] for kind, found in lengths.items()}
+        (folder / f"{case.name}.seconds").write_text(json.dumps(seconds), encoding="utf-8")
 
 
-def _rank(rank: int, name: str, sick: bool, folder: str, port: int) -> None:
+def _rank(rank: int, name: str, folder: str, port: int, timed: bool) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     case = next(case for case in CASES if case.name == name)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=case.ranks)
-    run(case, sick, Path(folder), rank)
+    run(case, Path(folder), rank, timed=timed)
     torch.distributed.destroy_process_group()
 
 
-def record(case: Case, folder: Path) -> None:
-    """Both versions of a case."""
-    for sick in (True, False):
-        if case.ranks == 1:
-            run(case, sick, folder)
-        else:
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            arguments = (case.name, sick, str(folder), port)
-            torch.multiprocessing.spawn(_rank, args=arguments, nprocs=case.ranks)
+def record(case: Case, folder: Path, *, timed: bool = True) -> None:
+    """One case, on as many ranks as it needs."""
+    if case.ranks == 1:
+        run(case, folder, timed=timed)
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(_rank, args=(case.name, str(folder), port, timed), nprocs=case.ranks)
+
+
+def first_finding(case: Case, folder: Path) -> tuple[str, tuple[Finding, ...]]:
+    """The first finding above minor, or nothing; and all of them."""
+    answer = api.why([str(path) for path in sorted(folder.glob(f"{case.name}.rank*.json"))])
+    serious = [finding.code for finding in answer.findings if finding.severity != "minor"]
+    return (serious or [""])[0], answer.findings
+
+
+def is_right(case: Case, first: str) -> bool:
+    """Whether the first finding names the fault, or there is none where there is no fault."""
+    return first in case.expected if case.expected else not first
 
 
 def judge(case: Case, folder: Path) -> dict[str, Any]:
     """What `why` says, and whether the realised gain lies in the range of the finding that names the fault."""
-    answer = api.why([str(path) for path in sorted(folder.glob(f"{case.name}.sick.rank*.json"))])
-    seconds = {
-        kind: json.loads((folder / f"{case.name}.{kind}.seconds").read_text(encoding="utf-8")) for kind in ("sick", "fixed")
-    }
-    serious = [finding for finding in answer.findings if finding.severity != "minor"]
-    named = next((finding for finding in answer.findings if finding.code in case.expected), None)
+    first, findings = first_finding(case, folder)
+    seconds = json.loads((folder / f"{case.name}.seconds").read_text(encoding="utf-8"))
+    named = next((finding for finding in findings if finding.code in case.expected), None)
     realised = seconds["sick"] / seconds["fixed"]
     return {
         "case": case.name,
-        "first": serious[0].code if serious else "-",
-        "right": serious[0].code in case.expected if serious and case.expected else not serious and not case.expected,
+        "first": first or "-",
+        "right": is_right(case, first),
         "realised": realised,
         "range": (named.gain.low, named.gain.high) if named else None,
         "inside": named is not None and named.gain.low <= realised <= named.gain.high,

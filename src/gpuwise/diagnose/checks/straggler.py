@@ -31,7 +31,7 @@ __all__ = ["CODE", "check_ranks"]
 CODE = "straggler"
 _THRESHOLD = 0.05
 _SURE = 0.1
-_OFTEN = 0.6
+_OFTEN = 0.7
 _THIN = "only one step was recorded: thin evidence"
 
 
