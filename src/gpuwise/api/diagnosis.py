@@ -111,22 +111,22 @@ def why(
     """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
     paths = find_files(files)
     notes: list[Assumption] = []
-    views = [_view(path, gpu, notes, progress) for path in paths]
+    views, skipped = _views(paths, gpu, notes, progress)
     ranks = as_ranks(views)
     chosen = typical(ranks).view
     expected = _expected(chosen, model, progress) if model else None
     findings, abstained = run_checks(ranks, expected)
     findings, abstained = _without_basis(chosen, findings, abstained)
-    other = _view(find_files([compare])[0], gpu, notes, progress) if compare else None
+    other = _view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
     return WhyAnswer(
-        files=tuple(path.name for path in paths),
+        files=tuple(rank.view.scene.trace.file for rank in ranks),
         view=chosen,
         ranks=ranks,
         missing=missing_ranks(ranks),
         findings=findings,
         abstained=abstained,
         verdict=_verdict(chosen, findings, abstained),
-        notes=_notes(ranks, chosen),
+        notes=(*skipped, *_notes(ranks, chosen)),
         difference=difference(chosen, other) if other is not None else None,
         compared=other.scene.trace.file if other is not None else "",
         assumptions=tuple(notes),
@@ -134,7 +134,21 @@ def why(
     )
 
 
-def _view(path: Path, gpu: str, notes: list[Assumption], progress: Progress) -> View:
+def _views(paths: Sequence[Path], gpu: str, notes: list[Assumption], progress: Progress) -> tuple[list[View], list[str]]:
+    """Every file that can be read; of several, one that cannot is skipped and named."""
+    views: list[View] = []
+    skipped: list[str] = []
+    for path in paths:
+        try:
+            views.append(_view(path, gpu, notes, progress))
+        except BadFile as fault:
+            if len(paths) == 1 or (path is paths[-1] and not views):
+                raise
+            skipped.append(f"skipped: {fault.message}")
+    return views, skipped
+
+
+def _view(path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "") -> View:
     trace = read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction))
     if not len(trace.events):
         lost = "; ".join(loss.what for loss in trace.losses)
@@ -149,7 +163,10 @@ def _view(path: Path, gpu: str, notes: list[Assumption], progress: Progress) -> 
             looked_in=f"{len(trace.events):,} events",
             hint="record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
         )
-    return make_view(scene, load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes))
+    found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
+    if found is None and otherwise and not scene.on_cpu:
+        found = load_catalog().find(otherwise).gpu
+    return make_view(scene, found)
 
 
 def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:

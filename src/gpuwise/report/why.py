@@ -111,8 +111,8 @@ def _closing(answer: WhyAnswer) -> list[str]:
         names = ", ".join(finding.code for finding in answer.findings[_MOST_FINDINGS:])
         lines.append(f"{more} smaller finding{'s' if more > 1 else ''}: {names} (--json has all)")
     if answer.missing:
-        shown = ", ".join(str(number) for number in answer.missing[:8]) + (", …" if len(answer.missing) > 8 else "")
-        lines.append(f"missing ranks: {shown}")
+        shown = ", ".join(f"rank {number}" for number in answer.missing[:8]) + (", …" if len(answer.missing) > 8 else "")
+        lines.append(f"missing: {shown}")
     lines += _untold(answer.abstained)
     lines += [f"note: {note}" for note in answer.notes]
     lines += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]

@@ -25,14 +25,16 @@ def find_files(named: Sequence[str]) -> tuple[Path, ...]:
     for text in named:
         path = Path(text)
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(_SUFFIXES))
+            inside = _in_folder(path)
             if not inside:
                 raise BadFile(
                     f"the folder '{text}' holds no trace", looked_in=", ".join(f"*{end}" for end in _SUFFIXES), hint=_HINT
                 )
             found.update(dict.fromkeys(inside))
-        elif path.exists() or not glob.has_magic(text):
+        elif path.exists():
             found[path] = None
+        elif not glob.has_magic(text):
+            raise BadFile(f"there is no file '{text}'", looked_in=str(path.parent), hint="check the path")
         else:
             matches = sorted(Path(match) for match in glob.glob(text, recursive=True) if not os.path.isdir(match))  # noqa: PTH112, PTH207
             if not matches:
@@ -41,6 +43,17 @@ def find_files(named: Sequence[str]) -> tuple[Path, ...]:
     if len(found) > _MOST_FILES:
         raise BadFile(f"{len(found):,} files are meant, more than {_MOST_FILES:,}", hint="name a narrower pattern")
     return tuple(found)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """What looks like a trace by name; of a TensorFlow profile only the xplane.pb, which its trace.json.gz repeats in part."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name.endswith(_SUFFIXES))
+    planes = {
+        file.with_name(file.name.removesuffix(".xplane.pb") + ".trace.json.gz")
+        for file in files
+        if file.name.endswith(".xplane.pb")
+    }
+    return [file for file in files if file not in planes]
 
 
 def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:

@@ -20,7 +20,8 @@ from gpuwise.trace.types import Device, Kind, Loss, Trace
 
 __all__ = ["looks_like_xplane", "read_xplane"]
 
-_LARGEST_BYTES = 4 << 30
+_LARGEST_BYTES = 2 << 30
+_PIECE_BYTES = 8 << 20
 _SIZE = re.compile(r"(?:size|num_bytes):(\d+)")
 _GRID = re.compile(r"grid:(\d+),(\d+),(\d+)")
 _COPIES = {
@@ -79,7 +80,12 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
     with ByteSource(path, progress) as source:
         if source.size_bytes > _LARGEST_BYTES:
             raise BadFile(f"'{path.name}' is larger than {_LARGEST_BYTES >> 30} GB", hint="record fewer steps")
-        data = memoryview(source.read(_LARGEST_BYTES))
+        pieces = []
+        while piece := source.read(_PIECE_BYTES):
+            pieces.append(piece)
+            if source.given_bytes > _LARGEST_BYTES:
+                raise BadFile(f"'{path.name}' unpacks to more than {_LARGEST_BYTES >> 30} GB", hint="record fewer steps")
+        data = memoryview(b"".join(pieces))
     planes, losses = [], []
     try:
         for number, value in fields(data):

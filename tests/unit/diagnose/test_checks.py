@@ -150,6 +150,16 @@ def test_one_rank_of_several_cannot_tell_stragglers(tmp_path: Path) -> None:
     assert "straggler" in [entry.code for entry in answer.abstained]
 
 
+def test_of_several_files_one_that_cannot_be_read_is_skipped_and_named(tmp_path: Path) -> None:
+    paths = ranks(tmp_path, late=2)
+    Path(paths[1]).write_text("no trace", encoding="utf-8")
+    answer = api.why([str(tmp_path)])
+    assert answer.missing == (1,)
+    assert any("rank1.json" in note for note in answer.notes)
+    with pytest.raises(BadFile, match="there is no file"):
+        api.why([paths[0], str(tmp_path / "typo.json")])
+
+
 def test_ranks_of_two_runs_are_refused(tmp_path: Path) -> None:
     one = training(Run(rank=0, world_size=2)).write(tmp_path / "a.json")
     twin = training(Run(rank=0, world_size=2)).write(tmp_path / "b.json")

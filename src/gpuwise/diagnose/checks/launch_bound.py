@@ -32,6 +32,7 @@ _THRESHOLD = 0.15
 _SHORT_S = 10e-6
 _LIKELY = 0.75
 _SMALL_NS = 50_000
+_FOR_GRAPHS = "record once without CUDA graphs to see what runs in them; then fewer, larger graphs, or a larger batch"
 
 
 def check(view: View) -> Finding | None:
@@ -53,15 +54,18 @@ def check(view: View) -> Finding | None:
             f"{graphs / view.step_s:.1%} lies before and inside CUDA graphs: slow launches, or kernels in them not recorded"
         )
         gain = Gain(low=1.0, high=view.step_s / max(view.step_s - lost_s, 0.05 * view.step_s))
+    around_graphs = graphs > waiting
     return Finding(
         code=CODE,
-        title="the GPU waits for the host to launch kernels",
+        title="the GPU idles around CUDA graphs" if around_graphs else "the GPU waits for the host to launch kernels",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=gain,
-        confidence="low" if graphs > waiting else "high" if median < _SHORT_S else "medium",
+        confidence="low" if around_graphs else "high" if median < _SHORT_S else "medium",
         evidence=tuple(evidence),
-        remedy='torch.compile(mode="reduce-overhead") or CUDA graphs; a larger batch; fused optimizer',
+        remedy=_FOR_GRAPHS
+        if around_graphs
+        else 'torch.compile(mode="reduce-overhead") or CUDA graphs; a larger batch; fused optimizer',
         verify="GPU busy should rise; with the batch doubled, the step should take hardly longer",
     )
 
