@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-try:
-    import record_pathologies as faults
-finally:
-    sys.path.pop(0)
-
+TOOLS = str(Path(__file__).parents[2] / "tools")
 MISSED = 1  # of twelve, the two with several processes on a busy machine above all
 
 
 @pytest.mark.slow
-def test_the_right_cause_ranks_first_and_health_is_left_alone(tmp_path: Path) -> None:
+def test_the_right_cause_ranks_first_and_health_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TOOLS)  # for the processes of the cases with several ranks too
+    import record_pathologies as faults
+
     wrong, sick = {}, 0
     for case in faults.CASES:
         with warnings.catch_warnings():

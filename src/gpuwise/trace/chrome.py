@@ -17,7 +17,7 @@ from gpuwise.trace.chunks import EventStream
 from gpuwise.trace.records import NOTHING, Arguments, Record, Title
 from gpuwise.trace.source import ByteSource
 from gpuwise.trace.table import LONGEST_TEXT, Interner, TableBuilder
-from gpuwise.trace.types import Device, Kind, Loss, Trace
+from gpuwise.trace.types import Device, Kind, Loss, Trace, printable
 
 __all__ = ["read_chrome"]
 
@@ -210,7 +210,7 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
     spread = _distributed(header)
     names = tuple(collected.names)
     trace = Trace(
-        file=path.name,
+        file=printable(path.name),
         format="chrome trace",
         events=events,
         names=names,
@@ -265,7 +265,7 @@ def _devices(header: dict[str, Any]) -> tuple[Device, ...]:
     for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, dict) or not isinstance(entry.get("id"), int):
             continue
-        name = str(entry.get("name", ""))[:100]
+        name = printable(str(entry.get("name", ""))[:100])
         memory = entry.get("totalGlobalMem")
         major, minor = entry.get("computeMajor"), entry.get("computeMinor")
         found.append(

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpuwise.errors import BadFile
 from gpuwise.trace.table import Interner, TableBuilder
-from gpuwise.trace.types import Device, Kind, Loss, Trace
+from gpuwise.trace.types import Device, Kind, Loss, Trace, printable
 
 __all__ = ["read_nsys"]
 
@@ -137,7 +137,7 @@ class _Reader:
         """What was read."""
         losses = [Loss(what="rows without a start and a later end", count=self._malformed)] if self._malformed else []
         return Trace(
-            file=path.name,
+            file=printable(path.name),
             format="nsys sqlite",
             events=self._table.build(),
             names=tuple(self._names),
@@ -154,7 +154,7 @@ class _Reader:
         for row in self._database.execute(f"SELECT {listed} FROM TARGET_INFO_GPU"):  # noqa: S608 (names from the list above)
             yield Device(
                 index=_whole(row[0]),
-                name=str(row[1] or "")[:100],
+                name=printable(str(row[1] or "")[:100]),
                 vendor="NVIDIA",
                 memory_bytes=float(_whole(row[2])) if row[2] else None,
                 sm_count=_whole(row[3]) if row[3] else None,

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Device", "Events", "Kind", "Loss", "Mask", "Trace"]
+__all__ = ["Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -68,7 +68,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A GPU as the profiler describes it; what it does not say is None."""
+    """A GPU as the profiler describes it; what it does not say is None. Names are `printable`."""
 
     index: int
     name: str = ""
@@ -85,6 +85,15 @@ class Loss:
 
     what: str
     count: int = 0
+
+
+def printable(text: str) -> str:
+    """A text of the file without what would steer a terminal.
+
+    >>> printable("a\x1b[31mb")
+    'a?[31mb'
+    """
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 @lru_cache(maxsize=8)

@@ -16,7 +16,7 @@ from gpuwise.trace import tensorflow_names
 from gpuwise.trace.protobuf import Cut, Value, as_double, as_text, fields
 from gpuwise.trace.source import ByteSource
 from gpuwise.trace.table import Interner, TableBuilder
-from gpuwise.trace.types import Device, Kind, Loss, Trace
+from gpuwise.trace.types import Device, Kind, Loss, Trace, printable
 
 __all__ = ["looks_like_xplane", "read_xplane"]
 
@@ -103,7 +103,7 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
     if reader.faulty:
         losses.append(Loss(what="events that are not whole", count=reader.faulty))
     return Trace(
-        file=path.name,
+        file=printable(path.name),
         format="xplane",
         events=reader.table.build(),
         names=tuple(reader.names),
@@ -262,7 +262,7 @@ def _device(index: int, plane: _Plane) -> Device:
     cores = number("core_count")
     return Device(
         index=index,
-        name=str(said.get("device_type_string", ""))[:100],
+        name=printable(str(said.get("device_type_string", ""))[:100]),
         vendor=str(said.get("device_vendor", "NVIDIA" if major else ""))[:20],
         sm_count=int(cores) if cores else None,
         memory_bytes=number("memory_size"),

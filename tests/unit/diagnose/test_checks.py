@@ -202,3 +202,12 @@ def test_what_a_trace_holds_is_escaped_in_html(tmp_path: Path) -> None:
     run = Run(gpu={**AMPERE, "name": "<script>alert(1)</script>", "numSms": 7})
     answer = api.why([str(training(run, name=SGEMM).write(tmp_path / "<b>.json"))])
     assert "<script>" not in render_html(answer)
+
+
+def test_what_a_trace_holds_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    from gpuwise.report.why import render
+
+    run = training(Run(gpu={**AMPERE, "name": "\x1b[2Jgone", "numSms": 7}), sync=True)
+    for event in run.events:
+        event["name"] = event["name"].replace("cudaDeviceSynchronize", "cudaDeviceSynchronize\x1b]0;x\x07")
+    assert "\x1b" not in render(api.why([str(run.write(tmp_path / "made.json"))]))

@@ -26,6 +26,7 @@ from gpuwise.diagnose.intervals import Spans, union
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
+from gpuwise.trace.types import printable
 
 __all__ = ["CODE", "check", "reading_spans"]
 
@@ -48,7 +49,7 @@ def check(view: View) -> Finding | None:
         return None
     steps = max(scene.steps.steady_count, 1)
     held_s = float(calls.duration_ns.sum()) * 1e-9 / steps
-    names = [scene.trace.names[number] for number in np.unique(calls.name)[:3]]
+    names = [printable(scene.trace.names[number]) for number in np.unique(calls.name)[:3]]
     return Finding(
         code=CODE,
         title="the host waits for the GPU inside the step",

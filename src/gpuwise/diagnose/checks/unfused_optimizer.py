@@ -22,6 +22,7 @@ from gpuwise.diagnose.intervals import Spans, union
 from gpuwise.diagnose.steps import OPTIMIZER
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
+from gpuwise.trace.types import printable
 
 __all__ = ["CODE", "check", "held"]
 
@@ -46,7 +47,7 @@ def check(view: View) -> Finding | None:
     if lost_s < _THRESHOLD * view.step_s:
         return None
     marks = scene.trace.named(*OPTIMIZER)
-    names = {name.partition("#")[2] for name, fits in zip(scene.trace.names, marks, strict=True) if fits}
+    names = {printable(name.partition("#")[2])[:60] for name, fits in zip(scene.trace.names, marks, strict=True) if fits}
     return Finding(
         code=CODE,
         title="the optimizer updates one parameter at a time",
