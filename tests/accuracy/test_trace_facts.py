@@ -50,6 +50,7 @@ def test_step_time_and_shares_agree(name: str) -> None:
     if found:
         assert answer.view.scene.steps.median_s * 1e3 == pytest.approx(float(found[1]), rel=STEP)
     shares = {3: facts.busy_fraction, 7: facts.kernel_fraction, 8: facts.copy_fraction, 9: facts.loader_fraction}
+    shares |= {5: facts.outside_fraction, 6: facts.span_busy_fraction}
     shares |= {10: facts.allocation_fraction, 11: facts.sync_fraction}
     for column, share in shares.items():
         told = percent(row[column])

@@ -31,6 +31,7 @@ __all__ = ["WhyAnswer", "why"]
 Progress = Callable[[str, float], None]
 
 _FRAGMENT = 0.25
+_BEHIND = 0.1
 _STEPS_BY = {
     "profiler": "ProfilerStep marks",
     "steps line": "the Steps line of the device",
@@ -273,6 +274,8 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     notes += view.scene.steps.notes
     if not view.scene.steps.marked:
         notes.append("no steps were found; shares are of the whole recording, warm-up included")
+    if view.whole.outside_fraction > _BEHIND and view.scene.steps.marked and len(view.scene.steps.start_ns) > 1:
+        notes.append(f"the GPU runs behind the host: {view.whole.outside_fraction:.0%} of its work lies outside of the steps")
     if not view.scene.on_cpu and not _is_training(view.scene.trace):
         notes.append("nothing of a backward pass: this looks like inference")
     for rank in ranks:

@@ -37,10 +37,16 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Shares of a window by interval union, whatever their cause."""
+    """Shares of a window by interval union, whatever their cause.
+
+    `span_busy_fraction` is of the time from the first to the last work on the device, `outside_fraction` the share of the
+    device's busy time that lies outside the window: where it is large, the device runs behind the host.
+    """
 
     window_s: float
     busy_fraction: float
+    span_busy_fraction: float
+    outside_fraction: float
     kernel_fraction: float
     copy_fraction: float
     loader_fraction: float
@@ -157,6 +163,8 @@ def measure(scene: Scene, window: tuple[int, int]) -> Facts:
     return Facts(
         window_s=length * 1e-9,
         busy_fraction=share(busy),
+        span_busy_fraction=busy.total_ns / max(int(busy.end[-1] - busy.start[0]), 1) if len(busy) else 0.0,
+        outside_fraction=1.0 - busy.within(begin, end).total_ns / max(busy.total_ns, 1),
         kernel_fraction=share(scene.spans(scene.kernels)),
         copy_fraction=share(scene.spans(work.kind == Kind.MEMCPY)),
         loader_fraction=share(scene.loader),
