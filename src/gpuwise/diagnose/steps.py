@@ -13,7 +13,7 @@ from gpuwise.trace.types import Events, Kind, Mask, Trace
 
 __all__ = ["LOADER", "OPTIMIZER", "Steps", "find_steps"]
 
-LOADER = ("enumerate(dataloader)", "iteratorgetnext", "dataloader_next", "iterator::model", "iterator::root", "_next_data")
+LOADER = ("enumerate(dataloader)", "iteratorgetnext", "dataloader_next", "_next_data")
 OPTIMIZER = ("optimizer.step#",)
 _PROFILER = ("profilerstep",)
 _WARM_UP_RATIO = 1.25
