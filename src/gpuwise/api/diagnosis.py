@@ -37,6 +37,7 @@ _STEPS_BY = {
     "steps line": "the Steps line of the device",
     "loader": "inferred: from one batch of the loader to the next",
     "optimizer": "inferred: from one Optimizer.step to the next",
+    "kernels": "inferred: the same kernels again and again",
     "span": "none found: the whole recording is taken as one",
 }
 

@@ -19,6 +19,10 @@ _PROFILER = ("profilerstep",)
 _WARM_UP_RATIO = 1.25
 _LONGEST_RATIO = 1.05  # a first step like other long ones is no warm-up
 _CUT_RATIO = 0.5
+_REPEATS = 4
+_SHORTEST = 4  # kernels: shorter sequences repeat inside a step
+_FILLED = 0.9
+_ALIKE = 0.9
 
 Times = npt.NDArray[np.int64]
 
@@ -76,8 +80,37 @@ def find_steps(trace: Trace, work: Events) -> Steps:
         rows = _outermost(trace.marked(*words))
         if len(rows) >= 3:
             return _steps(rows.start_ns[:-1], rows.start_ns[1:], by)
+    starts = _repeats(work)
+    if len(starts) >= _REPEATS:
+        return _steps(starts[:-1], starts[1:], "kernels")
     begin, end = (int(work.start_ns.min()), int(work.end_ns.max())) if len(work) else (0, 1)
     return _steps(np.array([begin]), np.array([max(end, begin + 1)]), "span")
+
+
+def _repeats(work: Events) -> Times:
+    """Where the same sequence of kernels begins again and again: the starts of a kernel that comes once in each.
+
+    Only sequences alike from one to the next count, and only if they fill what was recorded on the busiest stream:
+    layers repeat as well, but between other work.
+    """
+    kernels = work.where(work.kind == Kind.KERNEL)
+    if len(kernels) < _REPEATS * _SHORTEST:
+        return kernels.start_ns[:0]
+    streams, place = np.unique(kernels.stream, return_inverse=True)
+    kernels = kernels.where(kernels.stream == streams[np.bincount(place.reshape(-1), weights=kernels.duration_ns).argmax()])
+    names, counts = np.unique(kernels.name, return_counts=True)
+    for name in sorted(names[counts >= _REPEATS].tolist(), key=lambda name: int(np.argmax(kernels.name == name))):
+        found = np.flatnonzero(kernels.name == name)
+        period = int(np.median(np.diff(found)))
+        starts = kernels.start_ns[found]
+        reached = starts[-1] + np.median(np.diff(starts)) - starts[0]
+        if period < _SHORTEST or reached < _FILLED * (kernels.end_ns.max() - kernels.start_ns[0]):
+            continue
+        first = kernels.name[found[0] : found[0] + period]
+        alike = [np.array_equal(kernels.name[at : at + period], first) for at in found[:-1].tolist()]
+        if np.mean(alike) >= _ALIKE and (np.diff(found) == period).mean() >= _ALIKE:
+            return starts
+    return kernels.start_ns[:0]
 
 
 def _device_steps(trace: Trace, work: Events) -> Events:

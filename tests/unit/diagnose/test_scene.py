@@ -12,7 +12,7 @@ from gpuwise.diagnose.replay import Change, record
 from gpuwise.diagnose.scene import Scene, make_scene
 from gpuwise.diagnose.view import make_view
 from gpuwise.trace.read import read_trace
-from making_traces import ALL_REDUCE, HGEMM, Run, training
+from making_traces import ALL_REDUCE, HGEMM, RELU, SGEMM, Run, training
 
 
 def scene(run: Run, folder: Path) -> Scene:
@@ -87,8 +87,14 @@ def test_steps_come_from_marks_then_loader_then_optimizer(tmp_path: Path) -> Non
     assert scene(training(), tmp_path).steps.by == "profiler"
     assert scene(training(marks=False, load_us=100.0), tmp_path).steps.by == "loader"
     assert scene(training(marks=False), tmp_path).steps.by == "optimizer"
-    bare = Run()
-    for _ in range(5):
+    repeating, bare = Run(), Run()
+    for _ in range(6):
+        for name in (RELU, HGEMM, HGEMM, SGEMM, HGEMM):
+            repeating.launch(name, 100.0)
+    found = scene(repeating, tmp_path).steps
+    assert found.by == "kernels"
+    assert found.median_s == pytest.approx(500e-6, rel=0.02)
+    for _ in range(50):
         bare.launch(HGEMM, 10.0)
     assert scene(bare, tmp_path).steps.by == "span"
 
