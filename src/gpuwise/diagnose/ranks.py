@@ -92,7 +92,7 @@ def late_rank(ranks: Sequence[Rank]) -> Late | None:
     place = int(np.argmin(waits))
     return Late(
         place=place,
-        lost_s=float(np.median(np.delete(waits, place)) - waits[place]),
+        lost_s=float(np.median(np.delete(waits, place)) - by_step[place].min()),  # its shortest: nobody was waited for
         waits_s=tuple(waits.tolist()),
         often_fraction=float((by_step.argmin(axis=0) == place).mean()),
         step_count=by_step.shape[1],
