@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from gpuwise.cli.app import app
 from gpuwise.hardware import tables
+from making_traces import Run, training
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -24,6 +25,16 @@ def test_command_reference_is_up_to_date() -> None:
     finally:
         sys.path.pop(0)
     assert build_reference.PAGE.read_text(encoding="utf-8") == build_reference.page(), "run python tools/build_reference.py"
+
+
+def test_pages_of_the_checks_are_up_to_date() -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import build_check_docs
+    finally:
+        sys.path.pop(0)
+    written = {page.name: page.read_text(encoding="utf-8") for page in build_check_docs.FOLDER.glob("*.md")}
+    assert written == build_check_docs.pages(), "run python tools/build_check_docs.py"
 
 
 def _commands() -> list[tuple[str, str]]:
@@ -44,10 +55,20 @@ def test_every_command_in_the_docs_runs(page: str, command: str, tmp_path: Path,
     )
     assert example
     (tmp_path / "my.toml").write_text(example[1], encoding="utf-8")
+    if " why " in command:
+        _write_traces(tmp_path)
     monkeypatch.chdir(tmp_path)
     arguments = shlex.split(command.split(" | ")[0], comments=True)[1:]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, f"{page}: {command}: {result.exception}"
+
+
+def _write_traces(folder: Path) -> None:
+    for name in ("trace.json.gz", "before.json.gz", "after.json.gz"):
+        training(load_us=500.0).write(folder / name)
+    (folder / "traces").mkdir()
+    for rank in range(2):
+        training(Run(rank=rank, world_size=2), reduce_us=100.0).write(folder / "traces" / f"{rank}.json")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

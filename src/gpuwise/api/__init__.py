@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
+    from gpuwise.api.diagnosis import WhyAnswer, why
     from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
@@ -36,6 +37,7 @@ __all__ = [
     "PredictAnswer",
     "Prediction",
     "ValidateAnswer",
+    "WhyAnswer",
     "capture",
     "capture_query",
     "catalogue_query",
@@ -48,11 +50,13 @@ __all__ = [
     "predict",
     "predict_query",
     "validate",
+    "why",
 ]
 
 _HOMES = {
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
+    "diagnosis": ("WhyAnswer", "why"),
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),

@@ -1,0 +1,320 @@
+"""Why is my training slow? Profiler files in, what the step is made of and what each fix would give out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuwise.api.question import Assumption, assumed
+from gpuwise.diagnose import shapes
+from gpuwise.diagnose.checks.slower_than_expected import Expectation
+from gpuwise.diagnose.compare import Difference, difference
+from gpuwise.diagnose.ranks import Rank, as_ranks, missing_ranks, typical
+from gpuwise.diagnose.registry import run_checks
+from gpuwise.diagnose.scene import Scene, make_scene
+from gpuwise.diagnose.types import Abstained, Finding
+from gpuwise.diagnose.view import View, make_view
+from gpuwise.errors import BadFile, UnknownName
+from gpuwise.hardware import tables
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.trace.read import find_files, read_trace
+from gpuwise.trace.types import Device, Trace
+
+__all__ = ["WhyAnswer", "why"]
+
+Progress = Callable[[str, float], None]
+
+_FRAGMENT = 0.25
+_BEHIND = 0.1
+_STEPS_BY = {
+    "profiler": "ProfilerStep marks",
+    "steps line": "the Steps line of the device",
+    "loader": "inferred: from one batch of the loader to the next",
+    "optimizer": "inferred: from one Optimizer.step to the next",
+    "kernels": "inferred: the same kernels again and again",
+    "span": "none found: the whole recording is taken as one",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyAnswer:
+    """What a run spends its time on, what is wrong with it, and what the files cannot tell."""
+
+    files: tuple[str, ...]
+    view: View
+    ranks: tuple[Rank, ...]
+    missing: tuple[int, ...]
+    findings: tuple[Finding, ...]
+    abstained: tuple[Abstained, ...]
+    verdict: str
+    notes: tuple[str, ...]
+    difference: Difference | None
+    compared: str
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    @property
+    def device_name(self) -> str:
+        """The GPU as the catalogue, else as the profiler calls it."""
+        return self.view.gpu.name if self.view.gpu is not None else self.view.scene.device.name
+
+    @property
+    def steps_by(self) -> str:
+        """How steps were told apart."""
+        return _STEPS_BY[self.view.scene.steps.by]
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        steps = self.view.scene.steps
+        return {
+            "files": list(self.files),
+            "format": self.view.scene.trace.format,
+            "gpu": None if self.view.scene.on_cpu else self.device_name or None,
+            "step_s": steps.median_s,
+            "busy_fraction": self.view.whole.busy_fraction,
+            "verdict": self.verdict,
+            "findings": [_finding(finding) for finding in self.findings],
+            "abstained": [asdict(entry) for entry in self.abstained],
+            "ranks": [_rank(rank) for rank in self.ranks],
+            "missing_ranks": list(self.missing),
+            "steps": {
+                "count": len(steps.start_ns),
+                "steady_count": steps.steady_count,
+                "by": self.steps_by,
+                "each_s": [float(length) * 1e-9 for length in steps.end_ns - steps.start_ns],
+            },
+            "parts": {
+                "step_s": self.view.parts.step_s,
+                "seconds": self.view.parts.parts_s,
+                "hidden_communication_s": self.view.parts.hidden_communication_s,
+            },
+            "facts": {"all_steps": asdict(self.view.whole), "steady_steps": asdict(self.view.facts)},
+            "compare": None if self.difference is None else {"file": self.compared, **asdict(self.difference)},
+            "notes": list(self.notes),
+            "assumptions": list(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+
+def why(
+    files: Sequence[str],
+    *,
+    model: str = "",
+    gpu: str = "",
+    compare: str = "",
+    progress: Progress = lambda text, fraction: None,
+) -> WhyAnswer:
+    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
+    paths = find_files(files)
+    notes: list[Assumption] = []
+    views, skipped = _views(paths, gpu, notes, progress)
+    ranks = as_ranks(views)
+    chosen = typical(ranks).view
+    expected = _expected(chosen, model, progress) if model else None
+    findings, abstained = run_checks(ranks, expected)
+    findings, abstained = _without_basis(chosen, findings, abstained)
+    other = _view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
+    return WhyAnswer(
+        files=tuple(rank.view.scene.trace.file for rank in ranks),
+        view=chosen,
+        ranks=ranks,
+        missing=missing_ranks(ranks),
+        findings=findings,
+        abstained=abstained,
+        verdict=_verdict(chosen, findings, abstained),
+        notes=(*skipped, *_notes(ranks, chosen)),
+        difference=difference(chosen, other) if other is not None else None,
+        compared=other.scene.trace.file if other is not None else "",
+        assumptions=tuple(notes),
+        data_date=tables.data_date(),
+    )
+
+
+def _views(paths: Sequence[Path], gpu: str, notes: list[Assumption], progress: Progress) -> tuple[list[View], list[str]]:
+    """Every file that can be read; of several, one that cannot is skipped and named."""
+    views: list[View] = []
+    skipped: list[str] = []
+    for path in paths:
+        try:
+            views.append(_view(path, gpu, notes, progress))
+        except BadFile as fault:
+            if len(paths) == 1 or (path is paths[-1] and not views):
+                raise
+            skipped.append(f"skipped: {fault.message}")
+    return views, skipped
+
+
+def _view(path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "") -> View:
+    trace = read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction))
+    if not len(trace.events):
+        lost = "; ".join(loss.what for loss in trace.losses)
+        raise BadFile(
+            f"'{path.name}' holds no event that lasts" + (f" ({lost})" if lost else ""),
+            hint="was anything recorded? Run at least three steps inside the profiler",
+        )
+    scene = make_scene(trace)
+    if not len(scene.work):
+        raise BadFile(
+            f"'{path.name}' holds neither kernels nor ops",
+            looked_in=f"{len(trace.events):,} events",
+            hint="record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+        )
+    found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
+    if found is None and otherwise and not scene.on_cpu:
+        found = load_catalog().find(otherwise).gpu
+    return make_view(scene, found)
+
+
+def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:
+    """The GPU of the trace in the catalogue: by name, else by its multiprocessors and memory."""
+    device = scene.device
+    if scene.on_cpu:
+        return None
+    if device.name:
+        try:
+            return load_catalog().find(device.name).gpu
+        except UnknownName:
+            pass
+    found = _alike(device)
+    if found is not None:
+        told = assumed(
+            "gpu",
+            found.name,
+            f"by {device.sm_count} multiprocessors and {(device.memory_bytes or 0) / 1e9:.1f} GB; --gpu names it",
+        )
+        if told not in notes:
+            notes.append(told)
+    return found
+
+
+def _alike(device: Device) -> Gpu | None:
+    if not device.sm_count or not device.memory_bytes:
+        return None
+    version = ".".join(str(part) for part in device.capability or ())
+    for gpu in load_catalog().curated:
+        same = gpu.sm_count == device.sm_count and abs(gpu.memory_bytes / device.memory_bytes - 1.0) < 0.08
+        if same and (not version or gpu.vendor != "NVIDIA" or gpu.architecture.capability == version):
+            return gpu
+    return None
+
+
+def _expected(view: View, model: str, progress: Progress) -> Expectation | None:
+    """What `predict` says of the model, on the GPU, at the batch and precision of the trace."""
+    from gpuwise.api.predictions import predict
+    from gpuwise.api.question import step_query
+
+    if view.gpu is None:
+        return None
+    batch = shapes.batch_of(view.scene)
+    precision = _precision(view)
+    mode = "train" if _is_training(view.scene.trace) else "infer"
+    query = step_query(model=model, gpu=[view.gpu.name], mode=mode, precision=precision, batch=str(batch or ""))
+    found = predict(query, lambda text: progress(text, 0.0)).results[0]
+    setting = f"batch {found.batch}{'' if batch else ' (assumed)'}, {found.precision}, {mode}"
+    return Expectation(
+        model=model, gpu=view.gpu.name, step_s=found.step_s, low_s=found.step_low_s, high_s=found.step_high_s, setting=setting
+    )
+
+
+def _precision(view: View) -> str:
+    matrix, vector = view.work_s(view.scene.is_unit("matrix")), view.work_s(view.scene.is_unit("fp32"))
+    if vector >= matrix:
+        return "fp32"
+    return (
+        "tf32"
+        if view.scene.named("s1688", "tf32").any() and not view.scene.named("bf16", "16816", "h884", "f16").any()
+        else "amp"
+    )
+
+
+def _is_training(trace: Trace) -> bool:
+    marks = trace.named("backward", "optimizer.step#", "gradient", "_bwd", "dgrad", "wgrad")
+    return bool(marks[np.unique(trace.events.name)].any())
+
+
+def _without_basis(
+    view: View, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]
+) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
+    """A fragment is no basis for a verdict: one step that fills a small part of what was recorded on the device."""
+    begin, end = view.scene.steps.window
+    work = view.scene.work
+    span = int(work.end_ns.max() - work.start_ns.min())
+    if len(view.scene.steps.start_ns) > 1 or not view.scene.steps.marked or (end - begin) >= _FRAGMENT * span:
+        return findings, abstained
+    reason = f"a fragment: the only step covers {(end - begin) / max(span, 1):.0%} of what was recorded on the device"
+    withdrawn = tuple(Abstained(code=finding.code, reason=reason, record_next="record three whole steps") for finding in findings)
+    return (), withdrawn + abstained
+
+
+def _verdict(view: View, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]) -> str:
+    serious = [finding for finding in findings if finding.severity != "minor"]
+    busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.0%}"
+    if any(entry.reason.startswith("a fragment") for entry in abstained):
+        return f"cannot tell: the trace holds a fragment of one step ({busy})"
+    if serious:
+        top = serious[0]
+        gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times the speed"
+        return f"{top.title}: {top.share_fraction:.0%} of the step; fixing it gives {gain}"
+    if view.parts.share("idle_unexplained", "graph_wait") > 0.3 and not view.scene.on_cpu:
+        return f"the device idles and the trace does not hold the cause ({busy})"
+    if view.facts.busy_fraction >= 0.8:
+        return f"healthy: {busy}, and no check found more than a minor loss"
+    return f"no single cause above minor was found ({busy})"
+
+
+def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
+    notes = []
+    if view.scene.on_cpu:
+        notes.append("no GPU in the trace: the innermost ops of the host are taken as the work")
+    notes += view.scene.steps.notes
+    if not view.scene.steps.marked:
+        notes.append("no steps were found; shares are of the whole recording, warm-up included")
+    if view.whole.outside_fraction > _BEHIND and view.scene.steps.marked and len(view.scene.steps.start_ns) > 1:
+        notes.append(f"the GPU runs behind the host: {view.whole.outside_fraction:.0%} of its work lies outside of the steps")
+    if not view.scene.on_cpu and not _is_training(view.scene.trace):
+        notes.append("nothing of a backward pass: this looks like inference")
+    for rank in ranks:
+        notes += [f"{rank.view.scene.trace.file}: {_loss(loss.count)}{loss.what}" for loss in rank.view.scene.trace.losses]
+    if len(ranks) > 1:
+        notes.append(f"the parts and findings are those of {typical(ranks).label}, the one with the median step")
+    notes.append("a profiler slows the host down: idle time is somewhat less without it")
+    return tuple(notes)
+
+
+def _loss(count: int) -> str:
+    return f"{count:,} " if count else ""
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "title": finding.title,
+        "severity": finding.severity,
+        "seconds_per_step": finding.seconds_per_step,
+        "share_fraction": finding.share_fraction,
+        "gain_low": finding.gain.low,
+        "gain_high": finding.gain.high,
+        "confidence": finding.confidence,
+        "evidence": list(finding.evidence),
+        "remedy": finding.remedy,
+        "verify": finding.verify,
+    }
+
+
+def _rank(rank: Rank) -> dict[str, Any]:
+    view = rank.view
+    return {
+        "rank": rank.number,
+        "file": view.scene.trace.file,
+        "step_s": view.scene.steps.median_s,
+        "busy_fraction": view.whole.busy_fraction,
+        "communication_s": rank.communication_s,
+        "communication_exposed_fraction": view.whole.communication_exposed_fraction,
+        "loader_fraction": view.whole.loader_fraction,
+    }

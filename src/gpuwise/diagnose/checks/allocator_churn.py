@@ -1,0 +1,53 @@
+"""Memory is allocated from the driver inside steps.
+
+## What it sees
+`cudaMalloc`, `cudaFree`, `hipMalloc`, `hipFree` in steady steps.
+
+## Why it costs time
+These calls wait for the device and take milliseconds. PyTorch keeps freed memory in a pool so that steady steps need none:
+seeing them means that the pool is off, nearly full, or fragmented by changing sizes.
+
+## What to do
+Turn the pool on (no `PYTORCH_NO_CUDA_MEMORY_CACHING`, no `empty_cache()` in the loop); pad sequences to a few lengths;
+`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; a smaller batch where memory is full.
+
+## How sure
+High for the calls and their time. The lower end keeps half of them.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.replay import Change
+from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "check"]
+
+CODE = "allocator_churn"
+_LEAST = 0.005
+
+
+def check(view: View) -> Finding | None:
+    """Allocating calls in steady steps."""
+    scene = view.scene
+    begin, end = scene.steps.steady_window
+    calls = scene.allocations.where((scene.allocations.start_ns >= begin) & (scene.allocations.start_ns < end))
+    lost_s = view.facts.allocation_fraction * view.step_s
+    if not len(calls) or lost_s < _LEAST * view.step_s:
+        return None
+    steps = max(scene.steps.steady_count, 1)
+    idle_s = view.parts.parts_s["allocation"]
+    return Finding(
+        code=CODE,
+        title="memory is allocated from the driver inside steps",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(idle_s, likely=Change(allocating=0.5), best=Change(allocating=0.0)),
+        confidence="high",
+        evidence=(
+            f"{len(calls) / steps:,.0f} calls {view.per}, {view.facts.allocation_fraction:.1%} of the time",
+            f"in {idle_s / view.step_s:.1%} nothing runs on the device meanwhile",
+        ),
+        remedy="keep the caching allocator on and filled: no empty_cache() in the loop, few distinct sizes, expandable_segments",
+        verify="no cudaMalloc or cudaFree after the first steps",
+    )

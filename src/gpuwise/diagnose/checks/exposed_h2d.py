@@ -1,0 +1,62 @@
+"""Copies to the device are not hidden behind compute.
+
+## What it sees
+Host-to-device copies during which no kernel runs, from 3 % of the step on.
+
+## Why it costs time
+The link to the GPU is ten to fifty times slower than its memory. A copy that the next step could have had ready stands in the
+way of this one.
+
+## What to do
+Pinned memory and `tensor.to(device, non_blocking=True)`, and prefetch the next batch on a stream of its own. Copy 8-bit images
+and turn them into floats on the GPU. Weights that are copied each step (offloading) belong on the device if they fit.
+
+## How sure
+High for what is lost; whether all of it can be hidden depends on what the step has to do meanwhile.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.view import View
+from gpuwise.trace.types import Kind
+
+__all__ = ["CODE", "check"]
+
+CODE = "exposed_h2d"
+_THRESHOLD = 0.03
+_SURE = 0.1
+_MOST = 0.5
+_COPY_LESS = (
+    "copy less: the memory is pinned already, the volume fills the link; keep weights on the device, or send smaller types"
+)
+
+
+def check(view: View) -> Finding | None:
+    """Copies with no kernel beside them."""
+    scene = view.scene
+    copies = (scene.work.kind == Kind.MEMCPY) & scene.named("htod", "host -> device", "h2d")
+    begin, end = scene.steps.steady_window
+    alone = scene.spans(copies).within(begin, end).without(scene.spans(scene.kernels))
+    lost_s = alone.total_ns * 1e-9 / max(scene.steps.steady_count, 1)
+    share = lost_s / view.step_s
+    if share < _THRESHOLD:
+        return None
+    pinned = scene.work.duration_ns[copies & scene.named("pinned ->")].sum() > 0.5 * scene.work.duration_ns[copies].sum()
+    size = float(scene.work.size_bytes[copies & scene.steady].clip(min=0).sum()) / max(scene.steps.steady_count, 1)
+    return Finding(
+        code=CODE,
+        title="copies to the GPU are not hidden behind compute",
+        seconds_per_step=lost_s,
+        share_fraction=share,
+        gain=view.gain(lost_s, likely=view.shrink(copies, 0.5)),
+        confidence="high" if share >= _SURE else "medium",
+        evidence=(
+            f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; {share:.1%} of the time nothing else runs"
+            + ("; the memory is pinned" if pinned else ""),
+        ),
+        remedy=_COPY_LESS
+        if pinned and share > _MOST
+        else "pin_memory=True with .to(device, non_blocking=True); prefetch on a stream of its own",
+        verify="in the profile, copies should lie beside kernels of the step before",
+    )

@@ -1,0 +1,67 @@
+"""Matrix work runs in fp32 beside an idle matrix engine.
+
+## What it sees
+Matmul, convolution and attention kernels without matrix units (`sgemm`, `scudnn`, `ffma`, `<float>`) that take 10 % of kernel
+time or more, on a GPU that has matrix units for 16 bit.
+
+## Why it costs time
+Tensor cores do 16-bit products four to sixteen times as fast as the vector lanes do fp32, and 16-bit tensors halve the
+traffic.
+
+## What to do
+`torch.autocast("cuda", dtype=torch.bfloat16)`, or `float16` with a `GradScaler` before Ampere; in Keras
+`mixed_precision.set_global_policy("mixed_float16")`. On Ampere and newer, TF32 is one line (see `tf32_off`).
+
+## How sure
+High where kernel names tell the unit. The gain is what the kernel models of `gpuwise predict` say for the shapes in the trace,
+or for square products where it has none; the lower end is a replay with half of that, in which launches and loading still take
+their time.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose import shapes, whatif
+from gpuwise.diagnose.types import Abstained, Finding
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "check"]
+
+CODE = "fp32_matmul"
+_THRESHOLD = 0.1
+
+
+def check(view: View) -> Finding | Abstained | None:
+    """Kernel time on the vector lanes."""
+    if view.scene.on_cpu:
+        return None
+    chosen = view.scene.is_unit("fp32")
+    lost_s = view.work_s(chosen)
+    kernel_s = view.kernel_s
+    if kernel_s <= 0 or lost_s < _THRESHOLD * kernel_s:
+        return None
+    if view.gpu is None:
+        return Abstained(
+            code=CODE,
+            reason=f"{lost_s / kernel_s:.0%} of kernel time is fp32 matrix work, but the GPU is not known",
+            record_next="name it with --gpu",
+        )
+    half = whatif.half_type(view.gpu)
+    if half is None:
+        return None
+    low, high = whatif.speed_up(shapes.products(view.scene), view.gpu, "fp32", half)
+    saved = view.exposed_s(chosen) * (1.0 - 1.0 / high)
+    return Finding(
+        code=CODE,
+        title=f"matrix work runs in fp32 although {view.gpu.name} has matrix units",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(saved, likely=view.shrink(chosen, 1.0 / low)),
+        confidence="high",
+        evidence=(
+            f"{lost_s / kernel_s:.1%} of kernel time is matmul, convolution or attention in fp32",
+            f"in {half} these kernels are predicted to be {low:.1f} to {high:.1f} times as fast",
+        ),
+        remedy=f"torch.autocast('cuda', dtype=torch.{'bfloat16' if half == 'bf16' else 'float16'})"
+        + ("" if half == "bf16" else " with a GradScaler"),
+        verify="kernel names should read tensorop, 16816, 884 or h…gemm instead of sgemm",
+    )

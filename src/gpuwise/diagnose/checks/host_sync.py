@@ -1,0 +1,97 @@
+"""The host waits for the GPU, and then the GPU for the host.
+
+## What it sees
+Synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that are followed by a gap on the
+device, from 2 % of the step on.
+
+## Why it costs time
+While it waits the host launches nothing. When it returns the queue is empty, and the device idles until the next launch
+arrives.
+
+## What to do
+Keep losses on the device and read them every hundred steps; no `.item()`, `.cpu()`, `print(tensor)`, `if tensor:` in the loop;
+`non_blocking=True` for copies.
+
+## How sure
+High for the gaps. The upper end is the step without them, the lower end a replay in which the host does not wait but has
+everything else to do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuwise.diagnose.cpu_work import named_ops
+from gpuwise.diagnose.intervals import Spans, union
+from gpuwise.diagnose.replay import Change
+from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.view import View
+from gpuwise.trace.types import printable
+
+__all__ = ["CODE", "check", "reading_spans"]
+
+CODE = "host_sync"
+_THRESHOLD = 0.02
+_ITEMS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::unbind")
+_CLOSE_NS = 100_000
+_MANY = 10
+
+
+def check(view: View) -> Finding | None:
+    """Gaps after synchronising calls."""
+    if view.scene.on_cpu:
+        return _on_cpu(view)
+    lost_s = view.parts.parts_s["synchronisation"]
+    scene = view.scene
+    begin, end = scene.steps.steady_window
+    calls = scene.sync.where((scene.sync.start_ns >= begin) & (scene.sync.start_ns < end))
+    if lost_s < _THRESHOLD * view.step_s or not len(calls):
+        return None
+    steps = max(scene.steps.steady_count, 1)
+    held_s = float(calls.duration_ns.sum()) * 1e-9 / steps
+    names = [printable(scene.trace.names[number]) for number in np.unique(calls.name)[:3]]
+    return Finding(
+        code=CODE,
+        title="the host waits for the GPU inside the step",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(lost_s, likely=Change(waiting=False)),
+        confidence="high" if lost_s >= 0.05 * view.step_s else "medium",
+        evidence=(
+            f"{len(calls) / steps:,.1f} synchronising calls {view.per} ({', '.join(names)}), {held_s * 1e3:,.2f} ms in them",
+            f"gaps of {lost_s * 1e3:,.2f} ms a step follow them",
+        ),
+        remedy="keep values on the device: .item() or .cpu() every hundred steps, not every step",
+        verify="the calls should be gone from the steady steps",
+    )
+
+
+def reading_spans(view: View) -> Spans:
+    """Without a GPU nothing waits, but values read one by one keep Python busy: from one `.item()` to the next soon after."""
+    items = named_ops(view.scene.trace, *_ITEMS)
+    if not len(items):
+        return union(items.start_ns, items.end_ns)
+    following = np.concatenate([items.start_ns[1:], items.end_ns[-1:]])
+    return union(items.start_ns, np.where(following - items.start_ns < _CLOSE_NS, following, items.end_ns))
+
+
+def _on_cpu(view: View) -> Finding | None:
+    scene = view.scene
+    begin, end = scene.steps.steady_window
+    steps = max(scene.steps.steady_count, 1)
+    items = named_ops(scene.trace, "aten::item")
+    count = float(((items.start_ns >= begin) & (items.start_ns < end)).sum()) / steps
+    lost_s = reading_spans(view).within(begin, end).total_ns * 1e-9 / steps
+    if lost_s < _THRESHOLD * view.step_s or count < _MANY:
+        return None
+    return Finding(
+        code=CODE,
+        title="values are read out of tensors one by one",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(lost_s),
+        confidence="medium",
+        evidence=(f"{count:,.0f} calls of .item() {view.per}, {lost_s * 1e3:,.2f} ms with what lies between them",),
+        remedy="compute on whole tensors and read one value, or use .tolist()",
+        verify="a handful of .item() calls a step at most",
+    )

@@ -1,0 +1,102 @@
+"""The GPU waits for the host to launch kernels.
+
+## What it sees
+Idle time in which the next kernel had not been launched yet (the queue was empty), or which lies before and inside CUDA
+graphs, of 15 % of the step or more, with kernels that last a few microseconds.
+
+## Why it costs time
+Eager PyTorch needs 5 to 60 µs of host time for an op. Kernels shorter than that finish before the next one arrives. A faster
+GPU then changes nothing: it only waits longer.
+
+## What to do
+`torch.compile(model, mode="reduce-overhead")` or CUDA graphs; a larger batch; `foreach`/`fused` optimizers; fewer small ops. A
+faster CPU core helps as much as it is faster.
+
+## How sure
+High where launches and kernels are matched; low where the idle time surrounds CUDA graphs, whose contents profilers do not
+always record. The lower end supposes that a quarter of the host's time goes, the upper that all of it does. Profilers
+themselves slow the host down.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.checks import host_sync, unfused_optimizer
+from gpuwise.diagnose.replay import Change
+from gpuwise.diagnose.types import Finding, Gain
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "check"]
+
+CODE = "launch_bound"
+_THRESHOLD = 0.15
+_SHORT_S = 10e-6
+_LIKELY = 0.75
+_SMALL_NS = 50_000
+_FOR_GRAPHS = "record once without CUDA graphs to see what runs in them; then fewer, larger graphs, or a larger batch"
+
+
+def check(view: View) -> Finding | None:
+    """Idle with an empty queue."""
+    waiting, graphs = view.parts.parts_s["host_launch"] - _claimed_s(view), view.parts.parts_s["graph_wait"]
+    lost_s = waiting + graphs
+    median = view.median_kernel_s()
+    if lost_s < _THRESHOLD * view.step_s:
+        return None
+    evidence = [
+        f"{view.count(view.scene.kernels):,.0f} kernels {view.per}, the median one {median * 1e6:.1f} µs",
+        f"in {waiting / view.step_s:.1%} of the time the queue is empty and the host has not launched the next one",
+    ]
+    if view.scene.on_cpu:
+        return _on_cpu(lost_s, view, median)
+    gain = view.gain(lost_s, likely=Change(host=_LIKELY), best=Change(host=0.0))
+    if graphs > waiting:
+        evidence.append(
+            f"{graphs / view.step_s:.1%} lies before and inside CUDA graphs: slow launches, or kernels in them not recorded"
+        )
+        gain = Gain(low=1.0, high=view.step_s / max(view.step_s - lost_s, 0.05 * view.step_s))
+    around_graphs = graphs > waiting
+    return Finding(
+        code=CODE,
+        title="the GPU idles around CUDA graphs" if around_graphs else "the GPU waits for the host to launch kernels",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=gain,
+        confidence="low" if around_graphs else "high" if median < _SHORT_S else "medium",
+        evidence=tuple(evidence),
+        remedy=_FOR_GRAPHS
+        if around_graphs
+        else 'torch.compile(mode="reduce-overhead") or CUDA graphs; a larger batch; fused optimizer',
+        verify="GPU busy should rise; with the batch doubled, the step should take hardly longer",
+    )
+
+
+def _claimed_s(view: View) -> float:
+    """Waiting for launches that a narrower check names: inside the optimizer, or between values read one by one."""
+    scene = view.scene
+    claimed = []
+    if unfused_optimizer.check(view) is not None:
+        claimed.append(unfused_optimizer.held(view))
+    if scene.on_cpu and host_sync.check(view) is not None:
+        claimed.append(host_sync.reading_spans(view))
+    begin, end = scene.steps.steady_window
+    total = sum(spans.within(begin, end).without(scene.busy).total_ns for spans in claimed)
+    return min(total * 1e-9 / max(scene.steps.steady_count, 1), view.parts.parts_s["host_launch"])
+
+
+def _on_cpu(lost_s: float, view: View, median: float) -> Finding:
+    """Small ops are overhead themselves: larger tensors need fewer of them."""
+    small_s = view.work_s(view.scene.kernels & (view.scene.work.duration_ns < _SMALL_NS) & ~view.scene.in_optimizer)
+    return Finding(
+        code=CODE,
+        title="much of the step is overhead between small ops",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(lost_s + small_s),
+        confidence="medium",
+        evidence=(
+            f"{view.count(view.scene.kernels):,.0f} ops {view.per}, the median one {median * 1e6:.1f} µs",
+            f"in {lost_s / view.step_s:.1%} of the time no op computes: Python, autograd and dispatch",
+        ),
+        remedy="torch.compile; larger tensors instead of loops over small ones; a larger batch",
+        verify="the share of time in ops should rise",
+    )

@@ -1,0 +1,63 @@
+"""Sizes do not fit the matrix units.
+
+## What it sees
+Matrix kernels with `align1` or `align2` in their name, or products whose sizes are no multiple of 8 (16 for 8-bit types), of 5
+% of the step or more.
+
+## Why it costs time
+Matrix units load operands in pieces of 16 bytes. Odd sizes force narrow loads, or keep the matrix units from being used at
+all.
+
+## What to do
+Pad vocabulary, embedding and hidden sizes, and the batch, to a multiple of 8, better of 64.
+
+## How sure
+High where the kernel's name says `align1`; medium from shapes. The gain is what the kernel models say for padded sizes;
+without shapes, the fitted cost of unaligned kernels is used.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose import shapes, whatif
+from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.view import View
+from gpuwise.kernels.constants import load_constants
+
+__all__ = ["CODE", "check"]
+
+CODE = "misaligned_shapes"
+_THRESHOLD = 0.05
+_MULTIPLE = {"fp16": 8, "bf16": 8, "fp32": 8, "int8": 16, "fp8": 16}
+
+
+def check(view: View) -> Finding | None:
+    """Kernels for odd sizes on the matrix units."""
+    if view.scene.on_cpu:
+        return None
+    chosen = view.scene.is_unit("matrix") & view.scene.named("align1", "align2", "aligna1", "aligna2")
+    lost_s = view.work_s(chosen)
+    if lost_s < _THRESHOLD * view.step_s:
+        return None
+    odd = {
+        product: count
+        for product, count in shapes.products(view.scene).items()
+        if any(size % _MULTIPLE.get(product.dtype, 8) for size in (product.m, product.n, product.k))
+    }
+    high = whatif.padded(odd, view.gpu, 8) if odd and view.gpu is not None else load_constants()["matmul.unaligned"]
+    high = max(high, 1.0)
+    worst = sorted(odd, key=lambda product: -product.flops * odd[product])[:2]
+    sizes = "; ".join(f"{product.m}×{product.k} by {product.k}×{product.n}" for product in worst)
+    saved = view.exposed_s(chosen) * (1.0 - 1.0 / high)
+    return Finding(
+        code=CODE,
+        title="sizes do not fit the matrix units",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(saved, likely=view.shrink(chosen, 1.0 / (1.0 + 0.5 * (high - 1.0)))),
+        confidence="high",
+        evidence=(
+            f"{lost_s / view.kernel_s:.1%} of kernel time is in align1 or align2 kernels" + (f": {sizes}" if sizes else ""),
+        ),
+        remedy="pad vocabulary, hidden sizes and batch to a multiple of 8, better of 64",
+        verify="kernel names should read align8 or align4",
+    )

@@ -1,0 +1,75 @@
+"""Kernels were built for an older architecture.
+
+## What it sees
+Matrix kernels whose name carries an older generation than the device (`cutlass_75…`, `volta_…` on an Ampere card, `sm80_xmma…`
+on Hopper), of 20 % of matrix time or more.
+
+## Why it costs time
+They miss what the newer generation brought: asynchronous copies, larger tiles, wgmma. On Hopper an Ampere kernel reaches about
+half of a native one.
+
+## What to do
+A newer framework built with a newer CUDA toolkit; libraries such as flash-attn rebuilt for the card.
+
+## How sure
+Medium: libraries keep older kernels on purpose where they are as good, above all for small sizes and fp32. The gain range
+therefore begins at nothing; the upper end supposes native kernels 1.5 times as fast (assumed).
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from gpuwise.diagnose.types import Finding, Gain
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "built_for", "check"]
+
+CODE = "old_arch_kernels"
+_THRESHOLD = 0.2
+_FASTER = 1.5
+_NUMBER = re.compile(r"(?:cutlass_|sm_?)(\d{2,3})(?!\d)")
+_WORDS = {"maxwell": 50, "pascal": 60, "volta": 70, "turing": 75, "ampere": 80, "hopper": 90}
+
+
+def built_for(name: str) -> int | None:
+    """The compute capability times ten that a kernel's name carries.
+
+    >>> built_for("cutlass_80_tensorop_s1688gemm_256x64"), built_for("volta_sgemm_64x64_nt"), built_for("attn_fwd")
+    (80, 70, None)
+    """
+    found = _NUMBER.search(name)
+    if found:
+        return int(found[1])
+    return next((number for word, number in _WORDS.items() if re.search(rf"(^|_){word}_", name)), None)
+
+
+def check(view: View) -> Finding | None:
+    """Matrix kernels of an older major generation, fp32 ones left out: nothing newer exists for them."""
+    capability = view.scene.device.capability
+    if view.scene.device.vendor != "NVIDIA" or capability is None:
+        return None
+    scene = view.scene
+    native = capability[0] * 10
+    old = np.array(
+        [(number := built_for(name)) is not None and number // 10 * 10 < native for name in scene.trace.names], dtype=bool
+    )
+    matrix = scene.is_unit("matrix")
+    chosen = matrix & old[scene.work.name]
+    lost_s, all_s = view.work_s(chosen), view.work_s(matrix)
+    if all_s <= 0 or lost_s < _THRESHOLD * all_s or lost_s < 0.02 * view.step_s:
+        return None
+    saved = view.exposed_s(chosen) * (1.0 - 1.0 / _FASTER)
+    return Finding(
+        code=CODE,
+        title=f"matrix kernels are built for an older architecture than sm_{capability[0]}{capability[1]}",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=Gain(low=1.0, high=view.gain(saved).high),
+        confidence="medium",
+        evidence=(f"{lost_s / all_s:.0%} of the time on matrix units is in kernels of an older generation",),
+        remedy="a newer framework build with a newer CUDA toolkit; rebuild extensions for this card",
+        verify=f"kernel names should carry sm{native} or a newer number",
+    )

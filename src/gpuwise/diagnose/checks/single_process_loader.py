@@ -1,0 +1,46 @@
+"""The loader has no workers.
+
+## What it sees
+`_SingleProcessDataLoaderIter` in the names of the loader's marks, where the input also holds the step up.
+
+## Why it costs time
+With `num_workers=0` the training process itself reads and augments each batch, one sample after another, while the GPU waits.
+
+## What to do
+`DataLoader(..., num_workers=4)` or more, up to the number of cores; on Windows and macOS guard the script with `if __name__ ==
+"__main__":`.
+
+## How sure
+High that there are no workers; the gain is that of `input_starved`, limited by the number of cores, which the trace does not
+tell.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.checks import input_starved
+from gpuwise.diagnose.replay import Change
+from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "check"]
+
+CODE = "single_process_loader"
+_KEPT = 0.7
+
+
+def check(view: View) -> Finding | None:
+    """Only beside `input_starved`."""
+    lost_s = view.parts.parts_s["input_wait"]
+    if lost_s < input_starved.THRESHOLD * view.step_s or not view.scene.trace.named("_singleprocessdataloaderiter").any():
+        return None
+    return Finding(
+        code=CODE,
+        title="the loader runs in the training process (num_workers=0)",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(lost_s, likely=Change(loading=_KEPT), best=Change(loading=0.1)),
+        confidence="high",
+        evidence=("the loader's marks are those of _SingleProcessDataLoaderIter",),
+        remedy="DataLoader(..., num_workers=4, persistent_workers=True), up to the number of cores",
+        verify="the marks should read _MultiProcessingDataLoaderIter and take less than 5 % of the step",
+    )

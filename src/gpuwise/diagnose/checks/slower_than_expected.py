@@ -1,0 +1,68 @@
+"""The step takes longer than it should on this GPU.
+
+## What it sees
+The measured step against what `gpuwise predict` says for the model named with `--model`, on the GPU of the trace, at the batch
+and precision found in it.
+
+## Why it costs time
+What no other check explains: a slower clock, another process, an old driver, a model that is not the one named.
+
+## What to do
+Compare like with like first: batch, precision, framework, input pipeline, power mode. Then `gpuwise watch` for clocks,
+temperature and other processes.
+
+## How sure
+As sure as the prediction: told only where the step lies above the upper end of its range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwise.diagnose.types import Abstained, Finding, Gain
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "Expectation", "check_expected"]
+
+CODE = "slower_than_expected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What a healthy step costs, as predicted."""
+
+    model: str
+    gpu: str
+    step_s: float
+    low_s: float
+    high_s: float
+    setting: str
+
+
+def check_expected(view: View, expected: Expectation | None) -> Finding | Abstained | None:
+    """Above the range of the prediction or not."""
+    if expected is None:
+        return Abstained(
+            code=CODE,
+            reason="what a healthy step costs needs the model",
+            record_next="name it with --model, such as --model resnet50",
+        )
+    step = view.scene.steps.median_s
+    if step <= expected.high_s:
+        return None
+    lost = step - expected.step_s
+    return Finding(
+        code=CODE,
+        title=f"the step takes longer than {expected.model} should on {expected.gpu}",
+        seconds_per_step=lost,
+        share_fraction=lost / step,
+        gain=Gain(low=step / expected.high_s, high=step / expected.low_s),
+        confidence="medium",
+        evidence=(
+            f"measured {step * 1e3:,.1f} ms, predicted {expected.step_s * 1e3:,.1f} ms",
+            f"range of the prediction {expected.low_s * 1e3:,.1f} to {expected.high_s * 1e3:,.1f} ms",
+            f"predicted for {expected.setting}",
+        ),
+        remedy="fix the other findings first; then look at clocks, temperature and other processes with gpuwise watch",
+        verify="the step should come into the predicted range",
+    )

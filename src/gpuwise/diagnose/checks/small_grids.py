@@ -1,0 +1,67 @@
+"""Kernels are too small to fill the GPU.
+
+## What it sees
+Half of the kernel time or more in kernels with fewer blocks than the GPU has multiprocessors.
+
+## Why it costs time
+A block runs on one multiprocessor. With fewer blocks than that, part of the chip idles in every kernel, and a larger chip
+idles more.
+
+## What to do
+A larger batch, until the time per sample stops falling. If the batch is fixed, several models or several streams on one GPU.
+
+## How sure
+High for the grids, which the trace holds; the upper end supposes full use of the multiprocessors (a gain per sample, at a
+larger batch), the lower nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuwise.diagnose.types import Abstained, Finding, Gain
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "check"]
+
+CODE = "small_grids"
+_THRESHOLD = 0.5
+_MOST = 4.0
+
+
+def check(view: View) -> Finding | Abstained | None:
+    """Kernel time with less than one block a multiprocessor."""
+    scene = view.scene
+    if scene.on_cpu:
+        return None
+    rows = scene.kernels & scene.steady & ~scene.is_class("communication")
+    blocks = scene.work.blocks_per_sm.astype(np.float64)
+    counted = scene.device.sm_count or (view.gpu.sm_count if view.gpu is not None else 0)
+    blocks = np.where(blocks < 0, -blocks / counted if counted else np.nan, blocks)
+    known = rows & np.isfinite(blocks)
+    if not known.any():
+        return Abstained(
+            code=CODE, reason="the trace holds no grid sizes", record_next="record with CUDA activities; name the GPU with --gpu"
+        )
+    time = scene.work.duration_ns.astype(np.float64)
+    total = float(time[known].sum())
+    small = known & (blocks < 1.0)
+    share = float(time[small].sum()) / total if total else 0.0
+    lost_s = view.work_s(small)
+    if share < _THRESHOLD or lost_s < 0.05 * view.step_s:
+        return None
+    filled = float((time[small] * blocks[small]).sum()) / float(time[small].sum())
+    best = min(1.0 / max(filled, 1e-3), _MOST)
+    return Finding(
+        code=CODE,
+        title="kernels are too small to fill the GPU",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=Gain(low=1.0, high=max(1.0, view.gain(lost_s * (1.0 - 1.0 / best)).high)),
+        confidence="medium",
+        evidence=(
+            f"{share:.0%} of kernel time has fewer blocks than multiprocessors ({filled:.2f} a multiprocessor on average)",
+        ),
+        remedy="a larger batch; a larger GPU would not help",
+        verify="double the batch: the step should take much less than twice as long",
+    )

@@ -1,0 +1,52 @@
+"""The whole step is under the launch floor: a faster GPU cannot be faster.
+
+## What it sees
+A device that is busy less than a third of the step, with a median kernel below 10 µs, on a host that launches without pause.
+
+## Why it costs time
+The step lasts as long as the host needs to issue it. Kernels this short are at their floor of a few microseconds already: a
+GPU with twice the rate runs the step in the same time.
+
+## What to do
+A larger batch, `torch.compile(mode="reduce-overhead")`, CUDA graphs, several models at once. Or keep the GPU you have.
+
+## How sure
+High where launches and kernels are matched in the trace.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.replay import Change
+from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "check"]
+
+CODE = "small_model"
+_BUSY = 0.4
+_SHORT_S = 10e-6
+_WAITING = 0.3
+
+
+def check(view: View) -> Finding | None:
+    """Short kernels, an idle device, a busy host."""
+    median = view.median_kernel_s()
+    waiting = view.parts.share("host_launch")
+    compute = view.facts.busy_fraction - view.facts.communication_exposed_fraction
+    if view.scene.on_cpu or compute > _BUSY or median > _SHORT_S or waiting < _WAITING:
+        return None
+    lost_s = view.parts.parts_s["host_launch"]
+    return Finding(
+        code=CODE,
+        title="the step is as long as its launches: a faster GPU would not be faster",
+        seconds_per_step=lost_s,
+        share_fraction=waiting,
+        gain=view.gain(lost_s, likely=Change(host=0.85), best=Change(host=0.1)),
+        confidence="high",
+        evidence=(
+            f"GPU busy {view.facts.busy_fraction:.0%}, median kernel {median * 1e6:.1f} µs",
+            f"{waiting:.0%} of the time it waits for launches",
+        ),
+        remedy="a larger batch, torch.compile or CUDA graphs; not a faster GPU",
+        verify="double the batch: the step should take hardly longer",
+    )

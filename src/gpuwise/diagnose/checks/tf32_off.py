@@ -1,0 +1,50 @@
+"""TF32 is off on a GPU that has it.
+
+## What it sees
+True fp32 matrix kernels of 5 % of kernel time or more on Ampere or newer.
+
+## Why it costs time
+TF32 runs the same code on the matrix units, at four to eight times the rate of fp32, with 10 bits of mantissa in the products.
+PyTorch leaves it off for matmuls.
+
+## What to do
+`torch.set_float32_matmul_precision("high")`, and `torch.backends.cudnn.allow_tf32 = True` (the default) for convolutions.
+
+## How sure
+High where kernel names tell the unit. The gain is what the kernel models say for TF32, bounded as in `fp32_matmul`.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose import shapes, whatif
+from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "check"]
+
+CODE = "tf32_off"
+_THRESHOLD = 0.05
+
+
+def check(view: View) -> Finding | None:
+    """fp32 kernels where TF32 exists."""
+    gpu = view.gpu
+    if gpu is None or view.scene.on_cpu or not gpu.peak_flops_per_s.get("matrix", {}).get("tf32"):
+        return None
+    chosen = view.scene.is_unit("fp32")
+    lost_s = view.work_s(chosen)
+    if lost_s < _THRESHOLD * view.kernel_s or view.kernel_s <= 0:
+        return None
+    low, high = whatif.speed_up(shapes.products(view.scene), gpu, "fp32", "tf32")
+    saved = view.exposed_s(chosen) * (1.0 - 1.0 / high)
+    return Finding(
+        code=CODE,
+        title=f"TF32 is off on {gpu.name}",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(saved, likely=view.shrink(chosen, 1.0 / low)),
+        confidence="high",
+        evidence=(f"{lost_s / view.kernel_s:.1%} of kernel time is matrix work in true fp32",),
+        remedy='torch.set_float32_matmul_precision("high")',
+        verify="kernel names should read tf32, s1688 or s16816",
+    )

@@ -1,0 +1,163 @@
+"""Two traces explained as a difference: is like compared with like, which parts got faster, and what the spec sheets would
+promise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwise.diagnose import shapes
+from gpuwise.diagnose.view import View
+from gpuwise.hardware.types import Gpu
+
+__all__ = ["Difference", "PartChange", "difference"]
+
+_MATH = ("matmul", "conv", "attention")
+_MEMORY = ("norm", "embedding", "elementwise", "optimizer", "other")
+_HOST = {
+    "input_wait": "the loader, not the GPU, decides this",
+    "allocation": "the driver, not the GPU, decides this",
+    "synchronisation": "the host's waiting decides this",
+    "host_launch": "the host decides this: a faster GPU waits longer",
+    "graph_wait": "launching CUDA graphs decides this",
+    "idle_unexplained": "the cause is not in the traces",
+    "communication": "link, ranks and the slowest of them decide this",
+    "copy": "the link to the host decides this",
+}
+_SAME = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartChange:
+    """One part of the step in both. `speed_up` above 1 means faster; `promised` is what the spec sheets say, where they do."""
+
+    part: str
+    before_s: float
+    after_s: float
+    speed_up: float | None
+    promised: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What changed from one trace to the other."""
+
+    speed_up: float
+    before_s: float
+    after_s: float
+    parts: tuple[PartChange, ...]
+    unlike: tuple[str, ...]
+    unknown: tuple[str, ...]
+    verdict: str
+
+
+def difference(before: View, after: View) -> Difference:
+    """From `before` to `after`, by median step and by part of the mean steady step."""
+    first, second = before.scene.steps.median_s, after.scene.steps.median_s
+    parts = tuple(_change(part, before, after) for part in before.parts.parts_s)
+    told = sorted(
+        (part for part in parts if max(part.before_s, part.after_s) >= 0.005 * first),
+        key=lambda part: part.after_s - part.before_s,
+    )
+    unlike, unknown = _unlike(before, after)
+    return Difference(
+        speed_up=first / max(second, 1e-12),
+        before_s=first,
+        after_s=second,
+        parts=tuple(told),
+        unlike=unlike,
+        unknown=unknown,
+        verdict=_verdict(first, second, told, unlike),
+    )
+
+
+def _change(part: str, before: View, after: View) -> PartChange:
+    one, two = before.parts.parts_s[part], after.parts.parts_s.get(part, 0.0)
+    promised, basis = _promise(part, before, after)
+    speed_up = one / two if two > 0 else None
+    return PartChange(
+        part=part, before_s=one, after_s=two, speed_up=speed_up, promised=promised, why=_why(part, speed_up, promised, basis)
+    )
+
+
+def _promise(part: str, before: View, after: View) -> tuple[float | None, str]:
+    old, new = before.gpu, after.gpu
+    if old is None or new is None or old is new:
+        return None, ""
+    if part in _MEMORY:
+        return new.memory_bytes_per_s / old.memory_bytes_per_s, "memory bandwidth"
+    if part in _MATH:
+        one, two = _rate(before, old), _rate(after, new)
+        return (two / one, "peak rate of the units used") if one and two else (None, "")
+    return None, ""
+
+
+def _rate(view: View, gpu: Gpu) -> float | None:
+    """The peak of the unit that does most of the matrix work in this trace."""
+    matrix, vector = view.work_s(view.scene.is_unit("matrix")), view.work_s(view.scene.is_unit("fp32"))
+    peaks = gpu.peak_flops_per_s
+    if matrix > vector:
+        word = (
+            "tf32"
+            if view.scene.named("s1688", "tf32").any() and not view.scene.named("bf16", "16816", "h884", "f16").any()
+            else "fp16"
+        )
+        return peaks.get("matrix", {}).get(word) or gpu.best_peak("fp16")
+    return peaks.get("vector", {}).get("fp32")
+
+
+def _why(part: str, speed_up: float | None, promised: float | None, basis: str) -> str:
+    if part in _HOST:
+        return _HOST[part]
+    if promised is None or speed_up is None:
+        return ""
+    if speed_up >= promised * (1.0 - _SAME):
+        return f"as the {basis} promises"
+    return f"less than the {basis} promises: kernels too short, or held up elsewhere"
+
+
+def _unlike(before: View, after: View) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What differs besides the GPU, and what cannot be told."""
+    found, unknown = [], []
+    batches = shapes.batch_of(before.scene), shapes.batch_of(after.scene)
+    if None in batches:
+        unknown.append("the batch (record_shapes=True would tell)")
+    elif batches[0] != batches[1]:
+        found.append(f"batch {batches[0]} against {batches[1]}")
+    one, two = _precision(before), _precision(after)
+    if one != two:
+        found.append(f"{one} against {two}")
+    first, second = before.scene.trace, after.scene.trace
+    if first.world_size != second.world_size:
+        found.append(f"{first.world_size or 'an unknown number of'} ranks against {second.world_size or 'an unknown number'}")
+    if first.framework and second.framework and first.framework != second.framework:
+        found.append(f"{first.framework} against {second.framework}")
+    counts = before.count(before.scene.kernels), after.count(after.scene.kernels)
+    if min(counts) > 0 and max(counts) / min(counts) > 1.0 + _SAME:
+        found.append(f"{counts[0]:,.0f} kernels a step against {counts[1]:,.0f}")
+    if before.gpu is None or after.gpu is None:
+        unknown.append("what the spec sheets promise (a GPU is not in the catalogue: --gpu)")
+    return tuple(found), tuple(unknown)
+
+
+def _precision(view: View) -> str:
+    """The unit that does the matrix work."""
+    matrix, vector = view.work_s(view.scene.is_unit("matrix")), view.work_s(view.scene.is_unit("fp32"))
+    if matrix + vector < 0.02 * max(view.kernel_s, 1e-12):
+        return "no matrix work"
+    return "matrix units (16 bit or TF32)" if matrix > vector else "fp32 without matrix units"
+
+
+def _verdict(before_s: float, after_s: float, parts: list[PartChange], unlike: tuple[str, ...]) -> str:
+    ratio = before_s / max(after_s, 1e-12)
+    head = (
+        f"the second is {ratio:.2f} times as fast" if ratio >= 1 else f"the second is {1 / max(ratio, 1e-12):.2f} times as slow"
+    )
+    gained = [part for part in parts if part.after_s < part.before_s]
+    grown = [part for part in reversed(parts) if part.after_s > part.before_s]
+    if ratio >= 1 and gained:
+        head += f", most of it from {gained[0].part.replace('_', ' ')} ({(gained[0].before_s - gained[0].after_s) * 1e3:,.1f} ms)"
+    elif ratio < 1 and grown:
+        head += f", most of it in {grown[0].part.replace('_', ' ')} ({(grown[0].after_s - grown[0].before_s) * 1e3:,.1f} ms)"
+    return head + (f"; like is not compared with like: {unlike[0]}" if unlike else "")

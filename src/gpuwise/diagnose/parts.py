@@ -1,0 +1,177 @@
+"""A step taken apart: every moment belongs to exactly one part, so the parts sum to the step.
+
+First what the device does (compute before communication before copies), then, where it does nothing, what the host does
+meanwhile. Communication that runs beside compute is hidden: it is told, but it is not a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuwise.diagnose.classes import CLASSES
+from gpuwise.diagnose.intervals import Spans, union
+from gpuwise.diagnose.scene import Scene
+from gpuwise.trace.types import Kind
+
+__all__ = ["IDLE_PARTS", "Breakdown", "Facts", "idle_spans", "launch_latency_ns", "measure", "take_apart"]
+
+_COMPUTE = tuple(name for name in CLASSES if name != "communication")
+IDLE_PARTS = ("input_wait", "allocation", "synchronisation", "host_launch", "graph_wait", "idle_unexplained")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakdown:
+    """Seconds of a mean steady step by part, and what runs hidden beside them."""
+
+    step_s: float
+    parts_s: dict[str, float]
+    hidden_communication_s: float
+
+    def share(self, *parts: str) -> float:
+        """Parts as a share of the step."""
+        return sum(self.parts_s.get(part, 0.0) for part in parts) / self.step_s if self.step_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Shares of a window by interval union, whatever their cause.
+
+    `span_busy_fraction` is of the time from the first to the last work on the device, `outside_fraction` the share of the
+    device's busy time that lies outside the window: where it is large, the device runs behind the host.
+    """
+
+    window_s: float
+    busy_fraction: float
+    span_busy_fraction: float
+    outside_fraction: float
+    kernel_fraction: float
+    copy_fraction: float
+    loader_fraction: float
+    loader_idle_fraction: float
+    communication_fraction: float
+    communication_exposed_fraction: float
+    host_to_device_fraction: float
+    sync_fraction: float
+    allocation_fraction: float
+
+
+def take_apart(scene: Scene) -> Breakdown:
+    """The mean steady step by part."""
+    begin, end = scene.steps.steady_window
+    per_step = 1e-9 / max(scene.steps.steady_count, 1)
+    parts: dict[str, float] = {}
+    rest = union(np.array([begin]), np.array([end]))
+    for name, spans in _device_parts(scene):
+        taken = rest.and_(spans)
+        rest = rest.without(spans)
+        parts[name] = taken.total_ns * per_step
+    for name, spans in idle_spans(scene, rest).items():
+        parts[name] = spans.total_ns * per_step
+    compute = scene.spans(scene.is_class(*_COMPUTE))
+    hidden = scene.spans(scene.is_class("communication")).within(begin, end).and_(compute)
+    return Breakdown(step_s=(end - begin) * per_step, parts_s=parts, hidden_communication_s=hidden.total_ns * per_step)
+
+
+def _device_parts(scene: Scene) -> Iterator[tuple[str, Spans]]:
+    optimizer = (scene.in_optimizer & scene.kernels & ~scene.is_class("communication")) | scene.is_class("optimizer")
+    for name in _COMPUTE:
+        yield name, scene.spans(optimizer if name == "optimizer" else scene.is_class(name) & ~optimizer)
+    yield "communication", scene.spans(scene.is_class("communication"))
+    yield "copy", scene.spans((scene.work.kind == Kind.MEMCPY) | (scene.work.kind == Kind.MEMSET))
+
+
+def idle_spans(scene: Scene, idle: Spans) -> dict[str, Spans]:
+    """Idle time by what the host does: it waits for input, allocates, has synchronised, has not launched yet, or none of these.
+
+    What is idle before or between the parts of a CUDA graph is told apart: launching a graph takes time, and profilers do not
+    always record what runs inside one.
+    """
+    found: dict[str, Spans] = {}
+    sources = {
+        "input_wait": scene.loader,
+        "allocation": union(scene.allocations.start_ns, scene.allocations.end_ns),
+        "synchronisation": _after_sync(scene),
+        "host_launch": _before_launch(scene, idle),
+        "graph_wait": _before_graph_nodes(scene, idle),
+    }
+    for name, spans in sources.items():
+        found[name] = idle.and_(spans)
+        idle = idle.without(spans)
+    found["idle_unexplained"] = idle
+    return found
+
+
+def _after_sync(scene: Scene) -> Spans:
+    """From each synchronising call to the next work on the device: the queue ran empty because the host waited."""
+    sync = scene.sync.where(scene.sync.duration_ns > 0)
+    if not len(sync) or not len(scene.work):
+        return union(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    place = np.searchsorted(scene.work.start_ns, sync.end_ns, side="left")
+    following = np.where(place < len(scene.work), scene.work.start_ns[np.minimum(place, len(scene.work) - 1)], sync.end_ns)
+    return union(sync.start_ns, following)
+
+
+def _before_launch(scene: Scene, idle: Spans) -> Spans:
+    """The part of each gap before the work that ends it was launched and could start."""
+    if scene.on_cpu:
+        return idle
+    if not len(idle) or not len(scene.work) or not (scene.launch_ns >= 0).any():
+        return Spans(idle.start[:0], idle.end[:0])
+    latency = launch_latency_ns(scene)
+    place = np.searchsorted(scene.work.start_ns, idle.end, side="left")
+    inside = place < len(scene.work)
+    launched = scene.launch_ns[np.minimum(place, len(scene.work) - 1)]
+    ready = np.where(inside & (launched >= 0), launched + latency, idle.start)
+    end = np.clip(ready, idle.start, idle.end)
+    return union(idle.start, end)
+
+
+def _before_graph_nodes(scene: Scene, idle: Spans) -> Spans:
+    graphs = scene.trace.named("graphlaunch")[scene.launches.name]
+    if not len(idle) or not len(scene.work) or not graphs.any():
+        return Spans(idle.start[:0], idle.end[:0])
+    place = np.searchsorted(scene.work.start_ns, idle.end, side="left")
+    following = scene.work.correlation[np.minimum(place, len(scene.work) - 1)]
+    of_graph = np.isin(following, scene.launches.correlation[graphs]) & (place < len(scene.work))
+    return Spans(idle.start[of_graph], idle.end[of_graph])
+
+
+def launch_latency_ns(scene: Scene) -> int:
+    """What passes between a launch and the start of its kernel on a free device: the tenth percentile of all waits."""
+    known = (scene.launch_ns >= 0) & scene.kernels
+    waits = (scene.work.start_ns - scene.launch_ns)[known]
+    waits = waits[waits > 0]
+    return int(np.clip(np.percentile(waits, 10), 1_000, 50_000)) if len(waits) else 5_000
+
+
+def measure(scene: Scene, window: tuple[int, int]) -> Facts:
+    """The shares of a window."""
+    begin, end = window
+    length = max(end - begin, 1)
+
+    def share(spans: Spans) -> float:
+        return spans.within(begin, end).total_ns / length
+
+    work = scene.work
+    busy = scene.busy
+    communication = scene.spans(scene.is_class("communication"))
+    other = scene.spans(scene.kernels & ~scene.is_class("communication"))
+    to_device = (work.kind == Kind.MEMCPY) & scene.named("htod", "host -> device", "h2d")
+    return Facts(
+        window_s=length * 1e-9,
+        busy_fraction=share(busy),
+        span_busy_fraction=busy.total_ns / max(int(busy.end[-1] - busy.start[0]), 1) if len(busy) else 0.0,
+        outside_fraction=1.0 - busy.within(begin, end).total_ns / max(busy.total_ns, 1),
+        kernel_fraction=share(scene.spans(scene.kernels)),
+        copy_fraction=share(scene.spans(work.kind == Kind.MEMCPY)),
+        loader_fraction=share(scene.loader),
+        loader_idle_fraction=share(scene.loader.without(busy)),
+        communication_fraction=share(communication),
+        communication_exposed_fraction=share(communication.without(other)),
+        host_to_device_fraction=share(scene.spans(to_device)),
+        sync_fraction=share(union(scene.sync.start_ns, scene.sync.end_ns)),
+        allocation_fraction=share(union(scene.allocations.start_ns, scene.allocations.end_ns)),
+    )

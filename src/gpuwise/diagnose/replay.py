@@ -1,0 +1,229 @@
+"""What a step would take if one cause were gone: the recorded run played again with other durations.
+
+What binds the run together: the host issues launches, waits and loads in the order it did; a kernel starts when it is
+launched, its stream is free, and the work it waited for on another stream has ended; a synchronising call returns when the
+work it waited for has. Whatever delay none of these explains is kept as it was recorded, so the run without a change comes out
+as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuwise.diagnose.parts import launch_latency_ns
+from gpuwise.diagnose.scene import Scene
+from gpuwise.trace.types import Kind, Mask
+
+__all__ = ["Change", "Recording", "record"]
+
+_MOST_WORK = 24_000
+_QUEUE = 1024  # launches that may wait before the host blocks: CUDA's queue of a stream
+_JOIN_NS = 15_000
+_LAUNCH, _SYNC, _LOAD, _ALLOCATE = range(4)
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What differs from the recorded run: factors on time, 1.0 for as it was, 0.0 for gone."""
+
+    loading: float = 1.0
+    allocating: float = 1.0
+    host: float = 1.0
+    waiting: bool = True
+    blocking_copies: bool = True
+    work: npt.NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """The steady steps as a list of what the host did, with the work each launch started."""
+
+    step_count: int
+    begin_ns: int
+    rows: npt.NDArray[np.intp]
+    kind: list[int]
+    think_ns: list[int]
+    cost_ns: list[int]
+    target: list[int]
+    blocks: list[bool]
+    duration_ns: npt.NDArray[np.int64]
+    stream: list[int]
+    lag_ns: list[int]
+    depends: list[int]
+    latency_ns: int
+    recorded_s: float
+    free_ns: dict[int, int]
+
+    def factors(self, chosen: Mask, factor: float) -> npt.NDArray[np.float64]:
+        """Factors on the durations of work: `factor` where a mask over the scene's work chooses it, 1 elsewhere."""
+        return np.where(chosen[self.rows], factor, 1.0)
+
+    def seconds(self, change: Change) -> float:
+        """A mean step with a change."""
+        durations = self.duration_ns if change.work is None else (self.duration_ns * change.work).astype(np.int64)
+        return self._play(change, durations.tolist()) * 1e-9 / self.step_count
+
+    def gain(self, change: Change) -> float:
+        """How many times as fast a step would be."""
+        return max(self.seconds(Change()) / max(self.seconds(change), 1e-12), 1.0)
+
+    def _play(self, change: Change, durations: list[int]) -> int:
+        clock = 0
+        ends = [0] * len(durations)
+        starts = [0] * len(durations)
+        free = dict(self.free_ns)
+        host, latency = change.host, self.latency_ns
+        for kind, think, cost, target, blocks in zip(
+            self.kind, self.think_ns, self.cost_ns, self.target, self.blocks, strict=True
+        ):
+            clock += int(think * host)
+            if kind == _LAUNCH:
+                if target >= _QUEUE:
+                    clock = max(clock, starts[target - _QUEUE])
+                stream = self.stream[target]
+                start = max(clock + latency, free.get(stream, 0))
+                dependency = self.depends[target]
+                if dependency >= 0:
+                    start = max(start, ends[dependency])
+                start += self.lag_ns[target]
+                starts[target] = start
+                ends[target] = free[stream] = start + durations[target]
+                clock += int(cost * host)
+                if blocks and change.blocking_copies:
+                    clock = max(clock, ends[target])
+            elif kind == _SYNC:
+                clock += cost
+                if target >= 0 and change.waiting:
+                    clock = max(clock, ends[target])
+            else:
+                clock += int(cost * (change.loading if kind == _LOAD else change.allocating))
+        return max(clock, max(ends, default=0))
+
+
+def record(scene: Scene) -> Recording | None:
+    """The steady steps of a scene as a recording, or None where launches and work cannot be matched."""
+    begin, end, count = _stretch(scene)
+    chosen = (scene.work.start_ns >= begin) & (scene.work.start_ns < end) & (scene.launch_ns >= 0)
+    chosen &= scene.launch_ns >= begin
+    rows = np.flatnonzero(chosen)
+    if len(rows) < 2 or chosen.sum() < 0.5 * ((scene.work.start_ns >= begin) & (scene.work.start_ns < end)).sum():
+        return None
+    rows = rows[np.argsort(scene.launch_ns[rows], kind="stable")]
+    work = scene.work.where(rows)
+    latency = 0 if scene.on_cpu else launch_latency_ns(scene)
+    actions = _actions(scene, rows, begin, end)
+    depends, lag = _ties(work.start_ns, work.end_ns, work.stream, scene.launch_ns[rows], latency)
+    return Recording(
+        step_count=count,
+        begin_ns=begin,
+        rows=rows,
+        duration_ns=work.duration_ns,
+        stream=work.stream.tolist(),
+        lag_ns=lag.tolist(),
+        depends=depends.tolist(),
+        latency_ns=latency,
+        recorded_s=(end - begin) * 1e-9 / count,
+        free_ns=_running_before(scene, begin),
+        **actions,
+    )
+
+
+def _running_before(scene: Scene, begin: int) -> dict[int, int]:
+    """For each stream, when the work launched before the first step leaves it free, counted from the first step."""
+    before = (scene.launch_ns < begin) & (scene.launch_ns >= 0) & (scene.work.end_ns > begin)
+    found: dict[int, int] = {}
+    for stream, end in zip(scene.work.stream[before].tolist(), scene.work.end_ns[before].tolist(), strict=True):
+        found[stream] = max(found.get(stream, 0), end - begin)
+    return found
+
+
+def _stretch(scene: Scene) -> tuple[int, int, int]:
+    """Steady steps that stand behind one another, as many as can be played in good time."""
+    starts, ends = scene.steps.start_ns[scene.steps.steady], scene.steps.end_ns[scene.steps.steady]
+    per_step = len(scene.work) / max(len(scene.steps.start_ns), 1)
+    count = int(np.clip(_MOST_WORK / max(per_step, 1), 1, len(starts)))
+    first = (len(starts) - count) // 2
+    return int(starts[first]), int(ends[first + count - 1]), count
+
+
+def _actions(scene: Scene, rows: npt.NDArray[np.intp], begin: int, end: int) -> dict[str, Any]:
+    """What the host did, in order of time: launches, waits, loads and allocations; and how long it thought before each."""
+    launched, returned = scene.launch_ns[rows], scene.launch_end_ns[rows]
+    sync = scene.sync.where((scene.sync.start_ns >= begin) & (scene.sync.end_ns <= end))
+    load = scene.loader.within(begin, end)
+    allocate = scene.allocations.where((scene.allocations.start_ns >= begin) & (scene.allocations.end_ns <= end))
+    start = np.concatenate([launched, sync.start_ns, load.start, allocate.start_ns])
+    stop = np.concatenate([returned, sync.end_ns, load.end, allocate.end_ns])
+    kind = np.repeat([_LAUNCH, _SYNC, _LOAD, _ALLOCATE], [len(rows), len(sync), len(load), len(allocate)])
+    target = np.concatenate(
+        [np.arange(len(rows)), _awaited(scene, rows, sync.start_ns, sync.end_ns), np.full(len(load) + len(allocate), -1)]
+    )
+    blocks = np.concatenate([_blocking(scene, rows), np.zeros(len(start) - len(rows), dtype=bool)])
+    order = np.argsort(start, kind="stable")
+    start, stop, kind, target, blocks = start[order], stop[order], kind[order], target[order], blocks[order]
+    reach = np.maximum.accumulate(np.concatenate([[begin], stop[:-1]]))
+    think = np.maximum(start - reach, 0)
+    cost = np.maximum(stop - np.maximum(start, reach), 0)
+    waits = ((kind == _SYNC) & (target >= 0)) | blocks
+    plain = cost[(kind == _LAUNCH) & ~blocks]
+    usual = int(np.median(plain)) if len(plain) else 0
+    longest = 20 * max(usual, 5_000)
+    cost = np.where(waits, np.minimum(cost, max(usual, 2_000)), cost)
+    cost = np.where((kind == _LAUNCH) & ~waits, np.minimum(cost, longest), cost)
+    if scene.on_cpu:  # the host is the device: a launch is the work itself
+        cost = np.where(kind == _LAUNCH, 0, cost)
+        blocks = kind == _LAUNCH
+    return {
+        "kind": kind.tolist(),
+        "think_ns": think.tolist(),
+        "cost_ns": cost.tolist(),
+        "target": target.tolist(),
+        "blocks": blocks.tolist(),
+    }
+
+
+def _blocking(scene: Scene, rows: npt.NDArray[np.intp]) -> Mask:
+    """Copies whose call returned only when the copy had ended."""
+    copies = scene.work.kind[rows] == Kind.MEMCPY
+    late = scene.launch_end_ns[rows] >= scene.work.end_ns[rows] - 2_000
+    return np.asarray(copies & late, dtype=bool)
+
+
+def _awaited(scene: Scene, rows: npt.NDArray[np.intp], start: Times, end: Times) -> npt.NDArray[np.int64]:
+    """For each wait, the last work that was launched before it and had ended when it returned."""
+    launched, ended = scene.launch_ns[rows], scene.work.end_ns[rows]
+    found = np.full(len(start), -1, dtype=np.int64)
+    for place, (begin, stop) in enumerate(zip(start, end, strict=True)):
+        last = int(np.searchsorted(launched, begin))
+        candidates = ended[max(last - 4 * _QUEUE, 0) : last]
+        done = np.flatnonzero(candidates <= stop)
+        if len(done):
+            found[place] = max(last - 4 * _QUEUE, 0) + done[np.argmax(candidates[done])]
+    return found
+
+
+def _ties(start: Times, end: Times, stream: Times, launched: Times, latency: int) -> tuple[Times, Times]:
+    """For each piece of work, in order of launch: the work on another stream it waited for (or -1), and what nothing explains."""
+    previous = np.full(len(start), np.iinfo(np.int64).min // 2, dtype=np.int64)
+    for number in np.unique(stream):
+        rows = np.flatnonzero(stream == number)
+        previous[rows[1:]] = end[rows[:-1]]
+    ready = np.maximum(launched + latency, previous)
+    lag = np.maximum(start - ready, 0)
+    depends = np.full(len(start), -1, dtype=np.int64)
+    order = np.argsort(end, kind="stable")
+    sorted_end = end[order]
+    for row in np.flatnonzero(lag > 2_000):
+        place = int(np.searchsorted(sorted_end, start[row], side="right")) - 1
+        if place >= 0 and start[row] - sorted_end[place] < _JOIN_NS:
+            other = int(order[place])
+            if stream[other] != stream[row] and other < row:
+                depends[row] = other
+                lag[row] = max(int(start[row]) - max(int(ready[row]), int(end[other])), 0)
+    return depends, lag

@@ -1,0 +1,161 @@
+"""A trace made ready for questions: the device looked at, what ran on it, who launched it, and what the host waited for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuwise.diagnose import classes, cpu_work
+from gpuwise.diagnose.intervals import Spans, union
+from gpuwise.diagnose.steps import LOADER, OPTIMIZER, Steps, find_steps
+from gpuwise.trace.types import Device, Events, Kind, Mask, Trace
+
+__all__ = ["Scene", "make_scene"]
+
+_SYNC = re.compile(
+    r"^(cuda|hip)(Device|Stream|Event)Synchronize|^cu(Ctx|Stream|Event)Synchronize|^(cuda|hip)Memcpy$", re.IGNORECASE
+)
+_ALLOCATE = re.compile(
+    r"^(cuda|hip)(Malloc|Free|HostAlloc|HostFree|ExtMalloc)(?!.*Async)|^cuMem(Alloc|Free|Create|Map)(?!.*Async)"
+)
+_LAUNCH = re.compile(r"launch|memcpy|memset", re.IGNORECASE)
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Everything the checks look at. `work` is in order of start; the arrays beside it have one entry a row."""
+
+    trace: Trace
+    device: Device
+    on_cpu: bool
+    steps: Steps
+    work: Events
+    launch_ns: Times
+    launch_end_ns: Times
+    class_id: npt.NDArray[np.int8]
+    unit_id: npt.NDArray[np.int8]
+    in_optimizer: Mask
+    loader: Spans
+    sync: Events
+    allocations: Events
+    launches: Events
+
+    @property
+    def busy(self) -> Spans:
+        """When anything ran on the device; a copy counts."""
+        return union(self.work.start_ns, self.work.end_ns)
+
+    def spans(self, chosen: Mask) -> Spans:
+        """When the chosen work ran."""
+        return union(self.work.start_ns[chosen], self.work.end_ns[chosen])
+
+    def is_class(self, *names: str) -> Mask:
+        """The kernels of these classes."""
+        wanted = [classes.CLASSES.index(name) for name in names]
+        return np.isin(self.class_id, wanted) & self.kernels
+
+    def is_unit(self, *names: str) -> Mask:
+        """The matmul, convolution and attention kernels that ran on these units."""
+        return np.isin(self.unit_id, [classes.UNITS.index(name) for name in names]) & self.kernels
+
+    def named(self, *parts: str) -> Mask:
+        """The work whose name contains one of these."""
+        return self.trace.named(*parts)[self.work.name]
+
+    @property
+    def kernels(self) -> Mask:
+        return np.asarray(self.work.kind == Kind.KERNEL, dtype=bool)
+
+    @property
+    def steady(self) -> Mask:
+        """The work that begins within the steady steps."""
+        begin, end = self.steps.steady_window
+        return (self.work.start_ns >= begin) & (self.work.start_ns < end)
+
+    @property
+    def step_s(self) -> float:
+        """The mean steady step: what parts and losses are shares of."""
+        begin, end = self.steps.steady_window
+        return (end - begin) * 1e-9 / max(self.steps.steady_count, 1)
+
+
+def make_scene(trace: Trace) -> Scene:
+    """Choose the device with most kernel time and gather what belongs to it; without any, the host's ops are the work."""
+    work = trace.events.of(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+    work = work.where(work.duration_ns >= 0)
+    on_cpu = not (work.kind == Kind.KERNEL).any() and not len(work)
+    if on_cpu:
+        work, device = cpu_work.computing_ops(trace), Device(index=-1, name="CPU")
+    else:
+        index = _busiest(work)
+        work, device = work.where(work.device == index), trace.device(index)
+    runtime = trace.events.of(Kind.RUNTIME)
+    if len(work) and not on_cpu and (runtime.process >= 0).any():
+        runtime = _of_owner(runtime, work)
+    launches = _matching(trace, _LAUNCH, runtime)
+    launch, launch_end = _launch_times(work, launches, on_cpu)
+    marks, loading = trace.marked(*OPTIMIZER), trace.marked(*LOADER)
+    called = np.where(launch >= 0, launch, work.start_ns if on_cpu else -1)
+    return Scene(
+        trace=trace,
+        device=device,
+        on_cpu=on_cpu,
+        steps=find_steps(trace, work),
+        work=work,
+        launch_ns=launch,
+        launch_end_ns=launch_end,
+        class_id=classes.class_ids(trace.names, work.name),
+        unit_id=classes.unit_ids(trace.names, work.name),
+        in_optimizer=_inside(called, union(marks.start_ns, marks.end_ns)),
+        loader=union(loading.start_ns, loading.end_ns),
+        sync=_matching(trace, _SYNC, runtime),
+        allocations=_matching(trace, _ALLOCATE, runtime),
+        launches=launches,
+    )
+
+
+def _busiest(work: Events) -> int:
+    kernels = work.where(work.kind == Kind.KERNEL)
+    chosen = kernels if len(kernels) else work
+    devices, place = np.unique(chosen.device, return_inverse=True)
+    return int(devices[np.bincount(place, weights=chosen.duration_ns).argmax()])
+
+
+def _of_owner(runtime: Events, work: Events) -> Events:
+    """The calls of the process that launched this device's work, where several processes share a file."""
+    if len(np.unique(runtime.process)) < 2:
+        return runtime
+    owners = np.unique(runtime.process[np.isin(runtime.correlation, work.correlation[work.correlation >= 0])])
+    return runtime.where(np.isin(runtime.process, owners)) if len(owners) else runtime
+
+
+def _matching(trace: Trace, pattern: re.Pattern[str], rows: Events) -> Events:
+    fits = np.array([pattern.search(name) is not None for name in trace.names], dtype=bool)
+    return rows.where(fits[rows.name]) if len(rows) else rows
+
+
+def _launch_times(work: Events, launches: Events, on_cpu: bool) -> tuple[Times, Times]:
+    """When the call that launched each piece of work began and ended; -1 where the trace does not tell."""
+    if on_cpu:
+        return work.start_ns.copy(), work.end_ns.copy()
+    start, end = np.full(len(work), -1, dtype=np.int64), np.full(len(work), -1, dtype=np.int64)
+    known = launches.where(launches.correlation >= 0)
+    if len(known) and len(work):
+        order = np.argsort(known.correlation, kind="stable")
+        ids = known.correlation[order]
+        place = np.minimum(np.searchsorted(ids, work.correlation), len(ids) - 1)
+        hit = (ids[place] == work.correlation) & (work.correlation >= 0)
+        start[hit], end[hit] = known.start_ns[order][place[hit]], known.end_ns[order][place[hit]]
+    return start, end
+
+
+def _inside(times: Times, spans: Spans) -> Mask:
+    if not len(spans):
+        return np.zeros(len(times), dtype=bool)
+    place = np.searchsorted(spans.start, times, side="right") - 1
+    return (place >= 0) & (times < spans.end[np.maximum(place, 0)]) & (times >= 0)

@@ -1,0 +1,124 @@
+"""Sizes of matrix products and convolutions, read from the shapes that the profiler noted beside the ops of the host."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gpuwise.diagnose.scene import Scene
+from gpuwise.trace.types import Events, Kind, Trace
+
+__all__ = ["Product", "batch_of", "dims_of", "products"]
+
+_MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::linear")
+_CONVOLUTIONS = (
+    "aten::cudnn_convolution",
+    "aten::miopen_convolution",
+    "aten::convolution",
+    "aten::conv2d",
+    "aten::mkldnn_convolution",
+)
+_MOST_SHAPES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A (batched) product of m × k with k × n, or a convolution as the product it is."""
+
+    op: str
+    batch: int
+    m: int
+    n: int
+    k: int
+    dtype: str
+
+    @property
+    def flops(self) -> float:
+        """Operations of the product."""
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+
+def dims_of(shape: bytes) -> tuple[list[Any], list[Any]]:
+    """The sizes and types of an op's inputs; empty where they are not as expected."""
+    dims, _, types = shape.partition(b"|")
+    try:
+        found = msgspec.json.decode(dims), msgspec.json.decode(types) if types else []
+    except msgspec.DecodeError:
+        return [], []
+    return (found[0] if isinstance(found[0], list) else [], found[1] if isinstance(found[1], list) else [])
+
+
+def products(scene: Scene) -> Counter[Product]:
+    """Each distinct product of the steady steps and how often it was asked for, from the innermost ops that tell it."""
+    trace = scene.trace
+    wanted = {name: trace.names.index(name) for name in (*_MATMULS[:3], *_CONVOLUTIONS[:2]) if name in trace.names}
+    if not wanted or not trace.shapes:
+        return Counter()
+    begin, end = scene.steps.steady_window
+    ops = _shaped_ops(trace, list(wanted.values()))
+    ops = ops.where((ops.start_ns >= begin) & (ops.start_ns < end))
+    found: Counter[Product] = Counter()
+    for name, number in wanted.items():
+        shapes, counts = np.unique(ops.shape[ops.name == number], return_counts=True)
+        for shape, count in zip(shapes[:_MOST_SHAPES].tolist(), counts.tolist(), strict=False):
+            for product in _product(name, trace.shapes[shape]):
+                found[product] += count
+    return found
+
+
+def _product(name: str, shape: bytes) -> Iterator[Product]:
+    dims, types = dims_of(shape)
+    tensors = [
+        size for size in dims if isinstance(size, list) and size and all(isinstance(entry, int) and entry > 0 for entry in size)
+    ]
+    kind = next((str(entry) for entry in types if entry), "float")
+    dtype = _dtype(kind)
+    if name == "aten::addmm":
+        tensors = [size for size in tensors if len(size) == 2][-2:]
+    if name in ("aten::mm", "aten::addmm") and len(tensors) >= 2 and len(tensors[0]) == len(tensors[1]) == 2:
+        (m, k), (_, n) = tensors[0], tensors[1]
+        yield Product(name, 1, m, n, k, dtype)
+    elif name == "aten::bmm" and len(tensors) >= 2 and len(tensors[0]) == len(tensors[1]) == 3:
+        (batch, m, k), (_, _, n) = tensors[0], tensors[1]
+        yield Product(name, batch, m, n, k, dtype)
+    elif name in _CONVOLUTIONS and len(tensors) >= 2 and len(tensors[0]) == len(tensors[1]) >= 3:
+        image, weight = tensors[0], tensors[1]
+        yield Product(name, 1, image[0] * prod(image[2:]), weight[0], weight[1] * prod(weight[2:]), dtype)
+
+
+def _dtype(name: str) -> str:
+    word = name.lower()
+    if "bfloat16" in word:
+        return "bf16"
+    if "half" in word:
+        return "fp16"
+    if "float8" in word:
+        return "fp8"
+    if "char" in word or "int8" in word:
+        return "int8"
+    return "fp64" if "double" in word else "fp32"
+
+
+def batch_of(scene: Scene) -> int | None:
+    """Samples a step, as the commonest first dimension of what convolutions and linear layers are given; None without shapes."""
+    trace = scene.trace
+    found: Counter[int] = Counter()
+    wanted = [trace.names.index(name) for name in (*_CONVOLUTIONS, "aten::linear", "aten::addmm") if name in trace.names]
+    chosen = _shaped_ops(trace, wanted)
+    for shape, count in zip(*np.unique(chosen.shape, return_counts=True), strict=True):
+        dims, _ = dims_of(trace.shapes[int(shape)])
+        first = next((size for size in dims if isinstance(size, list) and len(size) >= 2), None)
+        if first and isinstance(first[0], int):
+            found[first[0]] += int(count)
+    return found.most_common(1)[0][0] if found else None
+
+
+def _shaped_ops(trace: Trace, names: list[int]) -> Events:
+    events = trace.events
+    return events.where((events.shape >= 0) & np.isin(events.name, names) & (events.kind == Kind.OP))

@@ -1,0 +1,143 @@
+"""Where steps begin and end: marks of the profiler, else of the loader or the optimizer, else the whole span, and which was
+used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuwise.trace.types import Events, Kind, Mask, Trace
+
+__all__ = ["LOADER", "OPTIMIZER", "Steps", "find_steps"]
+
+LOADER = ("enumerate(dataloader)", "iteratorgetnext", "dataloader_next", "_next_data")
+OPTIMIZER = ("optimizer.step#",)
+_PROFILER = ("profilerstep",)
+_WARM_UP_RATIO = 1.25
+_LONGEST_RATIO = 1.05  # a first step like other long ones is no warm-up
+_CUT_RATIO = 0.5
+_REPEATS = 4
+_SHORTEST = 4  # kernels: shorter sequences repeat inside a step
+_FILLED = 0.9
+_ALIKE = 0.9
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The steps of a trace, and which of them are taken as steady."""
+
+    start_ns: Times
+    end_ns: Times
+    steady: Mask
+    by: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """From the start of the first to the end of the last step."""
+        return int(self.start_ns[0]), int(self.end_ns[-1])
+
+    @property
+    def steady_window(self) -> tuple[int, int]:
+        """The same without warm-up and a cut last step."""
+        return int(self.start_ns[self.steady][0]), int(self.end_ns[self.steady][-1])
+
+    @property
+    def steady_count(self) -> int:
+        return int(self.steady.sum())
+
+    @property
+    def median_s(self) -> float:
+        """The median step, a cut last one left out."""
+        lengths = self.end_ns - self.start_ns
+        whole = lengths[:-1] if self._last_is_cut(lengths) else lengths
+        return float(np.median(whole)) * 1e-9
+
+    @property
+    def marked(self) -> bool:
+        """Whether there are steps at all, rather than one span."""
+        return self.by != "span"
+
+    @staticmethod
+    def _last_is_cut(lengths: Times) -> bool:
+        return len(lengths) >= 3 and bool(lengths[-1] < _CUT_RATIO * np.median(lengths[:-1]))
+
+
+def find_steps(trace: Trace, work: Events) -> Steps:
+    """The steps by the best marks there are. `work` is what ran on the device looked at."""
+    for by, rows in (
+        ("profiler", _outermost(trace.marked(*_PROFILER))),
+        ("steps line", _device_steps(trace, work)),
+    ):
+        if len(rows):
+            return _steps(rows.start_ns, rows.end_ns, by)
+    for by, words in (("loader", LOADER), ("optimizer", OPTIMIZER)):
+        rows = _outermost(trace.marked(*words))
+        if len(rows) >= 3:
+            return _steps(rows.start_ns[:-1], rows.start_ns[1:], by)
+    starts = _repeats(work)
+    if len(starts) >= _REPEATS:
+        return _steps(starts[:-1], starts[1:], "kernels")
+    begin, end = (int(work.start_ns.min()), int(work.end_ns.max())) if len(work) else (0, 1)
+    return _steps(np.array([begin]), np.array([max(end, begin + 1)]), "span")
+
+
+def _repeats(work: Events) -> Times:
+    """Where the same sequence of kernels begins again and again: the starts of a kernel that comes once in each.
+
+    Only sequences alike from one to the next count, and only if they fill what was recorded on the busiest stream:
+    layers repeat as well, but between other work.
+    """
+    kernels = work.where(work.kind == Kind.KERNEL)
+    if len(kernels) < _REPEATS * _SHORTEST:
+        return kernels.start_ns[:0]
+    streams, place = np.unique(kernels.stream, return_inverse=True)
+    kernels = kernels.where(kernels.stream == streams[np.bincount(place.reshape(-1), weights=kernels.duration_ns).argmax()])
+    names, counts = np.unique(kernels.name, return_counts=True)
+    for name in sorted(names[counts >= _REPEATS].tolist(), key=lambda name: int(np.argmax(kernels.name == name))):
+        found = np.flatnonzero(kernels.name == name)
+        period = int(np.median(np.diff(found)))
+        starts = kernels.start_ns[found]
+        reached = starts[-1] + np.median(np.diff(starts)) - starts[0]
+        if period < _SHORTEST or reached < _FILLED * (kernels.end_ns.max() - kernels.start_ns[0]):
+            continue
+        first = kernels.name[found[0] : found[0] + period]
+        alike = [np.array_equal(kernels.name[at : at + period], first) for at in found[:-1].tolist()]
+        if np.mean(alike) >= _ALIKE and (np.diff(found) == period).mean() >= _ALIKE:
+            return starts
+    return kernels.start_ns[:0]
+
+
+def _device_steps(trace: Trace, work: Events) -> Events:
+    rows = trace.events.of(Kind.STEP)
+    if not len(work):
+        return rows.where(np.zeros(len(rows), dtype=bool))
+    return _outermost(rows.where(rows.device == work.device[0]))
+
+
+def _outermost(rows: Events) -> Events:
+    """Without those that lie inside another one (nested steps), of the thread that has most of them."""
+    if len(rows) < 2:
+        return rows
+    rows = rows.where(rows.thread == np.bincount(rows.thread).argmax())
+    reach = np.maximum.accumulate(rows.end_ns)
+    return rows.where(np.concatenate([[True], rows.end_ns[1:] > reach[:-1]]) & (rows.duration_ns > 0))
+
+
+def _steps(start: Times, end: Times, by: str) -> Steps:
+    lengths = end - start
+    steady = np.ones(len(start), dtype=bool)
+    notes = []
+    rest = lengths[1:]
+    if len(start) >= 3 and lengths[0] > max(_WARM_UP_RATIO * float(np.median(rest)), _LONGEST_RATIO * float(rest.max())):
+        steady[0] = False
+        notes.append(f"the first step ({lengths[0] * 1e-6:,.1f} ms) is left out as warm-up")
+    if Steps._last_is_cut(lengths):
+        steady[-1] = False
+        notes.append("the last step was cut short and is left out")
+    return Steps(start_ns=start, end_ns=end, steady=steady, by=by, notes=tuple(notes))

@@ -1,0 +1,105 @@
+"""What a check is given: the scene, the step taken apart, the recording for what-ifs, and the GPU of the catalogue if it is
+known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuwise.diagnose.parts import Breakdown, Facts, measure, take_apart
+from gpuwise.diagnose.replay import Change, Recording, record
+from gpuwise.diagnose.scene import Scene
+from gpuwise.diagnose.types import Gain
+from gpuwise.hardware.types import Gpu
+from gpuwise.trace.types import Mask
+
+__all__ = ["View", "make_view"]
+
+_PROFILED = (
+    1.3  # what recording costs ops on a CPU: measured 1.0 to 2.2, the more the smaller the ops (tools/record_pathologies.py)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One rank, ready to be checked. `whole` are the facts of all steps, `facts` those of the steady ones."""
+
+    scene: Scene
+    parts: Breakdown
+    facts: Facts
+    whole: Facts
+    recording: Recording | None
+    gpu: Gpu | None
+
+    @property
+    def step_s(self) -> float:
+        return self.parts.step_s
+
+    @property
+    def per(self) -> str:
+        """What counts are per: a step, or the recording where no steps were found."""
+        return "a step" if self.scene.steps.marked else "in the recording"
+
+    @property
+    def kernel_s(self) -> float:
+        """Summed kernel time of a steady step."""
+        return self.work_s(self.scene.kernels)
+
+    def work_s(self, chosen: Mask) -> float:
+        """Summed time of chosen work in a steady step."""
+        rows = chosen & self.scene.steady
+        return float(self.scene.work.duration_ns[rows].sum()) * 1e-9 / max(self.scene.steps.steady_count, 1)
+
+    def count(self, chosen: Mask) -> float:
+        """How many pieces of chosen work a steady step has."""
+        return float((chosen & self.scene.steady).sum()) / max(self.scene.steps.steady_count, 1)
+
+    def exposed_s(self, chosen: Mask) -> float:
+        """Seconds of a steady step in which only chosen work runs: what would go if it were gone and nothing else waited."""
+        begin, end = self.scene.steps.steady_window
+        alone = self.scene.spans(chosen).within(begin, end).without(self.scene.spans(~chosen))
+        return alone.total_ns * 1e-9 / max(self.scene.steps.steady_count, 1)
+
+    def gain(self, saved_s: float, *, likely: Change | None = None, best: Change | None = None, least: float = 0.3) -> Gain:
+        """The range of a fix that could save `saved_s` of a step.
+
+        The upper end is the step without it, nothing else in the way (or the replay of `best`, where that is given). The lower
+        end is the replay of `likely`, a modest version of the fix, in which everything else still holds the step up; without
+        a recording, `least` of the saving. Without a GPU the upper end is wider: the profiler slows the work itself.
+        """
+        step = self.step_s
+        high = step / max(step - saved_s, 0.05 * step)
+        if best is not None and self.recording is not None:
+            high = self.recording.gain(best)
+        if likely is not None and self.recording is not None:
+            low = self.recording.gain(likely)
+        else:
+            low = step / max(step - least * saved_s, 0.05 * step)
+        if self.scene.on_cpu:
+            high *= _PROFILED
+        return Gain(low=min(low, high), high=max(low, high, 1.0))
+
+    def shrink(self, chosen: Mask, factor: float) -> Change:
+        """The change that multiplies the time of chosen work."""
+        if self.recording is None:
+            return Change()
+        return Change(work=self.recording.factors(chosen, factor))
+
+    def median_kernel_s(self) -> float:
+        """The median kernel of the steady steps."""
+        durations = self.scene.work.duration_ns[self.scene.kernels & self.scene.steady]
+        return float(np.median(durations)) * 1e-9 if len(durations) else 0.0
+
+
+def make_view(scene: Scene, gpu: Gpu | None) -> View:
+    """Everything measured once."""
+    return View(
+        scene=scene,
+        parts=take_apart(scene),
+        facts=measure(scene, scene.steps.steady_window),
+        whole=measure(scene, scene.steps.window),
+        recording=record(scene),
+        gpu=gpu,
+    )

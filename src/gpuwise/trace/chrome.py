@@ -1,0 +1,281 @@
+"""Chrome traces: what torch.profiler (Kineto) writes on NVIDIA and AMD since 2021, and the `trace.json.gz` of TensorFlow and
+JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from gpuwise.trace import tensorflow_names
+from gpuwise.trace.chunks import EventStream
+from gpuwise.trace.records import NOTHING, Arguments, Record, Title
+from gpuwise.trace.source import ByteSource
+from gpuwise.trace.table import LONGEST_TEXT, Interner, TableBuilder
+from gpuwise.trace.types import Device, Kind, Loss, Trace, printable
+
+__all__ = ["read_chrome"]
+
+# Categories by spelling, in lower case: Kineto wrote `Kernel`, `Memcpy`, `Operator`, `Runtime` until 2022.
+_KINDS = {
+    "kernel": Kind.KERNEL,
+    "gpu_memcpy": Kind.MEMCPY,
+    "memcpy": Kind.MEMCPY,
+    "gpu_memset": Kind.MEMSET,
+    "memset": Kind.MEMSET,
+    "cpu_op": Kind.OP,
+    "operator": Kind.OP,
+    "cuda_runtime": Kind.RUNTIME,
+    "cuda_driver": Kind.RUNTIME,
+    "hip_runtime": Kind.RUNTIME,
+    "xpu_runtime": Kind.RUNTIME,
+    "runtime": Kind.RUNTIME,
+    "user_annotation": Kind.MARK,
+    "gpu_user_annotation": Kind.DEVICE_MARK,
+}
+_DROPPED = -1
+_UNUSED = ("python_function", "trace", "overhead", "python_func", "cuda_profiler_range")
+_NANOSECONDS_FROM = 1e17  # microseconds since 1970 are below 2e15 today, nanoseconds above 1e18
+_LARGEST = 2**62
+_NO_ARGUMENTS = Arguments()
+
+
+class _Kinds(dict[str, int]):
+    """The kind of a category, in any case of letters."""
+
+    def __missing__(self, category: str) -> int:
+        word = category.lower()
+        found = _DROPPED if word in _UNUSED else int(_KINDS.get(word, Kind.OTHER))
+        self[category] = found
+        return found
+
+
+class _ChromeTable:
+    """Batches of records become columns."""
+
+    def __init__(self) -> None:
+        self.table = TableBuilder()
+        self.names = Interner()
+        self.processes = Interner()
+        self.threads = Interner()
+        self.shapes = Interner()
+        self._lines = Interner()
+        self.titles: dict[tuple[Any, Any, str], str] = {}
+        self.malformed = 0
+        self.dropped = 0
+        self._kinds = _Kinds()
+        self._scale: int | None = None
+
+    def add(self, batch: list[Any]) -> None:
+        spans = [entry for entry in batch if type(entry) is Record]
+        for title in [entry for entry in batch if type(entry) is Title]:
+            if title.args is not None and title.args.name:
+                self.titles[title.pid, title.tid, title.name] = title.args.name[:LONGEST_TEXT]
+        count = len(spans)
+        if not count:
+            return
+        kind = np.fromiter(map(self._kinds.__getitem__, [record.cat for record in spans]), dtype=np.int8, count=count)
+        start, duration = _numbers([record.ts for record in spans]), _numbers([record.dur for record in spans])
+        wanted = kind != _DROPPED
+        scale = self._scale_of(start)
+        with np.errstate(invalid="ignore"):
+            in_range = (np.abs(start) < _LARGEST / scale) & (duration < _LARGEST / scale)
+            whole = np.asarray((duration >= 0) & in_range, dtype=bool)
+        self.dropped += int(count - wanted.sum())
+        self.malformed += int((wanted & ~whole).sum())
+        wanted &= whole
+        if wanted.all():
+            self._append(spans, kind, start, duration)
+        elif wanted.any():
+            self._append([spans[row] for row in np.flatnonzero(wanted)], kind[wanted], start[wanted], duration[wanted])
+
+    def _append(self, rows: list[Record], kind: Any, start: Any, duration: Any) -> None:
+        """Columns that only some kinds have are looked for in those alone."""
+        count = len(rows)
+        on_device = np.flatnonzero(kind <= Kind.MEMSET)
+        issued = np.flatnonzero((kind <= Kind.MEMSET) | (kind == Kind.RUNTIME))
+        work = _arguments(rows, on_device)
+        process = self.processes.many([row.pid for row in rows], count)
+        self.table.add(
+            count,
+            kind=kind,
+            name=self.names.many([row.name for row in rows], count),
+            start_ns=self._nanoseconds(start),
+            duration_ns=self._nanoseconds(duration),
+            process=process,
+            thread=self._threads(process, rows),
+            device=_spread(_whole([arg.device for arg in work], 2**31), on_device, count),
+            stream=_spread(_whole([arg.stream for arg in work]), on_device, count),
+            correlation=_spread(_whole([arg.correlation for arg in _arguments(rows, issued)]), issued, count),
+            size_bytes=_spread(_whole([arg.bytes for arg in work]), on_device, count),
+            blocks_per_sm=_spread(_blocks(work), on_device, count, np.nan),
+            shape=self._shapes(rows, np.flatnonzero(kind == Kind.OP)),
+        )
+
+    def _threads(self, process: npt.NDArray[np.int32], rows: list[Record]) -> npt.NDArray[np.int32]:
+        """Threads are told apart within their process."""
+        line = self._lines.many([row.tid for row in rows], len(rows))
+        pairs, first, place = np.unique(process.astype(np.int64) << 32 | line, return_index=True, return_inverse=True)
+        numbers = [self.threads[rows[row].pid, rows[row].tid] for row in first.tolist()]
+        return np.array(numbers, dtype=np.int32)[place.reshape(-1)] if len(pairs) else line
+
+    def _shapes(self, rows: list[Record], ops: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+        shape = np.full(len(rows), -1, dtype=np.int32)
+        for row, arg in zip(ops.tolist(), _arguments(rows, ops), strict=True):
+            if arg.dims is not NOTHING:
+                dims = bytes(arg.dims)
+                if len(dims) > 2:
+                    shape[row] = self.shapes[dims + b"|" + bytes(arg.types)]
+        return shape
+
+    def _scale_of(self, start: npt.NDArray[Any]) -> int:
+        """Nanoseconds in a unit of the file: judged once, by the first batch."""
+        finite = start[np.isfinite(start)]
+        if self._scale is None and len(finite):
+            self._scale = 1 if float(np.median(finite)) > _NANOSECONDS_FROM else 1000
+        return self._scale or 1000
+
+    def _nanoseconds(self, found: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Times of the file in whole nanoseconds, keeping what a float holds after the point."""
+        scale = np.int64(self._scale or 1000)
+        if found.dtype.kind != "f":
+            return np.asarray(found.astype(np.int64) * scale, dtype=np.int64)
+        whole: npt.NDArray[np.int64] = np.floor(found).astype(np.int64)
+        return np.asarray(whole * scale + np.rint((found - whole) * scale).astype(np.int64), dtype=np.int64)
+
+
+def _numbers(values: list[Any]) -> npt.NDArray[Any]:
+    """Integers where all are, else floats; what no 64-bit integer holds becomes a float too."""
+    found = np.asarray(values)
+    return found if found.dtype.kind in "if" else np.array([float(value) for value in values])
+
+
+def _arguments(rows: list[Record], chosen: npt.NDArray[np.intp]) -> list[Arguments]:
+    return [rows[row].args or _NO_ARGUMENTS for row in chosen.tolist()]
+
+
+def _spread(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], count: int, absent: float = -1) -> npt.NDArray[Any]:
+    """A column of `count` entries with these values in some rows."""
+    column = np.full(count, absent, dtype=values.dtype)
+    column[rows] = values
+    return column
+
+
+def _blocks(args: list[Arguments]) -> npt.NDArray[np.float32]:
+    """Blocks per multiprocessor, or the negative number of blocks where only the grid is known."""
+    found = np.array([arg.blocks_per_sm for arg in args], dtype=np.float32)
+    for row in np.flatnonzero(np.isnan(found)).tolist():
+        if args[row].grid is not NOTHING:
+            found[row] = -_product(args[row].grid)
+    return found
+
+
+def _product(grid: msgspec.Raw) -> float:
+    try:
+        return float(np.prod(np.array(msgspec.json.decode(grid, type=list[float])[:3])))
+    except msgspec.DecodeError:
+        return float("nan")
+
+
+def _whole(values: list[Any], limit: int = _LARGEST) -> npt.NDArray[np.int64]:
+    found = np.array(values)
+    if not values:
+        return np.empty(0, dtype=np.int64)
+    if found.dtype.kind == "i":
+        return np.where(np.abs(found) < limit, found, -1).astype(np.int64)
+    return np.array([int(value) if -limit < value < limit else -1 for value in values], dtype=np.int64)
+
+
+def read_chrome(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
+    """One Chrome trace, plain or gzip."""
+    collected = _ChromeTable()
+    with ByteSource(path, progress) as source:
+        stream = EventStream(source, path.name)
+        for batch in stream.batches():
+            collected.add(batch)
+    return _trace(path, stream, collected)
+
+
+def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
+    header = stream.header
+    events = collected.table.build()
+    base = header.get("baseTimeNanoseconds")
+    if isinstance(base, int) and 0 < base < _LARGEST and len(events) and events.start_ns[-1] < _LARGEST - base:
+        events.start_ns[:] += base
+    spread = _distributed(header)
+    names = tuple(collected.names)
+    trace = Trace(
+        file=printable(path.name),
+        format="chrome trace",
+        events=events,
+        names=names,
+        shapes=tuple(collected.shapes),
+        devices=_devices(header),
+        framework=_framework(header),
+        rank=spread.get("rank"),
+        world_size=spread.get("world_size"),
+        backend=str(spread.get("backend", "")),
+        losses=_losses(stream, collected),
+        dropped=(("marks of Python functions and of the profiler", collected.dropped),) if collected.dropped else (),
+        recorded=tuple(key for key in ("record_shapes", "with_stack", "profile_memory") if header.get(key)),
+    )
+    if tensorflow_names.is_tensorflow(collected.titles):
+        return tensorflow_names.sort_out(trace, collected.titles, list(collected.threads))
+    return trace
+
+
+def _losses(stream: EventStream, collected: _ChromeTable) -> tuple[Loss, ...]:
+    found = []
+    if stream.cut:
+        found.append(Loss(what=f"{stream.cut}; what came before it is used, how much followed is not known"))
+    if stream.lost_events:
+        found.append(Loss(what=f"events that are not JSON ({stream.lost_bytes:,} bytes)", count=stream.lost_events))
+    if collected.malformed:
+        found.append(
+            Loss(what="events without a start, or with a duration that is absent or negative", count=collected.malformed)
+        )
+    return tuple(found)
+
+
+def _framework(header: dict[str, Any]) -> str:
+    for key in ("pytorch_version", "torch_version"):
+        if isinstance(header.get(key), str):
+            return f"torch {header[key][:40]}"
+    return "torch" if "schemaVersion" in header or "deviceProperties" in header else ""
+
+
+def _distributed(header: dict[str, Any]) -> dict[str, Any]:
+    found = header.get("distributedInfo")
+    if not isinstance(found, dict):
+        return {}
+    clean: dict[str, Any] = {key: found[key] for key in ("rank", "world_size") if isinstance(found.get(key), int)}
+    if isinstance(found.get("backend"), str):
+        clean["backend"] = found["backend"][:40]
+    return clean
+
+
+def _devices(header: dict[str, Any]) -> tuple[Device, ...]:
+    entries = header.get("deviceProperties")
+    found = []
+    for entry in entries if isinstance(entries, list) else []:
+        if not isinstance(entry, dict) or not isinstance(entry.get("id"), int):
+            continue
+        name = printable(str(entry.get("name", ""))[:100])
+        memory = entry.get("totalGlobalMem")
+        major, minor = entry.get("computeMajor"), entry.get("computeMinor")
+        found.append(
+            Device(
+                index=entry["id"],
+                name=name,
+                vendor="AMD" if "AMD" in name or entry.get("warpSize") == 64 else "NVIDIA",
+                sm_count=entry["numSms"] if isinstance(entry.get("numSms"), int) else None,
+                memory_bytes=float(memory) if isinstance(memory, (int, float)) else None,
+                capability=(major, minor) if isinstance(major, int) and isinstance(minor, int) else None,
+            )
+        )
+    return tuple(found)

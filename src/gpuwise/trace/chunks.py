@@ -1,0 +1,227 @@
+"""Cutting a Chrome trace into batches of whole events while it streams by, so that memory never holds more than a few
+megabytes of it.
+
+An event ends where `}` is followed by `,` and `{`. Inside an event that pattern may occur too (in a name, in a list of
+objects), but then what stands before it is not valid JSON: a batch that decodes proves that its cut was right. So the common
+case is one search from the end and one decode; everything else is a fallback that keeps what is whole and counts what is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gpuwise.errors import BadFile
+from gpuwise.trace.records import Entry, lenient_record
+from gpuwise.trace.source import ByteSource
+
+__all__ = ["EventStream"]
+
+Batch = list[Any]  # of `Entry`, whose members mypy cannot list
+
+_CHUNK_BYTES = 8 << 20
+_LARGEST_EVENT_BYTES = 64 << 20
+_TRIES = 6
+
+_NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+_BOUNDARY = re.compile(rb"\}\s*,\s*\{")
+_ARRAY_END = re.compile(rb"\}\s*\]\s*(?=[,}]|$)")
+_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BARE_NUMBER = re.compile(rb"(?<=[\s:,\[])-?(?:NaN|nan|Infinity|inf|-?nan)(?=[\s,\]}])")
+_BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrtu])')
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+_batch_decoder = msgspec.json.Decoder(list[Entry])
+_raw_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+_record_decoder = msgspec.json.Decoder(Entry)
+
+
+class EventStream:
+    """The events of one Chrome trace in batches; afterwards, what stood around them and what was lost."""
+
+    def __init__(self, source: ByteSource, name: str) -> None:
+        self._source = source
+        self._name = name
+        self._trailer = b""
+        self._ended = False
+        self.header: dict[str, Any] = {}
+        self.lost_events = 0
+        self.lost_bytes = 0
+        self.cut = ""
+
+    def batches(self) -> Iterator[Batch]:
+        """Every whole event, some ten thousand at a time."""
+        rest = self._open()
+        while not self._ended:
+            piece = self._source.read(_CHUNK_BYTES)
+            if not piece:
+                yield from self._last(rest)
+                break
+            rest = rest + piece if rest else piece
+            boundary = _last_boundary(rest)
+            if boundary is None:
+                self._refuse_endless(rest)
+                continue
+            body, rest = rest[: boundary[0]], rest[boundary[1] :]
+            batch = _decode(body)
+            if batch is None:
+                batch, rest = self._mend(body, rest)
+            yield batch
+        self._close()
+
+    def _open(self) -> bytes:
+        """Read what stands before the events and return the first bytes of them."""
+        head = self._source.read(_CHUNK_BYTES)
+        if head[:64].lstrip().startswith(b"["):
+            return head[head.index(b"[") + 1 :]
+        while (found := _BEGIN.search(head)) is None:
+            piece = self._source.read(_CHUNK_BYTES)
+            if not piece or len(head) > _LARGEST_EVENT_BYTES:
+                raise BadFile(
+                    f"'{self._name}' holds no traceEvents",
+                    looked_in=f"its first {len(head) / 1e6:.1f} MB, as JSON",
+                    hint="give a Chrome trace as torch.profiler's export_chrome_trace writes it",
+                )
+            head += piece
+        self.header = _json_object(head[: found.end()] + b"]}")
+        return head[found.end() :]
+
+    def _last(self, rest: bytes) -> Iterator[Batch]:
+        """What remains when the file has ended: the last event, the end of the list, or a cut."""
+        if self._ended or rest.lstrip()[:1] == b"]":
+            self._trailer = self._trailer or rest.lstrip()[1:]
+            return
+        found = self._at_array_end(rest) or self._at_array_end(_repaired(rest))
+        if found is not None:
+            yield found
+            return
+        pieces = [match.end() - 1 for match in _BOUNDARY.finditer(rest)]
+        tail = rest[pieces[-1] :] if pieces else rest
+        yield from self._piecewise(rest[: len(rest) - len(tail)].rstrip().removesuffix(b","))
+        found = self._at_array_end(tail) or self._at_array_end(_repaired(tail))
+        if found is None:
+            self.cut = self._source.cut or "the file ends in the middle of an event"
+            found = _decode(tail.rstrip().rstrip(b","))
+        if found is not None:
+            yield found
+        else:
+            self.lost_bytes += len(tail)
+
+    def _mend(self, body: bytes, rest: bytes) -> tuple[Batch, bytes]:
+        """A batch that does not decode: the list of events has ended, the cut was wrong, or something in it is not JSON."""
+        for text in (body, _repaired(body)):
+            if text is not body and (found := _decode(text)) is not None:
+                return found, rest
+            if (found := self._at_array_end(text, after=rest)) is not None:
+                return found, b""
+        for match in _boundaries_backwards(body):
+            found = _decode(body[: match.start() + 1])
+            if found is not None:
+                return found, body[match.end() - 1 :] + b"," + rest
+        return [record for batch in self._piecewise(body) for record in batch], rest
+
+    def _at_array_end(self, body: bytes, after: bytes = b"") -> Batch | None:
+        for turn, match in enumerate(_ARRAY_END.finditer(body)):
+            if turn >= _TRIES:
+                break
+            found = _decode(body[: match.start() + 1])
+            if found is not None:
+                self._ended = True
+                self._trailer = body[match.end() :] + (b"," + after if after else b"")
+                return found
+        return None
+
+    def _piecewise(self, body: bytes) -> Iterator[Batch]:
+        """Event by event, keeping those that decode."""
+        kept: Batch = []
+        if not body.strip():
+            return
+        starts = [0, *(match.end() - 1 for match in _BOUNDARY.finditer(body))]
+        ends = [*(match.start() + 1 for match in _BOUNDARY.finditer(body)), len(body)]
+        for start, end in zip(starts, ends, strict=True):
+            piece = body[start:end]
+            found = _decode(piece) or _decode(_repaired(piece))
+            if found is None:
+                self.lost_events += 1
+                self.lost_bytes += len(piece)
+            else:
+                kept += found
+        yield kept
+
+    def _refuse_endless(self, rest: bytes) -> None:
+        if len(rest) > _LARGEST_EVENT_BYTES:
+            raise BadFile(
+                f"'{self._name}' holds no end of an event within {len(rest) / 1e6:.0f} MB",
+                hint="the file is damaged, or no profiler trace",
+            )
+
+    def _close(self) -> None:
+        """Read what stands behind the events (names of files, base of the clock); what is too large or broken is left alone."""
+        self.cut = self.cut or self._source.cut
+        while len(self._trailer) < _LARGEST_EVENT_BYTES and (piece := self._source.read(_CHUNK_BYTES)):
+            self._trailer += piece
+        if self._trailer.strip():
+            self.header = {**_json_object(b'{"_": 0' + self._trailer), **self.header}
+
+
+def _decode(body: bytes) -> Batch | None:
+    """The events of a cut, or None where it is not whole. Events of unusual types are read one by one."""
+    text = b"[" + body + b"]"
+    try:
+        return _batch_decoder.decode(text)
+    except msgspec.ValidationError:
+        pass
+    except _NOT_JSON:
+        return None
+    try:
+        return [_one(raw) for raw in _raw_decoder.decode(text)]
+    except _NOT_JSON:
+        return None
+
+
+def _one(raw: msgspec.Raw) -> Any:
+    try:
+        return _record_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return lenient_record(msgspec.json.decode(raw))
+
+
+def _last_boundary(text: bytes) -> tuple[int, int] | None:
+    """Where the last event ends and where the next begins, looking at the tail first."""
+    for window in (1 << 14, 1 << 18, len(text)):
+        begin = max(len(text) - window, 0)
+        last = None
+        for match in _BOUNDARY.finditer(text, begin):
+            last = match
+        if last is not None:
+            return last.start() + 1, last.end() - 1
+        if begin == 0:
+            break
+    return None
+
+
+def _boundaries_backwards(text: bytes) -> list[re.Match[bytes]]:
+    begin = max(len(text) - (1 << 18), 0)
+    return list(_BOUNDARY.finditer(text, begin))[-_TRIES:][::-1]
+
+
+def _repaired(text: bytes) -> bytes:
+    """Known faults of writers mended: numbers that JSON has no word for, lone backslashes, control characters, broken UTF-8."""
+    text = _BARE_NUMBER.sub(b"null", text)
+    text = _CONTROL.sub(b" ", _BAD_ESCAPE.sub(rb"\\\\", text))
+    return text.decode("utf-8", "replace").encode()
+
+
+def _json_object(text: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(text)
+    except _NOT_JSON:
+        try:
+            found = msgspec.json.decode(_repaired(text))
+        except _NOT_JSON:
+            return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,86 @@
+"""From what a person names (files, folders, patterns) to traces. The format is told from a file's content, not its name."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gpuwise.errors import BadFile
+from gpuwise.trace.source import ByteSource
+from gpuwise.trace.types import Trace
+
+__all__ = ["find_files", "read_trace"]
+
+_HEAD_BYTES = 1 << 16
+_SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz")
+_MOST_FILES = 4096
+_HINT = "give a torch.profiler Chrome trace, an xplane.pb of TensorFlow or JAX, or an Nsight Systems sqlite export"
+
+
+def find_files(named: Sequence[str]) -> tuple[Path, ...]:
+    """The files meant by paths, folders and patterns, each once, in the order of their names."""
+    found: dict[Path, None] = {}
+    for text in named:
+        path = Path(text)
+        if path.is_dir():
+            inside = _in_folder(path)
+            if not inside:
+                raise BadFile(
+                    f"the folder '{text}' holds no trace", looked_in=", ".join(f"*{end}" for end in _SUFFIXES), hint=_HINT
+                )
+            found.update(dict.fromkeys(inside))
+        elif path.exists():
+            found[path] = None
+        elif not glob.has_magic(text):
+            raise BadFile(f"there is no file '{text}'", looked_in=str(path.parent), hint="check the path")
+        else:
+            matches = sorted(Path(match) for match in glob.glob(text, recursive=True) if not os.path.isdir(match))  # noqa: PTH112, PTH207
+            if not matches:
+                raise BadFile(f"no file matches '{text}'", hint="check the pattern; quote it if the shell expands it")
+            found.update(dict.fromkeys(matches))
+    if len(found) > _MOST_FILES:
+        raise BadFile(f"{len(found):,} files are meant, more than {_MOST_FILES:,}", hint="name a narrower pattern")
+    return tuple(found)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """What looks like a trace by name; of a TensorFlow profile only the xplane.pb, which its trace.json.gz repeats in part."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name.endswith(_SUFFIXES))
+    planes = {
+        file.with_name(file.name.removesuffix(".xplane.pb") + ".trace.json.gz")
+        for file in files
+        if file.name.endswith(".xplane.pb")
+    }
+    return [file for file in files if file not in planes]
+
+
+def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
+    """One file, whatever profiler wrote it."""
+    if not path.exists():
+        raise BadFile(f"there is no file '{path}'", looked_in=str(path.parent), hint="check the path")
+    if not path.is_file():
+        raise BadFile(f"'{path}' is not a file", hint=_HINT)
+    with ByteSource(path) as source:
+        if source.size_bytes == 0:
+            raise BadFile(f"'{path.name}' is empty", hint="was the profiler stopped before it wrote?")
+        head = source.read(_HEAD_BYTES)
+        cut = source.cut
+    if head.startswith(b"SQLite format 3\0"):
+        from gpuwise.trace.nsys import read_nsys
+
+        return read_nsys(path, progress)
+    if head[:256].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        from gpuwise.trace.chrome import read_chrome
+
+        return read_chrome(path, progress)
+    from gpuwise.trace.xplane import looks_like_xplane, read_xplane
+
+    if looks_like_xplane(head):
+        return read_xplane(path, progress)
+    raise BadFile(
+        f"'{path.name}' is no profiler trace" + (f" ({cut})" if cut else ""),
+        looked_in=f"its first {len(head):,} bytes",
+        hint=_HINT,
+    )

@@ -1,0 +1,104 @@
+"""One event of a Chrome trace as msgspec decodes it: only the fields that are used; the rest is skipped without becoming
+objects.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Union
+
+import msgspec
+
+__all__ = ["NOTHING", "Arguments", "Entry", "Record", "Title", "lenient_record"]
+
+NOTHING = msgspec.Raw(b"")
+
+
+class Arguments(msgspec.Struct, gc=False):
+    """What an event carries besides its time; -1, NaN and nothing stand for "not given"."""
+
+    correlation: int = -1
+    device: int = -1
+    stream: int = -1
+    bytes: int | float = -1
+    blocks_per_sm: int | float = msgspec.field(default=math.nan, name="blocks per SM")
+    grid: msgspec.Raw = NOTHING
+    dims: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
+    types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
+    name: str = ""
+
+
+class Record(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """An entry of `traceEvents` that lasts. Times are in the unit of the file."""
+
+    cat: str = ""
+    name: str = ""
+    ts: int | float = math.nan
+    dur: int | float = math.nan
+    pid: int | str | None = None
+    tid: int | str | None = None
+    args: Arguments | None = None
+
+
+class Title(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+    """An entry that names a process or a thread."""
+
+    name: str = ""
+    pid: int | str | None = None
+    tid: int | str | None = None
+    args: Arguments | None = None
+
+
+# Flow arrows, instants, counters and the like: half of the entries of a trace, skipped without reading their fields.
+_SKIPPED = tuple(
+    msgspec.defstruct(f"Skipped{ord(letter)}", (), gc=False, tag_field="ph", tag=letter) for letter in "sftiICBEbneSTpFPNODVvRc"
+)
+Entry: Any = Union[(Record, Title, *_SKIPPED)]
+
+
+def lenient_record(found: Any) -> Record | Title | None:
+    """An event whose fields have unusual types, taken for what it can be."""
+    if not isinstance(found, dict):
+        return None
+    args = found.get("args")
+    args = args if isinstance(args, dict) else {}
+    who: dict[str, Any] = {
+        "name": _text(found.get("name")),
+        "pid": _identity(found.get("pid")),
+        "tid": _identity(found.get("tid")),
+    }
+    carried = Arguments(
+        correlation=_whole(args.get("correlation")),
+        device=_whole(args.get("device")),
+        stream=_whole(args.get("stream")),
+        bytes=_whole(args.get("bytes")),
+        blocks_per_sm=_number(args.get("blocks per SM")),
+        name=_text(args.get("name")),
+    )
+    if found.get("ph") == "M":
+        return Title(args=carried, **who)
+    if found.get("ph") != "X":
+        return None
+    return Record(cat=_text(found.get("cat")), ts=_number(found.get("ts")), dur=_number(found.get("dur")), args=carried, **who)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)[:200]
+
+
+def _number(value: Any) -> float | int:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return math.nan
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) else math.nan
+
+
+def _whole(value: Any) -> int:
+    number = _number(value)
+    return int(number) if abs(number) < 2**62 else -1
+
+
+def _identity(value: Any) -> int | str | None:
+    return value if isinstance(value, (int, str)) else None if value is None else str(value)[:200]

@@ -1,0 +1,110 @@
+"""The bytes of a file, decompressed as they are read: tells how far it is, survives a cut file, refuses one that swells
+without end.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from gpuwise.errors import BadFile
+
+if TYPE_CHECKING:
+    from zlib import _Decompress as Inflater
+
+__all__ = ["ByteSource"]
+
+_READ_BYTES = 1 << 20
+_SMALL_BYTES = 64
+_GZIP_MAGIC = b"\x1f\x8b"
+_SWELL_RATIO = 400  # traces shrink 20 to 60 times; a bomb of zeros 1,000 times
+_SWELL_BYTES = 1 << 30
+
+
+class ByteSource:
+    """A plain or gzip file, read forwards in pieces of any size."""
+
+    def __init__(self, path: Path, progress: Callable[[float], None] = lambda fraction: None) -> None:
+        self._path = path
+        self._progress = progress
+        try:
+            self.size_bytes = path.stat().st_size
+            self._file = path.open("rb")
+        except OSError as fault:
+            raise BadFile(f"'{path}' cannot be read: {fault.strerror}", hint="check the path and its permissions") from None
+        self._gzip = self._file.read(2) == _GZIP_MAGIC
+        self._file.seek(0)
+        self._inflater = zlib.decompressobj(wbits=31)
+        self._waiting = b""
+        self.given_bytes = 0
+        self.cut = ""
+
+    def __enter__(self) -> ByteSource:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+    def read(self, wanted: int) -> bytes:
+        """Up to `wanted` bytes; nothing at the end, also where the end came too early (`cut` then says so)."""
+        piece = self._inflate(wanted) if self._gzip else self._file.read(wanted)
+        self.given_bytes += len(piece)
+        self._guard()
+        self._progress(min(self._file.tell() / self.size_bytes, 1.0) if self.size_bytes else 1.0)
+        return piece
+
+    def _inflate(self, wanted: int) -> bytes:
+        pieces: list[bytes] = []
+        have = 0
+        while have < wanted and not self.cut:
+            raw = self._waiting or self._file.read(_READ_BYTES)
+            if not raw:
+                if not self._inflater.eof:
+                    self.cut = "the gzip file ends too early"
+                break
+            before = self._inflater.copy()
+            try:
+                piece = self._inflater.decompress(raw, wanted - have)
+            except zlib.error:
+                self.cut = "the gzip data is damaged"
+                pieces.append(_until_damage(before, raw, wanted - have))
+                break
+            self._waiting = self._inflater.unconsumed_tail
+            if self._inflater.eof:
+                self._next_member()
+            pieces.append(piece)
+            have += len(piece)
+        return b"".join(pieces)
+
+    def _next_member(self) -> None:
+        """Several gzip files put behind one another are one file."""
+        rest = (self._inflater.unused_data + self._file.read(_READ_BYTES)).lstrip(b"\0")
+        self._waiting = b""
+        if rest.startswith(_GZIP_MAGIC):
+            self._inflater = zlib.decompressobj(wbits=31)
+            self._waiting = rest
+
+    def _guard(self) -> None:
+        if self._gzip and self.given_bytes > max(_SWELL_BYTES, _SWELL_RATIO * self.size_bytes):
+            raise BadFile(
+                f"'{self._path}' swells to more than {_SWELL_RATIO} times its size, which no trace does",
+                looked_in=f"the first {self.given_bytes / 1e9:.1f} GB of its content",
+                hint="is it a profiler trace? Unpack it and look at its beginning",
+            )
+
+
+def _until_damage(inflater: Inflater, raw: bytes, wanted: int) -> bytes:
+    """What can still be had before the place where the data is damaged."""
+    pieces = []
+    for place in range(0, len(raw), _SMALL_BYTES):
+        try:
+            pieces.append(inflater.decompress(raw[place : place + _SMALL_BYTES], wanted))
+        except zlib.error:
+            break
+        wanted -= len(pieces[-1])
+        if wanted <= 0 or inflater.unconsumed_tail:
+            break
+    return b"".join(pieces)

@@ -1,0 +1,141 @@
+"""What a trace is, whatever profiler wrote it: one columnar table of events with interned names, and what is known about its
+machine.
+
+Times are nanoseconds on the clock of the file. Every row is one thing that lasted: a kernel, a copy, an op on the host, a call
+of the runtime, or a mark that a person or a framework set. `-1` in a column of integers means "not in the trace".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Kind(IntEnum):
+    """What an event is. The first three occupy the device, the rest happen on the host or only mark time."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    OP = 3
+    RUNTIME = 4
+    MARK = 5
+    DEVICE_MARK = 6
+    STEP = 7
+    OTHER = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """The table: one array a column, all of one length, in order of start."""
+
+    kind: npt.NDArray[np.uint8]
+    name: npt.NDArray[np.int32]
+    start_ns: npt.NDArray[np.int64]
+    duration_ns: npt.NDArray[np.int64]
+    process: npt.NDArray[np.int32]
+    thread: npt.NDArray[np.int32]
+    device: npt.NDArray[np.int32]
+    stream: npt.NDArray[np.int64]
+    correlation: npt.NDArray[np.int64]
+    size_bytes: npt.NDArray[np.int64]
+    blocks_per_sm: npt.NDArray[np.float32]
+    shape: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @property
+    def end_ns(self) -> npt.NDArray[np.int64]:
+        return self.start_ns + self.duration_ns
+
+    def where(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Events:
+        """The rows chosen by a mask or by indices."""
+        return Events(**{column.name: getattr(self, column.name)[chosen] for column in fields(self)})
+
+    def of(self, *kinds: Kind) -> Events:
+        """The rows of these kinds."""
+        return self.where(np.isin(self.kind, np.array(kinds, dtype=np.uint8)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A GPU as the profiler describes it; what it does not say is None. Names are `printable`."""
+
+    index: int
+    name: str = ""
+    vendor: str = ""
+    sm_count: int | None = None
+    memory_bytes: float | None = None
+    capability: tuple[int, int] | None = None
+    memory_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Something of the file that could not be used, and why."""
+
+    what: str
+    count: int = 0
+
+
+def printable(text: str) -> str:
+    """A text of the file without what would steer a terminal.
+
+    >>> printable("a\x1b[31mb")
+    'a?[31mb'
+    """
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+@lru_cache(maxsize=8)
+def _lowered(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.lower() for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One file, read."""
+
+    file: str
+    format: str
+    events: Events
+    names: tuple[str, ...]
+    shapes: tuple[bytes, ...] = ()
+    devices: tuple[Device, ...] = ()
+    framework: str = ""
+    rank: int | None = None
+    world_size: int | None = None
+    backend: str = ""
+    group: str = ""
+    losses: tuple[Loss, ...] = ()
+    dropped: tuple[tuple[str, int], ...] = ()
+    recorded: tuple[str, ...] = field(default=())
+
+    def named(self, *parts: str) -> Mask:
+        """For each interned name, whether it contains one of these parts (lower case)."""
+        return np.array([any(part in name for part in parts) for name in _lowered(self.names)], dtype=bool)
+
+    def marked(self, *parts: str) -> Events:
+        """The ops and marks of the host whose name contains one of these parts (lower case)."""
+        kind = self.events.kind
+        return self.events.where(((kind == Kind.OP) | (kind == Kind.MARK)) & self.named(*parts)[self.events.name])
+
+    def with_events(self, events: Events) -> Trace:
+        """The same trace with another table."""
+        return replace(self, events=events)
+
+    def device(self, index: int) -> Device:
+        """What is known of one device."""
+        for device in self.devices:
+            if device.index == index:
+                return device
+        return Device(index=index)

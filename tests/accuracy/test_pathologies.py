@@ -1,0 +1,31 @@
+"""Faults put into real CPU trainings, recorded here and now with torch.profiler: the right cause ranks first."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+TOOLS = str(Path(__file__).parents[2] / "tools")
+MISSED = 1  # of twelve, the two with several processes on a busy machine above all
+
+
+@pytest.mark.slow
+def test_the_right_cause_ranks_first_and_health_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TOOLS)  # for the processes of the cases with several ranks too
+    import record_pathologies as faults
+
+    wrong, sick = {}, 0
+    for case in faults.CASES:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a loader with more workers than cores warns
+            faults.record(case, tmp_path, timed=False)
+        first, _ = faults.first_finding(case, tmp_path)
+        sick += bool(case.expected)
+        if not faults.is_right(case, first):
+            wrong[case.name] = first
+    assert sick == 12
+    assert "healthy" not in wrong, wrong
+    assert len(wrong) <= MISSED, wrong

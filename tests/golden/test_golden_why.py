@@ -1,0 +1,65 @@
+"""What `gpuwise why` prints, to the letter, on traces made here. To renew: GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise.cli.app import app
+from gpuwise.errors import GpuwiseError
+from making_traces import SGEMM, Run, nsys, training, xplane
+
+FOLDER = Path(__file__).parent / "why"
+CASES = {
+    "starved": ["starved.json.gz"],
+    "healthy": ["healthy.json"],
+    "launch": ["launch.json"],
+    "ranks": ["rank0.json", "rank1.json", "rank2.json"],
+    "compare": ["starved.json.gz", "--compare", "healthy.json"],
+    "markdown": ["starved.json.gz", "--format", "markdown"],
+    "html": ["starved.json.gz", "--format", "html"],
+    "xplane": ["jax.pb"],
+    "nsys": ["nsys.sqlite", "--gpu", "V100 SXM 32GB"],
+    "cut": ["cut.json.gz"],
+    "error_empty": ["empty.json"],
+    "error_other": ["other.txt"],
+    "error_missing": ["nothing.json"],
+    "error_two_runs": ["healthy.json", "later.json"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "dumb")
+    whole = training(load_us=6000.0, workers=False, name=SGEMM).write(tmp_path / "starved.json.gz")
+    (tmp_path / "cut.json.gz").write_bytes(whole.read_bytes()[:-400])
+    training().write(tmp_path / "healthy.json")
+    training(Run(begin_us=1_700_000_000_000_000.0)).write(tmp_path / "later.json")
+    training(kernels=200, kernel_us=4.0, gap_us=15.0).write(tmp_path / "launch.json")
+    for rank in range(3):
+        training(Run(rank=rank, world_size=4), reduce_us=400.0 if rank == 1 else 2500.0).write(tmp_path / f"rank{rank}.json")
+    (tmp_path / "jax.pb").write_bytes(xplane())
+    nsys(tmp_path / "nsys.sqlite")
+    (tmp_path / "empty.json").write_text('{"traceEvents": []}', encoding="utf-8")
+    (tmp_path / "other.txt").write_text("nothing of the kind", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_why_is_as_agreed(name: str, folder: Path) -> None:
+    result = CliRunner().invoke(app, ["why", *CASES[name]], prog_name="gpuwise")
+    text = f"{result.exception}\n" if isinstance(result.exception, GpuwiseError) else result.output
+    golden = FOLDER / f"{name}.txt"
+    if os.environ.get("GPUWISE_UPDATE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+    assert isinstance(result.exception, GpuwiseError) == name.startswith("error")
+
+
+def test_every_golden_file_of_why_has_its_case() -> None:
+    assert {path.stem for path in FOLDER.glob("*.txt")} == set(CASES)

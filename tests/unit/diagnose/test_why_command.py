@@ -1,0 +1,81 @@
+"""`gpuwise why` as a user meets it: answers on stdout, errors with a hint and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from making_traces import Run, training
+
+
+def why(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gpuwise", "why", *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONUTF8": "1"},
+        timeout=120,
+        check=False,
+    )
+
+
+def test_json_is_one_object_and_nothing_else(tmp_path: Path) -> None:
+    path = training(load_us=4000.0).write(tmp_path / "trace.json.gz")
+    done = why(str(path), "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(done.stdout)
+    assert answer["findings"][0]["code"] == "input_starved"
+    assert answer["files"] == ["trace.json.gz"]
+    assert sum(answer["parts"]["seconds"].values()) == pytest.approx(answer["parts"]["step_s"])
+
+
+def test_a_trace_without_a_gpu_is_answered(tmp_path: Path) -> None:
+    run = Run()
+    for step in range(4):
+        begin = run.host_us
+        run.op("aten::addmm", 900.0)
+        run.think(1000.0)
+        run.mark(f"ProfilerStep#{step}", begin, run.host_us)
+    done = why(str(run.write(tmp_path / "cpu.json")))
+    assert done.returncode == 0
+    assert "no GPU in the trace" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "says"),
+    [
+        (b'{"traceEvents": []}', [], "holds no event"),
+        (b'{"traceEvents": [{"ph": "i", "name": "x", "ts": 1}]}', [], "holds no event"),
+        (
+            b'{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "x", "ts": 1, "dur": 2}]}',
+            [],
+            "neither kernels nor ops",
+        ),
+        (gzip.compress(b"not a trace"), [], "no profiler trace"),
+        (None, [], "no file"),
+        (b'{"traceEvents": []}', ["--format", "pdf"], "no format"),
+    ],
+)
+def test_what_cannot_be_answered_exits_with_2(content: bytes | None, options: list[str], says: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    if content is not None:
+        path.write_bytes(content)
+    done = why(str(path), *options)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "hint: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_unknown_gpu_exits_with_2(tmp_path: Path) -> None:
+    done = why(str(training().write(tmp_path / "trace.json")), "--gpu", "h100-pice")
+    assert done.returncode == 2
+    assert "did you mean" in done.stderr

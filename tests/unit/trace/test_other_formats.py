@@ -1,0 +1,84 @@
+"""`xplane.pb` and Nsight Systems exports."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gpuwise.errors import BadFile
+from gpuwise.trace.read import read_trace
+from gpuwise.trace.types import Kind
+from making_traces import message, nsys, xplane
+
+
+def test_xplane_gives_kernels_copies_and_steps(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(xplane(kernels=10, kernel_us=100, gap_us=50))
+    trace = read_trace(tmp_path / "f")
+    kernels = trace.events.of(Kind.KERNEL)
+    assert len(kernels) == 10
+    assert set(kernels.duration_ns) == {100_000}
+    assert kernels.start_ns[1] - kernels.start_ns[0] == 150_000
+    assert len(trace.events.of(Kind.STEP)) == 1
+    copies = trace.events.of(Kind.MEMCPY)
+    assert copies.size_bytes.tolist() == [4096]
+    assert trace.names[copies.name[0]] == "Memcpy HtoD"
+    assert trace.devices[0].sm_count == 108
+
+
+def test_ops_of_a_device_without_streams_are_its_kernels(tmp_path: Path) -> None:
+    line = message((2, "XLA Ops"), (4, message((1, 1), (2, 0), (3, 5_000_000))))
+    name = message((1, 1), (2, message((1, 1), (2, "fusion"))))
+    (tmp_path / "f").write_bytes(message((1, message((2, "/device:TPU:0"), (3, line), (4, name)))))
+    assert len(read_trace(tmp_path / "f").events.of(Kind.KERNEL)) == 1
+
+
+def test_cut_xplane_keeps_whole_planes(tmp_path: Path) -> None:
+    raw = xplane() + message((1, message((2, "/device:GPU:1"), (3, b"x" * 100))))
+    (tmp_path / "f").write_bytes(raw[:-50])
+    trace = read_trace(tmp_path / "f")
+    assert len(trace.events.of(Kind.KERNEL)) == 10
+    assert "middle of a plane" in trace.losses[0].what
+
+
+def test_nsys_gives_kernels_copies_and_calls(tmp_path: Path) -> None:
+    trace = read_trace(nsys(tmp_path / "f.sqlite", kernels=5))
+    kernels, calls = trace.events.of(Kind.KERNEL), trace.events.of(Kind.RUNTIME)
+    assert len(kernels) == 5
+    assert set(kernels.correlation) == set(calls.correlation)
+    assert trace.names[calls.name[0]] == "cudaLaunchKernel"
+    assert trace.names[trace.events.of(Kind.MEMCPY).name[0]] == "Memcpy HtoD (Pageable -> Device)"
+
+
+def test_rows_that_end_before_they_start_are_counted(tmp_path: Path) -> None:
+    path = nsys(tmp_path / "f.sqlite", kernels=5)
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 1 WHERE correlationId = 2")
+    trace = read_trace(path)
+    assert len(trace.events.of(Kind.KERNEL)) == 4
+    assert trace.losses[0].count == 1
+
+
+def test_another_database_is_refused(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "f.sqlite") as database:
+        database.execute("CREATE TABLE people (name TEXT)")
+    with pytest.raises(BadFile, match="no table of Nsight Systems"):
+        read_trace(tmp_path / "f.sqlite")
+
+
+def test_a_damaged_database_is_refused(tmp_path: Path) -> None:
+    path = nsys(tmp_path / "f.sqlite")
+    raw = bytearray(path.read_bytes())
+    raw[100:4000] = b"\xff" * 3900
+    path.write_bytes(raw)
+    with pytest.raises(BadFile):
+        read_trace(path)
+
+
+def test_reading_leaves_the_database_alone(tmp_path: Path) -> None:
+    path = nsys(tmp_path / "f.sqlite")
+    before = path.read_bytes()
+    read_trace(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["f.sqlite"]

@@ -1,0 +1,372 @@
+"""Records real CPU trainings that are slow for a known reason, and judges what `gpuwise why` says of them.
+
+    python tools/record_pathologies.py FOLDER            # record all cases and judge them
+    python tools/record_pathologies.py FOLDER --judge    # judge what was recorded before
+
+Each case is a training loop with one fault and the same loop without it. Both are timed without the profiler, so the gain that
+was realised can be held against the range that was predicted. One thread computes: the machine's other cores are for loader
+workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, quantiles
+from typing import Any
+
+import torch
+from torch import nn
+
+from gpuwise import api
+from gpuwise.diagnose.types import Finding
+
+STEPS, WARM_UP, ROUNDS = 9, 3, 3
+Step = Callable[[Any], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A fault: how to build the loop with and without it, and which finding names it."""
+
+    name: str
+    expected: tuple[str, ...]
+    build: Callable[[bool], tuple[Iterable[Any], Step]]
+    ranks: int = 1
+    uneven: bool = False
+
+
+class Samples(torch.utils.data.Dataset[torch.Tensor]):
+    """Samples that take a while to read, as from a slow disk."""
+
+    def __init__(self, wait_s: float, *, every: int = 1, size: int = 256) -> None:
+        self._wait_s, self._every, self._size = wait_s, every, size
+
+    def __len__(self) -> int:
+        return 100_000
+
+    def __getitem__(self, place: int) -> torch.Tensor:
+        if self._wait_s and place % self._every == 0:
+            time.sleep(self._wait_s)
+        return torch.ones(self._size)
+
+
+def loader(dataset: Samples, batch: int, workers: int) -> Iterable[Any]:
+    """A loader as people write it."""
+    more: dict[str, Any] = {"persistent_workers": True, "prefetch_factor": 4} if workers else {}
+    return torch.utils.data.DataLoader(dataset, batch_size=batch, num_workers=workers, **more)
+
+
+def same(value: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The same batch for ever."""
+    while True:
+        yield value
+
+
+def perceptron(width: int = 512, depth: int = 4, first: int = 256) -> nn.Sequential:
+    """Layers wide enough that an op takes a while."""
+    layers: list[nn.Module] = [nn.Linear(first, width)]
+    for _ in range(depth):
+        layers += [nn.ReLU(), nn.Linear(width, width)]
+    return nn.Sequential(*layers)
+
+
+def training(model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Step:
+    """Forward, backward, update."""
+    update = optimizer or torch.optim.SGD(model.parameters(), lr=1e-4, foreach=True)
+
+    def step(batch: torch.Tensor) -> object:
+        update.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        update.step()
+        return loss
+
+    return step
+
+
+def slow_loader(sick: bool) -> tuple[Iterable[Any], Step]:
+    return loader(Samples(0.0006 if sick else 0.0), 64, 0), training(perceptron())
+
+
+def zero_workers(sick: bool) -> tuple[Iterable[Any], Step]:
+    return loader(Samples(0.0004), 64, 0 if sick else 4), training(perceptron())
+
+
+def one_worker(sick: bool) -> tuple[Iterable[Any], Step]:
+    return loader(Samples(0.0012), 64, 1 if sick else 6), training(perceptron())
+
+
+def bursts(sick: bool) -> tuple[Iterable[Any], Step]:
+    return loader(Samples(0.12 if sick else 0.0, every=192), 64, 0), training(perceptron())
+
+
+def item_in_the_loop(sick: bool) -> tuple[Iterable[Any], Step]:
+    model = perceptron()
+    step = training(model)
+
+    def counted(batch: torch.Tensor) -> object:
+        step(batch)
+        with torch.no_grad():
+            scores = model[0](batch[:32]).flatten()[:4000]
+        return sum(value.item() for value in scores) if sick else float(scores.sum())
+
+    return same(torch.ones(128, 256)), counted
+
+
+def sample_by_sample(sick: bool) -> tuple[Iterable[Any], Step]:
+    model = perceptron(width=64, depth=8)
+    update = torch.optim.SGD(model.parameters(), lr=1e-4, foreach=True)
+
+    def step(batch: torch.Tensor) -> object:
+        update.zero_grad()
+        pieces = batch.split(8) if sick else (batch,)
+        loss = torch.stack([model(piece).square().mean() for piece in pieces]).mean()
+        loss.backward()
+        update.step()
+        return loss
+
+    return same(torch.ones(64, 256)), step
+
+
+def many_small_layers(sick: bool) -> tuple[Iterable[Any], Step]:
+    depth = 150
+    scales = [nn.Parameter(torch.ones(32)) for _ in range(depth)]
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scales = nn.ParameterList(scales)
+            self.last = nn.Linear(32, 32)
+
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            if sick:
+                for scale in self.scales:
+                    batch = batch * scale + 0.001
+                return self.last(batch)
+            return self.last(batch * torch.stack(list(self.scales)).prod(0))
+
+    return same(torch.ones(32, 32)), training(Scaled())
+
+
+def optimizer_by_parameter(sick: bool) -> tuple[Iterable[Any], Step]:
+    model = nn.Sequential(*(nn.Linear(48, 48) for _ in range(60)))
+    update = torch.optim.Adam(model.parameters(), lr=1e-4, foreach=False, fused=not sick)
+    return same(torch.ones(64, 48)), training(model, update)
+
+
+def layout_flips(sick: bool) -> tuple[Iterable[Any], Step]:
+    convolution = nn.Conv2d(32, 32, 1)
+
+    class Flipping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = convolution
+
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            for _ in range(4):
+                batch = self.layer(batch)
+                for _ in range(3 if sick else 0):
+                    batch = batch.contiguous(memory_format=torch.channels_last).contiguous(memory_format=torch.contiguous_format)
+            return batch
+
+    return same(torch.ones(16, 32, 64, 64)), training(Flipping())
+
+
+def unfused_chain(sick: bool) -> tuple[Iterable[Any], Step]:
+    model = nn.Linear(256, 1024)
+
+    def gelu(value: torch.Tensor) -> torch.Tensor:
+        return 0.5 * value * (1.0 + torch.tanh(0.79788456 * (value + 0.044715 * value * value * value)))
+
+    def step(batch: torch.Tensor) -> object:
+        model.zero_grad()
+        hidden = model(batch)
+        for _ in range(4):
+            hidden = gelu(hidden) if sick else nn.functional.gelu(hidden, approximate="tanh")
+        hidden.mean().backward()
+        return None
+
+    return same(torch.ones(512, 256)), step
+
+
+def slow_rank(sick: bool) -> tuple[Iterable[Any], Step]:
+    step = _parallel(perceptron(width=256, depth=2))
+    late = sick and torch.distributed.get_rank() == 1
+
+    def uneven(batch: torch.Tensor) -> object:
+        if late:
+            time.sleep(0.03)
+        return step(batch)
+
+    return same(torch.ones(64, 256)), uneven
+
+
+def heavy_gradients(sick: bool) -> tuple[Iterable[Any], Step]:
+    model = nn.parallel.DistributedDataParallel(perceptron(width=1024, depth=3))
+    update = torch.optim.SGD(model.parameters(), lr=1e-4, foreach=True)
+
+    def step(batch: torch.Tensor) -> object:
+        update.zero_grad()
+        for place in range(4):
+            with nullcontext() if sick or place == 3 else model.no_sync():
+                model(batch).square().mean().backward()
+        update.step()
+        return None
+
+    return same(torch.ones(32, 256)), step
+
+
+def healthy(sick: bool) -> tuple[Iterable[Any], Step]:
+    return same(torch.ones(512, 256)), training(perceptron(width=1024))
+
+
+def _parallel(model: nn.Module) -> Step:
+    wrapped = nn.parallel.DistributedDataParallel(model)
+    return training(wrapped)
+
+
+CASES = (
+    Case(name="slow_loader", expected=("input_starved", "single_process_loader"), build=slow_loader),
+    Case(name="zero_workers", expected=("single_process_loader", "input_starved"), build=zero_workers),
+    Case(name="one_worker", expected=("input_starved",), build=one_worker),
+    Case(name="bursts", expected=("input_starved", "single_process_loader"), build=bursts, uneven=True),
+    Case(name="item_in_the_loop", expected=("host_sync",), build=item_in_the_loop),
+    Case(name="sample_by_sample", expected=("launch_bound",), build=sample_by_sample),
+    Case(name="many_small_layers", expected=("launch_bound",), build=many_small_layers),
+    Case(name="optimizer_by_parameter", expected=("unfused_optimizer",), build=optimizer_by_parameter),
+    Case(name="layout_flips", expected=("layout_transposes",), build=layout_flips),
+    Case(name="unfused_chain", expected=("bandwidth_bound",), build=unfused_chain),
+    Case(name="slow_rank", expected=("straggler",), build=slow_rank, ranks=2),
+    Case(name="heavy_gradients", expected=("exposed_comm",), build=heavy_gradients, ranks=2),
+    Case(name="healthy", expected=(), build=healthy),
+)
+
+
+class Loop:
+    """A training loop, one step at a time."""
+
+    def __init__(self, case: Case, sick: bool) -> None:
+        torch.manual_seed(0)
+        batches, self._step = case.build(sick)
+        self._feed = iter(batches)
+        for _ in range(WARM_UP):
+            self.step()
+
+    def step(self) -> float:
+        """One step, in seconds."""
+        begun = time.perf_counter()
+        self._step(next(self._feed))
+        return time.perf_counter() - begun
+
+    def record(self, path: Path) -> None:
+        """Several steps under the profiler."""
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            schedule=torch.profiler.schedule(wait=0, warmup=2, active=STEPS, repeat=1),
+            on_trace_ready=lambda done: done.export_chrome_trace(str(path)),
+            record_shapes=True,
+        ) as profiler:
+            for _ in range(STEPS + 2):
+                self.step()
+                profiler.step()
+
+
+def run(case: Case, folder: Path, rank: int = 0, *, timed: bool = True) -> None:
+    """Record the loop with the fault; time both, turn and turn about, so that a busy machine disturbs both alike."""
+    torch.set_num_threads(1)
+    sick = Loop(case, True)
+    sick.record(folder / f"{case.name}.rank{rank}.json")
+    if not timed:
+        return
+    fixed = Loop(case, False)
+    lengths: dict[str, list[float]] = {"sick": [], "fixed": []}
+    for _ in range(ROUNDS):
+        for _ in range(STEPS):
+            lengths["sick"].append(sick.step())
+        for _ in range(STEPS):
+            lengths["fixed"].append(fixed.step())
+    if rank == 0:
+        seconds = {kind: mean(found) if case.uneven else quantiles(found, n=4)[0] for kind, found in lengths.items()}
+        (folder / f"{case.name}.seconds").write_text(json.dumps(seconds), encoding="utf-8")
+
+
+def _rank(rank: int, name: str, folder: str, port: int, timed: bool) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    case = next(case for case in CASES if case.name == name)
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=case.ranks)
+    run(case, Path(folder), rank, timed=timed)
+    torch.distributed.destroy_process_group()
+
+
+def record(case: Case, folder: Path, *, timed: bool = True) -> None:
+    """One case, on as many ranks as it needs."""
+    if case.ranks == 1:
+        run(case, folder, timed=timed)
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(_rank, args=(case.name, str(folder), port, timed), nprocs=case.ranks)
+
+
+def first_finding(case: Case, folder: Path) -> tuple[str, tuple[Finding, ...]]:
+    """The first finding above minor, or nothing; and all of them."""
+    answer = api.why([str(path) for path in sorted(folder.glob(f"{case.name}.rank*.json"))])
+    serious = [finding.code for finding in answer.findings if finding.severity != "minor"]
+    return (serious or [""])[0], answer.findings
+
+
+def is_right(case: Case, first: str) -> bool:
+    """Whether the first finding names the fault, or there is none where there is no fault."""
+    return first in case.expected if case.expected else not first
+
+
+def judge(case: Case, folder: Path) -> dict[str, Any]:
+    """What `why` says, and whether the realised gain lies in the range of the finding that names the fault."""
+    first, findings = first_finding(case, folder)
+    seconds = json.loads((folder / f"{case.name}.seconds").read_text(encoding="utf-8"))
+    named = next((finding for finding in findings if finding.code in case.expected), None)
+    realised = seconds["sick"] / seconds["fixed"]
+    return {
+        "case": case.name,
+        "first": first or "-",
+        "right": is_right(case, first),
+        "realised": realised,
+        "range": (named.gain.low, named.gain.high) if named else None,
+        "inside": named is not None and named.gain.low <= realised <= named.gain.high,
+    }
+
+
+def main() -> None:
+    """Record unless asked not to, then judge."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--judge", action="store_true")
+    parser.add_argument("--case", default="")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    chosen = [case for case in CASES if options.case in ("", case.name)]
+    for case in chosen:
+        if not options.judge:
+            record(case, options.folder)
+    rows = [judge(case, options.folder) for case in chosen]
+    for row in rows:
+        low, high = row["range"] or (1.0, 1.0)
+        marks = f"{'right' if row['right'] else 'WRONG':5}  {'inside' if row['inside'] else 'outside':7}"
+        print(
+            f"{row['case']:24} first {row['first']:22} {marks} realised {row['realised']:5.2f} predicted {low:.2f} to {high:.2f}"
+        )
+    sick = [row for row in rows if row["case"] != "healthy"]
+    print(f"right cause first: {sum(row['right'] for row in sick)} of {len(sick)}; inside: {sum(row['inside'] for row in sick)}")
+
+
+if __name__ == "__main__":
+    main()
