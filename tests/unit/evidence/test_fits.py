@@ -11,7 +11,13 @@ from gpuwise.evidence.fits import left_out, shipped
 from gpuwise.evidence.ranges import Range, operator_range, range_of, ratio_range
 from gpuwise.hardware.catalog import load_catalog
 
-TABLES = ("ops_fp32", "gemm_lowp", "attention", "deepbench")
+OPERATORS = (
+    ("ops_fp32", "linear"),
+    ("gemm_lowp", "fp8"),
+    ("attention", "context"),
+    ("deepbench", "conv/fp32/fwd"),
+    ("deepbench", "not among them"),
+)
 PROCEDURES = ("", "timm/eager", "lambda_tf/graph", "ryujaehun/eager")
 
 
@@ -51,7 +57,7 @@ def every_range() -> list[Range]:
         for bound in ("", "launch")
         for procedure in PROCEDURES
     ]
-    return [*asked, ratio_range(known=True), ratio_range(known=False), *map(operator_range, TABLES)]
+    return [*asked, ratio_range(known=True), ratio_range(known=False), *(operator_range(*names) for names in OPERATORS)]
 
 
 def test_ranges_lie_around_the_prediction_and_rest_on_rows() -> None:

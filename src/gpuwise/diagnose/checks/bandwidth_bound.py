@@ -54,5 +54,5 @@ def check(view: View) -> Finding | None:
             f"{already:.0%} of that is compiled already",
         ),
         remedy="torch.compile the model; fused norms and attention; 16-bit activations",
-        verify="far fewer element-wise kernels {view.per}, named triton_…",
+        verify=f"far fewer element-wise kernels {view.per}, named triton_…",
     )
