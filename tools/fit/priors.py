@@ -26,9 +26,10 @@ _MEMORY: Group = {
 _POWER: Group = {
     "power.vector": (18e-12, 0.08),
     "power.matrix": (2.4e-12, 0.05),
-    "power.process": (1.0, 0.15),
+    "power.process": (1.2, 0.06),
     "power.voltage": (0.35, 0.3),
-    "power.rest": (0.22, 0.1),
+    "power.rest": (0.18, 0.15),
+    "power.board_watts": (12.0, 0.4),
 }
 _TILES: Group = {
     "tile.bytes_per_clock": (64.0, 0.3),

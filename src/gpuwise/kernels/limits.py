@@ -22,7 +22,7 @@ def powered(gpu: Gpus, k: Constants, rate: Array, load: str) -> Array:
     does the same at a lower clock. The boost clock plays no part here.
     """
     joules = k[f"power.{load}"] * (gpu.process / _NM) ** k["power.process"]
-    rest = k["power.rest"] * gpu.board  # memory, fans and leakage of the board take theirs whatever the limit
+    rest = k["power.rest"] * gpu.board + k["power.board_watts"]  # memory, fans and leakage take theirs whatever the limit
     left = np.maximum(gpu.watts - rest, 0.2 * gpu.watts)
     wide = np.maximum(rate, 1.0) / gpu.clock  # FLOPs a clock
     return wide * _CLOCK * (left / (wide * _CLOCK * joules)) ** (1.0 / (1.0 + k["power.voltage"]))
