@@ -70,6 +70,46 @@ def test_one_measured_number_moves_all_predictions_its_way() -> None:
     assert slower.step_high_s / slower.step_low_s < plain.step_high_s / plain.step_low_s
 
 
+def test_from_a_measured_gpu_to_another_is_as_sure_as_comparing_the_two() -> None:
+    (told,) = results("RTX 4090", batch="64", precision="amp", measured=["RTX 3090=100ms"])
+    (pair,) = api.compare(["RTX 3090", "RTX 4090"], models=["resnet50"], batch="64", precision="amp").pairs
+    assert told.step_high_s / told.step_low_s == pytest.approx(pair.ratio_high / pair.ratio_low, rel=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"gpus": 4, "model": "bert-large"}])
+def test_what_was_measured_is_the_answer_for_that_gpu(options: dict[str, Any]) -> None:
+    own, other = results("RTX 3090", "RTX 4090", precision="amp", measured=["RTX 3090=900ms", "RTX 3090=902ms"], **options)
+    assert own.step_s == pytest.approx(0.901)
+    assert own.step_low_s < 0.9 < 0.902 < own.step_high_s < 1.1 * own.step_s
+    gpu_s = sum(row.seconds for row in own.by_op)
+    assert gpu_s == pytest.approx(own.lanes_s["gpu"])
+    assert gpu_s == pytest.approx(own.step_s * (1 - own.bound_fractions["communication"]), rel=0.05)
+    assert other.step_high_s / other.step_low_s > own.step_high_s / own.step_low_s
+    assert {"RTX 3090 step"} == {row["name"] for row in own.assumptions} - {row["name"] for row in other.assumptions}
+
+
+def test_a_measured_step_of_several_gpus_holds_their_communication_too() -> None:
+    asked: dict[str, Any] = {"model": "bert-large", "precision": "amp", "gpus": 4}
+    base, plain = results("RTX 3090", "RTX 4090", **asked)
+    assert base.bound_fractions["communication"] > 0
+    (told,) = results("RTX 4090", measured=[f"RTX 3090={base.step_s * 1e3}ms"], **asked)
+    assert told.step_s == pytest.approx(plain.step_s, rel=1e-6)
+
+
+def test_a_measured_gpu_with_an_ambiguous_name_is_said() -> None:
+    (found,) = results("RTX 3090", measured=["a100=80ms"])
+    assert "gpu 'a100'" in {entry["name"] for entry in found.assumptions}
+
+
+def test_a_card_with_a_token_rate_in_16_bit_is_held_against_fp32() -> None:
+    fast, slow = results("RTX 3090", "GTX 1080", precision="amp")
+    assert slow.utilisation_fraction is not None
+    assert slow.utilisation_fraction < 1
+    assert fast.peak_flops_per_s is not None
+    assert slow.peak_flops_per_s == slow.gpu.best_peak("fp32")
+    assert fast.peak_flops_per_s == fast.gpu.best_peak("fp16")
+
+
 def test_a_measurement_equal_to_the_prediction_changes_nothing() -> None:
     (base,) = results("RTX 3090", batch="64", precision="amp")
     (told,) = results("RTX 3090", batch="64", precision="amp", measured=[f"RTX 3090={base.step_s * 1e3}ms"])
@@ -170,6 +210,12 @@ def test_a_loader_that_may_be_too_slow_widens_the_range_only_upwards() -> None:
     assert loaded.bound != "input"
     assert loaded.step_high_s > 1.1 * plain.step_high_s
     assert loaded.step_low_s == pytest.approx(plain.step_low_s, rel=0.01)
+
+
+def test_a_step_is_not_shorter_than_the_loader_that_was_given() -> None:
+    (found,) = results("RTX 3090", batch="128", loader_samples_per_s=100.0)
+    assert found.bound == "input"
+    assert 1.2 < found.step_low_s < 1.28 < found.step_high_s < 1.4
 
 
 def test_only_images_are_decoded() -> None:

@@ -98,7 +98,7 @@ def step_query(
         ),
         decoder=decoder,
         power_limit_watts=_watts(power_limit, found, notes),
-        measured=tuple(_measured(text) for text in measured),
+        measured=tuple(_measured(text, notes) for text in measured),
         assumptions=tuple(notes),
     )
 
@@ -205,7 +205,8 @@ def _decoded(loader: Loader, host: Host, workers: int | None, gpu_count: int, no
         notes.append(assumed("workers", f"{cores:.3g} of {workers} count", f"the {host.name} has {host.core_count} cores"))
     single = 1.0 / seconds_per_image(loader, host)
     effect = (
-        f"{single:.0f} images/s a core: ImageNet JPEGs, random crop, flip; between {loader.low:g} and {loader.high:g} times that"
+        f"{single:.0f} images/s a core, and one process collects them: ImageNet JPEGs, random crop, flip; "
+        f"between {loader.low:g} and {loader.high:g} times that"
     )
     notes.append(assumed("image loading", f"{rate:,.0f} images/s with {loader.title}", effect))
     return rate
@@ -260,7 +261,7 @@ def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
             )
 
 
-def _measured(text: str) -> tuple[Gpu, float]:
+def _measured(text: str, notes: list[Assumption]) -> tuple[Gpu, float]:
     """`RTX 3090=412ms` -> the GPU and its seconds a step."""
     name, equals, value = text.rpartition("=")
     if not equals or not name.strip():
@@ -269,7 +270,9 @@ def _measured(text: str) -> tuple[Gpu, float]:
     seconds = parse(spaced, "time")
     if not 0 < seconds < 1e6:
         raise BadValue(f"a step of {value} cannot be", hint='for example `--measured "RTX 3090=412ms"`')
-    return load_catalog().find(name.strip()).gpu, seconds
+    (gpu,), taken = _gpus([name.strip()])
+    notes += [note for note in taken if note not in notes]
+    return gpu, seconds
 
 
 def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:
