@@ -268,6 +268,31 @@ def test_comparing_the_other_way_round_gives_the_inverse() -> None:
     assert one * two == pytest.approx(1.0, rel=1e-6)
 
 
+def test_typed_specs_are_compared() -> None:
+    typed = "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s"
+    (pair,) = api.compare(["RTX 4090", typed], models=["resnet18"]).pairs
+    assert pair.gpu == "Foo"
+    assert pair.ratio < 1
+
+
+def test_comparing_says_what_an_ambiguous_name_was_taken_for() -> None:
+    answer = api.compare(["RTX 3090", "h100"], models=["resnet18"])
+    (said,) = (entry for entry in answer.assumptions if entry["name"] == "gpu 'h100'")
+    assert said["value"] == answer.gpus[1].name
+
+
+@pytest.mark.parametrize("options", [{"mode": "infer"}, {"precision": "fp32"}, {"batch": "8"}])
+def test_options_of_a_model_are_not_ignored_without_one(options: dict[str, str]) -> None:
+    with pytest.raises(BadValue, match="is for --model"):
+        api.compare(["RTX 3090", "RTX 4090"], **options)  # type: ignore[arg-type]
+
+
+def test_two_cards_held_up_by_different_things_are_both_explained() -> None:
+    (pair,) = api.compare(["cpu", "RTX 3090"], models=["resnet50"]).pairs
+    assert pair.why.startswith("bound by memory: ")
+    assert "Ryzen 7 5800X by compute: " in pair.why
+
+
 def test_memory_that_one_card_lacks_turns_the_order() -> None:
     answer = api.compare(["RTX 3090", "RTX 4070 Ti"])
     assert any("12 GiB" in flip for flip in answer.flips)

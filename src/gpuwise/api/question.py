@@ -20,7 +20,7 @@ from gpuwise.units import parse
 from gpuwise.workload import find, zoo
 from gpuwise.workload.types import CATEGORIES, Workload
 
-__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "step_query", "supported", "workload_of"]
+__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "named_gpus", "step_query", "supported", "workload_of"]
 
 Assumption = dict[str, str]
 _MOST_GPUS = 4096
@@ -74,7 +74,7 @@ def step_query(
         raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
     if not 1 <= gpus <= _MOST_GPUS:
         raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint="between 1 and 4096")
-    found, notes = _gpus(gpu)
+    found, notes = named_gpus(gpu)
     if gpus > 1 and any(one.is_cpu for one in found):
         raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
     filled = {} if find.tells_itself(model) else _defaults(model, mode or "train", precision, optimizer, found, notes)
@@ -103,7 +103,8 @@ def step_query(
     )
 
 
-def _gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
+def named_gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
+    """The GPUs meant, each once, and what ambiguous names were taken for."""
     matches = [(name, load_catalog().find(name)) for name in names]
     notes = [
         assumed(f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others))
@@ -270,7 +271,7 @@ def _measured(text: str, notes: list[Assumption]) -> tuple[Gpu, float]:
     seconds = parse(spaced, "time")
     if not 0 < seconds < 1e6:
         raise BadValue(f"a step of {value} cannot be", hint='for example `--measured "RTX 3090=412ms"`')
-    (gpu,), taken = _gpus([name.strip()])
+    (gpu,), taken = named_gpus([name.strip()])
     notes += [note for note in taken if note not in notes]
     return gpu, seconds
 
