@@ -16,7 +16,7 @@ from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import TRUST, Range, knows, range_of, ratio_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.data_parallel import exposed_s
+from gpuwise.scale.data_parallel import all_reduce_s, exposed_s
 from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.segments import slow_s
@@ -144,8 +144,9 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        own = device_notes(gpu, query.setting.stack, result.memory.total_bytes)
-        results.append(replace(result, assumptions=(*shared, *measured_note, *_own_note(query, gpu), *own)))
+        own = (*_own_note(query, gpu), *_sharing_note(workload, result))
+        own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes))
+        results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     return PredictAnswer(
         model=workload.model,
         results=tuple(results),
@@ -220,6 +221,19 @@ def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, gpu_s: float) -> 
     if query.gpu_count == 1 or workload.mode != "train":
         return 0.0
     return exposed_s(gradient_bytes(workload), gpu, query.gpu_count, gpu_s)
+
+
+def _sharing_note(workload: Workload, result: Prediction) -> tuple[Assumption, ...]:
+    """What several GPUs are taken to do."""
+    if result.gpu_count == 1:
+        return ()
+    if workload.mode != "train":
+        return (assumed("gpus", f"{result.gpu_count}, each by itself", "each runs samples of its own"),)
+    seconds = all_reduce_s(gradient_bytes(workload), result.gpu, result.gpu_count)
+    felt = result.bound_fractions["communication"]
+    effect = f"{felt:.0%} of the step; the rest hides behind the backward pass" if felt else "hidden behind the backward pass"
+    value = f"{format_si(seconds, 's')} between {result.gpu_count} of one node"
+    return (assumed(f"{result.gpu.name} averaging gradients", value, effect),)
 
 
 def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:

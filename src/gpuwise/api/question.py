@@ -77,6 +77,7 @@ def step_query(
     found, notes = named_gpus(gpu)
     if gpus > 1 and any(one.is_cpu for one in found):
         raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
+    mode = mode or ("infer" if captured.get("phase") else "")
     filled = {} if find.tells_itself(model) else _defaults(model, mode or "train", precision, optimizer, found, notes)
     size = _batch(batch)
     given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}
