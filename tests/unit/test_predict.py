@@ -234,6 +234,15 @@ def test_a_step_is_not_shorter_than_the_loader_that_was_given() -> None:
     assert 1.2 < found.step_low_s < 1.28 < found.step_high_s < 1.4
 
 
+def test_a_copy_shorter_than_the_gpus_work_is_not_what_limits_the_step() -> None:
+    (hidden,) = results("RTX 3090", batch="128", pcie="PCIe 3.0 x1")
+    assert hidden.lanes_s["copy"] < hidden.lanes_s["gpu"]
+    assert hidden.bound in ("compute", "memory")
+    (felt,) = results("H100 SXM 80GB", batch="128", pcie="PCIe 3.0 x1")
+    assert felt.lanes_s["copy"] > felt.lanes_s["gpu"]
+    assert felt.bound == "copy"
+
+
 def test_only_images_are_decoded() -> None:
     with pytest.raises(BadValue, match="takes no images"):
         results("RTX 3090", model="bert-base", image_decode=True)

@@ -177,7 +177,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     own = _own_s(query, gpu)
     seconds = whole * factor if own is None else own
     fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
-    bound = max(fractions, key=fractions.__getitem__)
+    bound = _bound(fractions)
     width = _loaded(query, steps, _width(query, gpu, bound, seen.bytes_fraction)) if own is None else _repeated()
     peak = peak_in(gpu, workload.precision)
     return Prediction(
@@ -200,6 +200,13 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         by_op=_by_op(steps, seconds / whole),
         assumptions=(),
     )
+
+
+def _bound(fractions: dict[str, float]) -> str:
+    """What holds the step up most. The GPU's work is told as two parts: what it waits for must outweigh both together."""
+    busy = fractions["compute"] + fractions["memory"]
+    names = [name for name in BOUNDS if name in ("compute", "memory", "launch") or fractions[name] > busy]
+    return max(names, key=fractions.__getitem__)
 
 
 def _memory(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Memory:
