@@ -70,6 +70,46 @@ def test_one_measured_number_moves_all_predictions_its_way() -> None:
     assert slower.step_high_s / slower.step_low_s < plain.step_high_s / plain.step_low_s
 
 
+def test_from_a_measured_gpu_to_another_is_as_sure_as_comparing_the_two() -> None:
+    (told,) = results("RTX 4090", batch="64", precision="amp", measured=["RTX 3090=100ms"])
+    (pair,) = api.compare(["RTX 3090", "RTX 4090"], models=["resnet50"], batch="64", precision="amp").pairs
+    assert told.step_high_s / told.step_low_s == pytest.approx(pair.ratio_high / pair.ratio_low, rel=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"gpus": 4, "model": "bert-large"}])
+def test_what_was_measured_is_the_answer_for_that_gpu(options: dict[str, Any]) -> None:
+    own, other = results("RTX 3090", "RTX 4090", precision="amp", measured=["RTX 3090=900ms", "RTX 3090=902ms"], **options)
+    assert own.step_s == pytest.approx(0.901)
+    assert own.step_low_s < 0.9 < 0.902 < own.step_high_s < 1.1 * own.step_s
+    gpu_s = sum(row.seconds for row in own.by_op)
+    assert gpu_s == pytest.approx(own.lanes_s["gpu"])
+    assert gpu_s == pytest.approx(own.step_s * (1 - own.bound_fractions["communication"]), rel=0.05)
+    assert other.step_high_s / other.step_low_s > own.step_high_s / own.step_low_s
+    assert "RTX 3090 step" in {row["name"] for row in own.assumptions} - {row["name"] for row in other.assumptions}
+
+
+def test_a_measured_step_of_several_gpus_holds_their_communication_too() -> None:
+    asked: dict[str, Any] = {"model": "bert-large", "precision": "amp", "gpus": 4}
+    base, plain = results("RTX 3090", "RTX 4090", **asked)
+    assert base.bound_fractions["communication"] > 0
+    (told,) = results("RTX 4090", measured=[f"RTX 3090={base.step_s * 1e3}ms"], **asked)
+    assert told.step_s == pytest.approx(plain.step_s, rel=1e-6)
+
+
+def test_a_measured_gpu_with_an_ambiguous_name_is_said() -> None:
+    (found,) = results("RTX 3090", measured=["a100=80ms"])
+    assert "gpu 'a100'" in {entry["name"] for entry in found.assumptions}
+
+
+def test_a_card_with_a_token_rate_in_16_bit_is_held_against_fp32() -> None:
+    fast, slow = results("RTX 3090", "GTX 1080", precision="amp")
+    assert slow.utilisation_fraction is not None
+    assert slow.utilisation_fraction < 1
+    assert fast.peak_flops_per_s is not None
+    assert slow.peak_flops_per_s == slow.gpu.best_peak("fp32")
+    assert fast.peak_flops_per_s == fast.gpu.best_peak("fp16")
+
+
 def test_a_measurement_equal_to_the_prediction_changes_nothing() -> None:
     (base,) = results("RTX 3090", batch="64", precision="amp")
     (told,) = results("RTX 3090", batch="64", precision="amp", measured=[f"RTX 3090={base.step_s * 1e3}ms"])
@@ -87,6 +127,22 @@ def test_several_gpus_pay_for_communication() -> None:
     assert many.step_s >= one.step_s
     assert many.samples_per_s > 2 * one.samples_per_s
     assert many.bound_fractions["communication"] > 0
+
+
+def test_several_gpus_say_what_their_gradients_cost() -> None:
+    def said(**options: Any) -> dict[str, str]:
+        (found,) = results("RTX 3090", gpus=4, **options)
+        return {entry["name"]: entry["effect"] for entry in found.assumptions}
+
+    assert said()["RTX 3090 averaging gradients"] == "hidden behind the backward pass"
+    assert "% of the step" in said(model="bert-large")["RTX 3090 averaging gradients"]
+    assert said(mode="infer")["gpus"] == "each runs samples of its own"
+
+
+def test_a_phase_is_one_of_inference() -> None:
+    (found,) = results("RTX 3090", model="llama-2-7b", phase="prefill")
+    assert (found.mode, found.precision) == ("infer", "fp16")
+    assert api.capture(api.capture_query(model="llama-2-7b", phase="decode")).workload.mode == "infer"
 
 
 @pytest.mark.parametrize(
@@ -172,6 +228,21 @@ def test_a_loader_that_may_be_too_slow_widens_the_range_only_upwards() -> None:
     assert loaded.step_low_s == pytest.approx(plain.step_low_s, rel=0.01)
 
 
+def test_a_step_is_not_shorter_than_the_loader_that_was_given() -> None:
+    (found,) = results("RTX 3090", batch="128", loader_samples_per_s=100.0)
+    assert found.bound == "input"
+    assert 1.2 < found.step_low_s < 1.28 < found.step_high_s < 1.4
+
+
+def test_a_copy_shorter_than_the_gpus_work_is_not_what_limits_the_step() -> None:
+    (hidden,) = results("RTX 3090", batch="128", pcie="PCIe 3.0 x1")
+    assert hidden.lanes_s["copy"] < hidden.lanes_s["gpu"]
+    assert hidden.bound in ("compute", "memory")
+    (felt,) = results("H100 SXM 80GB", batch="128", pcie="PCIe 3.0 x1")
+    assert felt.lanes_s["copy"] > felt.lanes_s["gpu"]
+    assert felt.bound == "copy"
+
+
 def test_only_images_are_decoded() -> None:
     with pytest.raises(BadValue, match="takes no images"):
         results("RTX 3090", model="bert-base", image_decode=True)
@@ -220,6 +291,31 @@ def test_names_alone_are_compared_on_common_jobs() -> None:
 def test_comparing_the_other_way_round_gives_the_inverse() -> None:
     one, two = (api.compare(names, models=["resnet50"]).pairs[0].ratio for names in (("3090", "4090"), ("4090", "3090")))
     assert one * two == pytest.approx(1.0, rel=1e-6)
+
+
+def test_typed_specs_are_compared() -> None:
+    typed = "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s"
+    (pair,) = api.compare(["RTX 4090", typed], models=["resnet18"]).pairs
+    assert pair.gpu == "Foo"
+    assert pair.ratio < 1
+
+
+def test_comparing_says_what_an_ambiguous_name_was_taken_for() -> None:
+    answer = api.compare(["RTX 3090", "h100"], models=["resnet18"])
+    (said,) = (entry for entry in answer.assumptions if entry["name"] == "gpu 'h100'")
+    assert said["value"] == answer.gpus[1].name
+
+
+@pytest.mark.parametrize("options", [{"mode": "infer"}, {"precision": "fp32"}, {"batch": "8"}])
+def test_options_of_a_model_are_not_ignored_without_one(options: dict[str, str]) -> None:
+    with pytest.raises(BadValue, match="is for --model"):
+        api.compare(["RTX 3090", "RTX 4090"], **options)  # type: ignore[arg-type]
+
+
+def test_two_cards_held_up_by_different_things_are_both_explained() -> None:
+    (pair,) = api.compare(["cpu", "RTX 3090"], models=["resnet50"]).pairs
+    assert pair.why.startswith("bound by memory: ")
+    assert "Ryzen 7 5800X by compute: " in pair.why
 
 
 def test_memory_that_one_card_lacks_turns_the_order() -> None:

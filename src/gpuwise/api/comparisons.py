@@ -8,11 +8,10 @@ from datetime import date
 from typing import Any
 
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict
-from gpuwise.api.question import Assumption, assumed, step_query
+from gpuwise.api.question import Assumption, assumed, named_gpus, step_query
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import Range, knows, ratio_range
 from gpuwise.hardware import tables
-from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.cpu import CPU_RANGE
 
@@ -81,20 +80,30 @@ def compare(
     names: Sequence[str],
     *,
     models: Sequence[str] = (),
-    mode: str = "train",
+    mode: str = "",
     precision: str = "",
     batch: str = "",
     progress: Callable[[str], None] = lambda text: None,
 ) -> CompareAnswer:
     """Each GPU against the first, on the given models or on common jobs."""
-    found = tuple(dict.fromkeys(load_catalog().find(name).gpu for name in names))
+    found, notes = named_gpus(names)
+    typed = {named_gpus([name])[0][0].name: name for name in names}
     if len(found) < 2:
         raise BadValue("two different GPUs are needed", hint='for example `gpuwise compare "RTX 3090" "RTX 4070 Ti"`')
-    jobs = [Job(title=model, model=model, mode=mode, precision=precision or None, batch=batch) for model in models] or list(JOBS)
-    notes = [] if models else [assumed("workloads", "six common jobs", "`--model resnet50` compares on your own")]
+    ignored = {"--mode": mode, "--precision": precision, "--batch": batch}
+    if not models and any(ignored.values()):
+        option = next(name for name, value in ignored.items() if value)
+        raise BadValue(
+            f"{option} is for --model; common jobs have their own",
+            hint=f"for example `--model resnet50 {option} {ignored[option]}`",
+        )
+    jobs = [
+        Job(title=model, model=model, mode=mode or "train", precision=precision or None, batch=batch) for model in models
+    ] or list(JOBS)
+    notes += [] if models else [assumed("workloads", "six common jobs", "`--model resnet50` compares on your own")]
     pairs: list[Pair] = []
     for job in jobs:
-        answers = [_answer(job, gpu, progress) for gpu in found]
+        answers = [_answer(job, typed[gpu.name], progress) for gpu in found]
         results = [answer.results[0] for answer in answers]
         notes += [
             note for answer in answers for note in answer.results[0].assumptions if note not in (*answer.assumptions, *notes)
@@ -109,9 +118,9 @@ def compare(
     )
 
 
-def _answer(job: Job, gpu: Gpu, progress: Callable[[str], None]) -> PredictAnswer:
+def _answer(job: Job, name: str, progress: Callable[[str], None]) -> PredictAnswer:
     precision = job.precision or ""
-    query = step_query(model=job.model, gpu=[gpu.name], mode=job.mode, precision=precision, phase=job.phase, batch=job.batch)
+    query = step_query(model=job.model, gpu=[name], mode=job.mode, precision=precision, phase=job.phase, batch=job.batch)
     return predict(query, progress)
 
 
@@ -146,15 +155,20 @@ def _why(base: Prediction, other: Prediction) -> str:
         return f"does not fit {short.gpu.name} ({short.memory.total_bytes / 2**30:.1f} GiB needed)"
     if other.bound == "launch":
         return "held up by the host: a faster GPU hardly helps"
-    bandwidth = other.gpu.memory_bytes_per_s / base.gpu.memory_bytes_per_s
+    if base.bound != other.bound:
+        held = "by its host" if base.bound == "launch" else f"by {base.bound}: {_more(base.bound, base, other):.2f} times"
+        return f"bound by {other.bound}: {_more(other.bound, base, other):.2f} times; {base.gpu.name} {held}"
     if other.bound == "memory":
         cache = (other.gpu.l2_bytes or 0.0) / (base.gpu.l2_bytes or float("inf"))
         more = f", {cache:.2g} times the cache" if cache >= 1.5 or 0 < cache <= 0.67 else ""
-        return f"bound by memory: {bandwidth:.2f} times the bandwidth{more}"
-    return f"bound by compute: {_arithmetic(base, other):.2f} times the arithmetic"
+        return f"bound by memory: {_more('memory', base, other):.2f} times the bandwidth{more}"
+    return f"bound by compute: {_more('compute', base, other):.2f} times the arithmetic"
 
 
-def _arithmetic(base: Prediction, other: Prediction) -> float:
+def _more(bound: str, base: Prediction, other: Prediction) -> float:
+    """How many times as much the other GPU has of what holds a step up: bandwidth or arithmetic."""
+    if bound == "memory":
+        return other.gpu.memory_bytes_per_s / base.gpu.memory_bytes_per_s
     return (other.peak_flops_per_s or 1.0) / (base.peak_flops_per_s or 1.0)
 
 

@@ -13,16 +13,17 @@ from gpuwise.advise.timing import gradient_bytes
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.errors import BadValue
-from gpuwise.evidence.ranges import TRUST, Range, knows, range_of
+from gpuwise.evidence.ranges import TRUST, Range, knows, range_of, ratio_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.data_parallel import exposed_s
+from gpuwise.scale.data_parallel import all_reduce_s, exposed_s
 from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
 from gpuwise.step.types import BOUNDS, Steps
+from gpuwise.units import format_si
 from gpuwise.workload.coverage import coverage
 from gpuwise.workload.types import Workload
 
@@ -33,7 +34,7 @@ _LARGEST_AUTO = 2**16
 _UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
 _WELL_COVERED = 0.9
 _NAMED = 3
-_NARROWER = 0.6  # what a measured number leaves of a range
+_REPEATS = 1.03  # a number of the user's own, taken again: another node with the same GPU and code moves a step by up to 2.9 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,8 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        own = device_notes(gpu, query.setting.stack, result.memory.total_bytes)
+        own = (*_own_note(query, gpu), *_sharing_note(workload, result))
+        own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes))
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     return PredictAnswer(
         model=workload.model,
@@ -161,27 +163,22 @@ def _batch(workload: Workload, query: StepQuery, gpu: Gpu) -> int:
     if "batch" not in workload.symbols:
         raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
     size = 1
-    while size < _LARGEST_AUTO and memory_of(workload, size * 2, gpu=gpu).total_bytes <= gpu.usable_memory_bytes:
+    while size < _LARGEST_AUTO and _memory(workload, query, gpu, size * 2).total_bytes <= gpu.usable_memory_bytes:
         size *= 2
     return size
 
 
 def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, factor: float) -> Prediction:
     steps = _steps(workload, query, gpu, batch)
-    setting = MemorySetting(gpu_count=query.gpu_count)
-    memory = memory_of(workload, batch if "batch" in workload.symbols else None, gpu=gpu, setting=setting)
+    memory = _memory(workload, query, gpu, batch)
     seen = coverage(workload)
-    alone = float(steps.seconds[0, 0])
-    waits = {
-        "communication": _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0])),
-        "launch": not_hidden_s(steps) if gpu.is_cpu else 0.0,
-        "memory": slow_s(gpu, memory.total_bytes, sum(float(np.ravel(entry.moved_bytes)[0]) for entry in steps.classes)),
-    }
+    alone, waits = float(steps.seconds[0, 0]), _waits(workload, query, gpu, steps, memory)
     whole = alone + sum(waits.values())
-    seconds = whole * factor
+    own = _own_s(query, gpu)
+    seconds = whole * factor if own is None else own
     fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
-    bound = max(fractions, key=fractions.__getitem__)
-    width = _loaded(query, steps, _width(query, gpu, bound, seen.bytes_fraction))
+    bound = _bound(fractions)
+    width = _loaded(query, steps, _width(query, gpu, bound, seen.bytes_fraction)) if own is None else _repeated()
     peak = peak_in(gpu, workload.precision)
     return Prediction(
         gpu=gpu,
@@ -195,14 +192,35 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         step_high_s=seconds * width.high,
         bound=bound,
         bound_fractions=fractions,
-        lanes_s={name: float(lane[0, 0]) for name, lane in steps.lanes.items()},
+        lanes_s={name: float(lane[0, 0]) * seconds / whole for name, lane in steps.lanes.items()},
         memory=memory,
         fits=memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
         coverage_fraction=seen.bytes_fraction,
         utilisation_fraction=float(steps.flops[0, 0]) / seconds / peak if peak else None,
-        by_op=_by_op(steps),
+        by_op=_by_op(steps, seconds / whole),
         assumptions=(),
     )
+
+
+def _bound(fractions: dict[str, float]) -> str:
+    """What holds the step up most. The GPU's work is told as two parts: what it waits for must outweigh both together."""
+    busy = fractions["compute"] + fractions["memory"]
+    names = [name for name in BOUNDS if name in ("compute", "memory", "launch") or fractions[name] > busy]
+    return max(names, key=fractions.__getitem__)
+
+
+def _memory(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Memory:
+    setting = MemorySetting(gpu_count=query.gpu_count)
+    return memory_of(workload, batch if "batch" in workload.symbols else None, gpu=gpu, setting=setting)
+
+
+def _waits(workload: Workload, query: StepQuery, gpu: Gpu, steps: Steps, memory: Memory) -> dict[str, float]:
+    """Seconds beside the lanes, by what they wait for."""
+    return {
+        "communication": _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0])),
+        "launch": not_hidden_s(steps) if gpu.is_cpu else 0.0,
+        "memory": slow_s(gpu, memory.total_bytes, sum(float(np.ravel(entry.moved_bytes)[0]) for entry in steps.classes)),
+    }
 
 
 def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, gpu_s: float) -> float:
@@ -210,6 +228,19 @@ def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, gpu_s: float) -> 
     if query.gpu_count == 1 or workload.mode != "train":
         return 0.0
     return exposed_s(gradient_bytes(workload), gpu, query.gpu_count, gpu_s)
+
+
+def _sharing_note(workload: Workload, result: Prediction) -> tuple[Assumption, ...]:
+    """What several GPUs are taken to do."""
+    if result.gpu_count == 1:
+        return ()
+    if workload.mode != "train":
+        return (assumed("gpus", f"{result.gpu_count}, each by itself", "each runs samples of its own"),)
+    seconds = all_reduce_s(gradient_bytes(workload), result.gpu, result.gpu_count)
+    felt = result.bound_fractions["communication"]
+    effect = f"{felt:.0%} of the step; the rest hides behind the backward pass" if felt else "hidden behind the backward pass"
+    value = f"{format_si(seconds, 's')} between {result.gpu_count} of one node"
+    return (assumed(f"{result.gpu.name} averaging gradients", value, effect),)
 
 
 def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
@@ -221,16 +252,38 @@ def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
     return simulate(workload, [gpu], setting, batch=size, seq=seq, power_limit_watts=query.power_limit_watts)
 
 
+def _own_s(query: StepQuery, gpu: Gpu) -> float | None:
+    """What the user measured on this very GPU."""
+    own = [seconds for measured, seconds in query.measured if measured.name == gpu.name]
+    return float(np.median(own)) if own else None
+
+
+def _own_note(query: StepQuery, gpu: Gpu) -> tuple[Assumption, ...]:
+    own = _own_s(query, gpu)
+    if own is None:
+        return ()
+    effect = "your own; the times of its ops are scaled to it"
+    return ({"name": f"{gpu.name} step", "value": format_si(own, "s"), "basis": "measured", "effect": effect},)
+
+
+def _repeated() -> Range:
+    """The range of what the user measured, measured again."""
+    return Range(low=1 / _REPEATS, high=_REPEATS, rows=0)
+
+
 def _width(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
-    """The range for this question: wider where little of the model is understood, narrower with a measured number."""
+    """The range for this question: wider where little of the model is understood. From a step measured on another GPU it is that
+    of the ratio between the two."""
+    measured = [one for one, _ in query.measured]
     low, high = CPU_RANGE
-    width = (
-        Range(low=low, high=high, rows=0)
-        if gpu.is_cpu
-        else range_of(known_generation=knows(gpu), known_stack=bool(query.measured), bound=bound)
-    )  # yours is no source of ours
-    if query.measured:
-        width = width.widened(_NARROWER)
+    if gpu.is_cpu:
+        width = Range(low=low, high=high, rows=0)
+    elif any(one.is_cpu for one in measured):
+        width = Range(low=1 / high, high=1 / low, rows=0)
+    elif measured and bound != "launch":
+        width = ratio_range(known=all(knows(one) for one in (gpu, *measured)))
+    else:
+        width = range_of(known_generation=knows(gpu), known_stack=False, bound=bound)  # yours is no source of ours
     return width.widened(1.0 + _UNKNOWN_WIDENS * max(0.0, 0.98 - covered))
 
 
@@ -246,15 +299,15 @@ def _coverage_notes(workload: Workload) -> tuple[str, ...]:
 
 
 def _loaded(query: StepQuery, steps: Steps, width: Range) -> Range:
-    """The range where the loader's rate is an estimate of ours too: the step may wait for it at the low end of that rate."""
-    loader = query.decoder
-    if loader is None:
+    """The range where a loader has a rate: each end waits for the loader too, at its best and at its worst."""
+    if query.setting.loader_samples_per_s is None:
         return width
+    slowest, fastest = (query.decoder.low, query.decoder.high) if query.decoder else (1 / _REPEATS, _REPEATS)
     lanes = {name: float(lane[0, 0]) for name, lane in steps.lanes.items()}
     loading, seconds = lanes.pop("input"), float(steps.seconds[0, 0])
     rest = max(lanes.values())
-    low = max(rest * width.low, loading / loader.high) / seconds
-    high = max(rest * width.high, loading / loader.low) / seconds
+    low = max(rest * width.low, loading / fastest) / seconds
+    high = max(rest * width.high, loading / slowest) / seconds
     return Range(low=min(1.0, low), high=max(1.0, high), rows=width.rows)
 
 
@@ -264,7 +317,9 @@ def correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assump
         return 1.0, []
     ratios = []
     for gpu, seconds in query.measured:
-        predicted = float(_steps(workload, query, gpu, _batch(workload, query, gpu)).seconds[0, 0])
+        batch = _batch(workload, query, gpu)
+        steps, memory = _steps(workload, query, gpu, batch), _memory(workload, query, gpu, batch)
+        predicted = float(steps.seconds[0, 0]) + sum(_waits(workload, query, gpu, steps, memory).values())
         ratios.append(np.log(seconds / predicted))
     factor = float(np.exp(TRUST * np.median(ratios)))
     raw = float(np.exp(np.median(ratios)))
@@ -272,17 +327,17 @@ def correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assump
         "name": "measured",
         "value": f"{raw:.2f} times the prediction",
         "basis": "measured",
-        "effect": f"all predictions are multiplied by {factor:.2f}",
+        "effect": f"of which {TRUST:.0%} carries over: other predictions are multiplied by {factor:.2f}",
     }
     return factor, [said]
 
 
-def _by_op(steps: Steps) -> tuple[OpShare, ...]:
+def _by_op(steps: Steps, factor: float) -> tuple[OpShare, ...]:
     rows = [
         OpShare(
             op=entry.kind,
             count=entry.count,
-            seconds=float(entry.seconds[0, 0]),
+            seconds=float(entry.seconds[0, 0]) * factor,
             bound="compute" if entry.compute_s[0, 0] > 0.5 * entry.seconds[0, 0] else "memory",
             flops=float(np.ravel(entry.flops)[0]),
             moved_bytes=float(np.ravel(entry.moved_bytes)[0]),
@@ -293,6 +348,7 @@ def _by_op(steps: Steps) -> tuple[OpShare, ...]:
 
 
 def peak_in(gpu: Gpu, precision: str) -> float | None:
-    """The peak that a step in this precision is held against; that of fp32 where the GPU has no 16-bit rate."""
+    """The peak that a step in this precision is held against; that of fp32 where the GPU has no 16-bit rate or only a token one,
+    as GTX 10 has: libraries convert and compute in fp32 there."""
     dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
-    return gpu.best_peak(dtype) or gpu.best_peak("fp32")
+    return max(gpu.best_peak(dtype) or 0.0, gpu.best_peak("fp32") or 0.0) or None

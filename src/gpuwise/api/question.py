@@ -20,7 +20,7 @@ from gpuwise.units import parse
 from gpuwise.workload import find, zoo
 from gpuwise.workload.types import CATEGORIES, Workload
 
-__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "step_query", "supported", "workload_of"]
+__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "named_gpus", "step_query", "supported", "workload_of"]
 
 Assumption = dict[str, str]
 _MOST_GPUS = 4096
@@ -74,9 +74,10 @@ def step_query(
         raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
     if not 1 <= gpus <= _MOST_GPUS:
         raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint="between 1 and 4096")
-    found, notes = _gpus(gpu)
+    found, notes = named_gpus(gpu)
     if gpus > 1 and any(one.is_cpu for one in found):
         raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
+    mode = mode or ("infer" if captured.get("phase") else "")
     filled = {} if find.tells_itself(model) else _defaults(model, mode or "train", precision, optimizer, found, notes)
     size = _batch(batch)
     given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}
@@ -98,12 +99,13 @@ def step_query(
         ),
         decoder=decoder,
         power_limit_watts=_watts(power_limit, found, notes),
-        measured=tuple(_measured(text) for text in measured),
+        measured=tuple(_measured(text, notes) for text in measured),
         assumptions=tuple(notes),
     )
 
 
-def _gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
+def named_gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
+    """The GPUs meant, each once, and what ambiguous names were taken for."""
     matches = [(name, load_catalog().find(name)) for name in names]
     notes = [
         assumed(f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others))
@@ -205,7 +207,8 @@ def _decoded(loader: Loader, host: Host, workers: int | None, gpu_count: int, no
         notes.append(assumed("workers", f"{cores:.3g} of {workers} count", f"the {host.name} has {host.core_count} cores"))
     single = 1.0 / seconds_per_image(loader, host)
     effect = (
-        f"{single:.0f} images/s a core: ImageNet JPEGs, random crop, flip; between {loader.low:g} and {loader.high:g} times that"
+        f"{single:.0f} images/s a core, and one process collects them: ImageNet JPEGs, random crop, flip; "
+        f"between {loader.low:g} and {loader.high:g} times that"
     )
     notes.append(assumed("image loading", f"{rate:,.0f} images/s with {loader.title}", effect))
     return rate
@@ -260,7 +263,7 @@ def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
             )
 
 
-def _measured(text: str) -> tuple[Gpu, float]:
+def _measured(text: str, notes: list[Assumption]) -> tuple[Gpu, float]:
     """`RTX 3090=412ms` -> the GPU and its seconds a step."""
     name, equals, value = text.rpartition("=")
     if not equals or not name.strip():
@@ -269,7 +272,9 @@ def _measured(text: str) -> tuple[Gpu, float]:
     seconds = parse(spaced, "time")
     if not 0 < seconds < 1e6:
         raise BadValue(f"a step of {value} cannot be", hint='for example `--measured "RTX 3090=412ms"`')
-    return load_catalog().find(name.strip()).gpu, seconds
+    (gpu,), taken = named_gpus([name.strip()])
+    notes += [note for note in taken if note not in notes]
+    return gpu, seconds
 
 
 def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:

@@ -129,6 +129,7 @@ def capture_query(
     """The question as typed, checked and completed with stated defaults."""
     if phase not in ("", "prefill", "decode"):
         raise BadValue(f"'{phase}' is no phase", looked_in="prefill, decode", hint="leave it out for other models")
+    mode = mode or ("infer" if phase else "")  # only inference has phases
     given: dict[str, Any] = {"mode": mode, "precision": precision, "optimizer": optimizer, "implementation": implementation}
     given |= {"accumulate": accumulate, "checkpoint": checkpoint, "channels_last": channels_last, "clip": clip}
     chosen = {name: value for name, value in given.items() if value is not None and value is not False and value != ""}

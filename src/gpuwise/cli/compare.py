@@ -15,7 +15,7 @@ __all__ = ["compare"]
 def compare(
     names: Annotated[list[str], typer.Argument(metavar="GPU GPU...", help="Two or more GPUs; the first is the baseline.")],
     model: Annotated[Optional[list[str]], typer.Option("--model", help="Compare on this model; may be repeated.")] = None,
-    mode: Annotated[str, typer.Option(help="train or infer, for --model.")] = "train",
+    mode: Annotated[str, typer.Option(help="train (if you give none) or infer, for --model.")] = "",
     precision: Annotated[str, typer.Option(help="A precision for --model; else what suits each GPU.")] = "",
     batch: Annotated[str, typer.Option(help="Samples per step for --model.")] = "",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

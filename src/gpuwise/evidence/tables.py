@@ -36,6 +36,8 @@ def read_table(path: Path) -> Table:
         raise BadFile(f"{path} cannot be read: {fault}", hint=hint) from None
     for kind, needed in KINDS.items():
         if needed <= columns.keys():
+            if not columns["gpu"]:
+                raise BadFile(f"{path} has a header but no rows", hint="each measurement is a row under it")
             return Table(kind=kind, columns=columns)
     known = ", ".join(KINDS)
     raise BadFile(

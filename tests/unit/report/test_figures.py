@@ -159,7 +159,8 @@ def test_the_figure_of_one_gpu_shows_its_ops_and_its_roof() -> None:
 
 
 def test_what_limits_each_gpu_adds_up_to_the_whole_bar() -> None:
-    answer = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090", "T4"], batch="auto"))
+    answer = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090", "RTX 3060 Ti"], batch="auto"))
+    assert len({result.batch for result in answer.results}) == 2  # steps of different size are no bars side by side
     speeds, limits = steps_figure(answer).panels
     assert isinstance(speeds, Bars)
     assert isinstance(limits, Bars)

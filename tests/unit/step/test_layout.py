@@ -22,6 +22,8 @@ def _workload(model: str, mode: str, *, compiled: bool = False) -> Workload:
         ("resnet50", "train", True),
         ("mobilenet_v2", "train", True),  # depthwise convolutions gain
         ("resnext50_32x4d", "train", False),  # a single grouped convolution forbids it
+        ("densenet121", "train", False),  # so does one that makes few channels of many
+        ("mnist_cnn", "train", False),  # nothing but small convolutions
         ("bert-base-uncased", "infer", False),  # no convolutions
     ],
 )
