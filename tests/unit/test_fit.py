@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.advise.types import EFFECTS, Rung
+from gpuwise.advise.types import EFFECTS, Choices, Rung
+from gpuwise.advise.ways import Ways
 from gpuwise.api.fitting import FitAnswer
 from gpuwise.cli.app import app
 from gpuwise.errors import BadValue, UnknownName
@@ -154,6 +155,21 @@ def test_the_ladder_goes_down_and_ends_with_a_fit(name: str) -> None:
     assert all(later < earlier for earlier, later in zip([found.memory.total_bytes, *peaks], peaks, strict=False))
     assert found.advice.ladder[-1].fits
     assert found.advice.ladder[-1].max_batch >= found.batch
+
+
+def test_a_ladder_holds_no_rung_that_the_others_make_needless() -> None:
+    """Micro-batches are tried on the way up; with recomputed blocks behind them they have nothing left to do."""
+    found = answer("bert-large", "RTX 2070", batch="32")
+    assert [rung.name for rung in found.advice.ladder] == ["compile", "8-bit-optimizer", "checkpoint"]
+
+
+def test_one_rewriting_serves_every_number_of_micro_batches_and_sequence_length() -> None:
+    query = api.capture_query(model="gpt2", batch=4, precision="amp")
+    workload = api.capture(query).workload
+    ways = Ways(lambda choices: workload)
+    one, two, four = (ways.way(Choices(precision="amp", accumulate=parts)) for parts in (1, 2, 4))
+    assert two.workload is four.workload is not one.workload
+    assert (two.choices.accumulate, four.choices.accumulate) == (2, 4)
 
 
 def test_what_fits_needs_no_ladder_and_no_other_gpu() -> None:

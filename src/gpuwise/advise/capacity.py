@@ -44,14 +44,14 @@ def largest(
     """The largest whole number up to `top` whose need stays within the room; 0 if none does. Needs already `known` save looking.
 
     Need grows with its argument, nearly in straight lines, so guesses follow the line through the ends of the bracket, and every
-    third takes its middle. The answer fits and the next does not, whatever the shape.
+    fourth takes its middle. The answer fits and the next does not, whatever the shape.
     """
     low, least, high, most = _bracket(need, room_bytes, top, known or {})
     turn = 0
     while high - low > 1:
         slope = (most - least) / (high - low)
         turn += 1
-        by_line = turn % 3 and 0 < slope < math.inf
+        by_line = turn % 4 and 0 < slope < math.inf
         guess = low + int((room_bytes - least) / slope) if by_line else (low + high) // 2
         guess = min(max(guess, low + 1), high - 1)
         found = need(guess)

@@ -18,6 +18,7 @@ _WORTH = 0.99  # of the peak: a rung that saves less is none
 _FREE = 1.001  # a rung that costs no more stays in the ladder even where others would do
 _DEARER = 1.1  # the time that leaving a change of results out may cost
 _ADJUSTING = ("shorter-sequence", "checkpoint", "accumulate")
+_ADDING_TIME = ("checkpoint", "accumulate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +76,9 @@ def _climb(trial: Trial, alone: Sequence[tuple[Remedy, Rung]]) -> list[tuple[Rem
 
     useful = [(remedy, rung) for remedy, rung in alone if rung.memory.total_bytes < _WORTH * peak]
     ordered = sorted(useful, key=lambda pair: (_tier(pair[1], trial), price(pair[1])))
+    alone_s = [(remedy, rung.step_s) for remedy, rung in ordered]
     for careful in (replace(trial, careful=True), trial):  # with room to spare if it can be had
-        climber = _Climber(careful, [(remedy, rung.step_s) for remedy, rung in ordered])
+        climber = _Climber(careful, alone_s)
         if found := climber.climbed():
             return found
     return []
@@ -141,17 +143,34 @@ class _Climber:
         """Without those that the others make needless: what changes results first, even for a little time; then what costs."""
         alone_s = {remedy.name: seconds for remedy, seconds in self._ordered}
         kept = self._adjusting_last(taken)
-        for remedy in sorted(taken, key=lambda one: (-EFFECTS.index(_effect(one, self._trial)), -alone_s[one.name])):
+        for remedy in sorted(kept, key=lambda one: (-EFFECTS.index(_effect(one, self._trial)), -alone_s[one.name])):
             others = [one for one in kept if one is not remedy]
             allowed = _FREE if _effect(remedy, self._trial) == "same" else _DEARER
-            if others and self._time_of(others) <= allowed * self._time_of(kept):
+            limit = allowed * self._time_of(kept)
+            if others and self._least_time(others) <= limit and self._time_of(others) <= limit:
                 kept = others
         return kept
 
+    def _least_time(self, taken: Sequence[Remedy]) -> float:
+        """Seconds without those that only add time to make it fit: a bound that needs no search."""
+        choices = self._trial.now
+        for remedy in taken:
+            proposal = None if remedy.name in _ADDING_TIME else self._proposed(remedy, choices)
+            choices = proposal.choices if proposal else choices
+        return self._trial.step_s(choices)
+
     def _adjusting_last(self, taken: list[Remedy]) -> list[Remedy]:
-        """Those that adjust themselves come last, so that they do no more than what is left for them to do."""
-        ordered = sorted(taken, key=lambda one: _ADJUSTING.index(one.name) + 1 if one.name in _ADJUSTING else 0)
-        return ordered if self._applied(ordered) else taken
+        """Those that adjust themselves come last, so that they do no more than what is left for them to do, or nothing."""
+        kept, choices = list[Remedy](), self._trial.now
+        for remedy in sorted(taken, key=lambda one: _ADJUSTING.index(one.name) + 1 if one.name in _ADJUSTING else 0):
+            if remedy.name in _ADJUSTING and self._trial.fits(choices):
+                continue
+            proposal = self._proposed(remedy, choices)
+            if proposal is None:
+                return taken
+            kept.append(remedy)
+            choices = proposal.choices
+        return kept if self._trial.fits(choices) else taken
 
     def _time_of(self, taken: Sequence[Remedy]) -> float:
         """Seconds of a step with these; endless where they do not fit."""

@@ -10,6 +10,7 @@ from gpuwise.advise.types import Choices, Rung
 from gpuwise.advise.ways import Ways
 from gpuwise.errors import BadValue
 from gpuwise.hardware.types import Gpu
+from gpuwise.step.lifetimes import peak_bytes
 from gpuwise.step.memory import Memory, MemorySetting, memory_of, survives
 from gpuwise.workload.evaluate import peak_memory
 from gpuwise.workload.types import Workload
@@ -55,7 +56,7 @@ class Trial:
         micro = -(-(self.batch if batch is None else batch) // choices.accumulate)
         if (choices, micro) not in self._memories:
             workload = self.workload(choices)
-            tensors = peak_memory(workload, micro if "batch" in workload.symbols else None).total_bytes
+            tensors = peak_bytes(workload, micro if "batch" in workload.symbols else None, None)
             if tensors > self.room.usable_bytes:
                 return tensors
         memory = self.memory(choices, batch)

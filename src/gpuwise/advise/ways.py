@@ -14,6 +14,7 @@ from gpuwise.workload.rewrite_checkpoint import blocks_of, checkpointed
 from gpuwise.workload.rewrite_flash import folded
 from gpuwise.workload.rewrite_lora import adapted, quantised
 from gpuwise.workload.rewrite_share import accumulating, offloaded, sharded, split
+from gpuwise.workload.rows import no_collection
 from gpuwise.workload.types import Workload
 
 __all__ = ["BYTES_A_WEIGHT", "RANK", "Way", "Ways"]
@@ -46,13 +47,14 @@ class Ways:
     def way(self, choices: Choices) -> Way:
         """The way of these choices."""
         if choices not in self._made:
-            self._made[choices] = self._make(choices) if choices.seq is None else self._resized(choices)
+            with no_collection():
+                self._made[choices] = self._make(choices) if choices == _rewritten_as(choices) else self._resized(choices)
         return self._made[choices]
 
     def _resized(self, choices: Choices) -> Way:
-        """Rewriting does not look at the sequence length: one way serves all."""
-        way = self.way(replace(choices, seq=None))
-        same = way.workload.seq == choices.seq
+        """As rewritten for another sequence length or number of micro-batches."""
+        way = self.way(_rewritten_as(choices))
+        same = choices.seq in (None, way.workload.seq)
         return replace(way, choices=choices, workload=way.workload if same else replace(way.workload, seq=choices.seq))
 
     def plain(self, choices: Choices) -> Workload:
@@ -102,6 +104,11 @@ class Ways:
         if choices.compiled:
             workload = fused(workload)
         return Way(choices=choices, workload=workload, link_bytes=link, host_bytes=host)
+
+
+def _rewritten_as(choices: Choices) -> Choices:
+    """The choices that rewriting looks at: one way serves every sequence length, and any number of micro-batches but one."""
+    return replace(choices, seq=None, accumulate=min(choices.accumulate, 2))
 
 
 def _is_rewritten(choices: Choices) -> bool:

@@ -165,10 +165,25 @@ def _view(path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, 
             looked_in=f"{len(trace.events):,} events",
             hint="record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
         )
+    _check_gpu_recorded(path, scene)
     found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
     if found is None and otherwise and not scene.on_cpu:
         found = load_catalog().find(otherwise).gpu
     return make_view(scene, found)
+
+
+def _check_gpu_recorded(path: Path, scene: Scene) -> None:
+    """Refuse to take a run on a GPU for one on the CPU because the GPU's part is missing. A CPU's trace on a machine that has a
+    GPU names it too, so a name alone says nothing unless the file was cut."""
+    trace = scene.trace
+    if not scene.on_cpu or not (len(scene.launches) or (trace.devices and trace.losses)):
+        return
+    lost = "; ".join(loss.what for loss in trace.losses)
+    raise BadFile(
+        f"'{path.name}' is of a run on a GPU and holds nothing that ran there" + (f" ({lost})" if lost else ""),
+        looked_in=f"{len(trace.events):,} events, {len(scene.launches):,} of them launches",
+        hint="record with ProfilerActivity.CUDA too; profilers write the GPU's events last, so a cut file has lost them",
+    )
 
 
 def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:

@@ -27,6 +27,7 @@ from gpuwise.hardware import tables
 __all__ = ["BREAKDOWNS", "NOISE_FLOOR", "ValidateAnswer", "corrected", "validate"]
 
 BREAKDOWNS = {"gpu": "gpu", "model": "family", "family": "family", "source": "source"}
+_ELSEWHERE = 0.2  # how much of a deviation carries over to another mode, precision or version of fitted software
 # What no predictor can beat, recomputed from published raw files: what changes, and by how much steps differ.
 NOISE_FLOOR = (
     ("another node with the same GPU and code", "0.1 to 0.3 % (ResNet-50), 2.4 to 2.9 % (BERT-base); worst pair 12 %"),
@@ -167,15 +168,26 @@ def _answer(kind: str, rows: int, reasons: Counter[str], residuals: Sequence[Res
 
 
 def corrected(residuals: Sequence[Residual], count: int) -> list[Residual]:
-    """The first rows of each (source, model) are the user's own measurements: they correct the others and are not scored."""
+    """The first rows of each (source, model) are the user's own measurements: they correct the others and are not scored.
+
+    Most of what a measurement says carries over to the same setup on another GPU, and to anything where it is all that is known of
+    the software; little to another mode, precision or version of software that was fitted.
+    """
     groups: dict[tuple[str, ...], list[Residual]] = defaultdict(list)
     for row in residuals:
         groups[row.group].append(row)
     found = []
     for members in groups.values():
         given, rest = members[:count], members[count:]
-        factor = float(np.exp(TRUST * np.median([np.log(row.measured_s / row.predicted_s) for row in given])))
         for row in rest:
+            factor = _correction(row, given)
             scaled = {name: getattr(row, name) * factor for name in ("predicted_s", "low_s", "high_s")}
             found.append(replace(row, **scaled))
     return sorted(found, key=lambda row: row.row)
+
+
+def _correction(row: Residual, given: Sequence[Residual]) -> float:
+    """What these measurements multiply the prediction of a row by."""
+    alike = [own for own in given if own.setup[2:] == row.setup[2:]]
+    trust = TRUST if alike or not row.known else _ELSEWHERE
+    return float(np.exp(trust * np.median([np.log(own.measured_s / own.predicted_s) for own in alike or given])))

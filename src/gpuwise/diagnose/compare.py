@@ -112,6 +112,8 @@ def _why(part: str, speed_up: float | None, promised: float | None, basis: str) 
         return _HOST[part]
     if promised is None or speed_up is None:
         return ""
+    if speed_up > promised / (1.0 - _SAME):
+        return f"better than the {basis} promises: the first falls short of its own, or its work is other work"
     if speed_up >= promised * (1.0 - _SAME):
         return f"as the {basis} promises"
     return f"less than the {basis} promises: kernels too short, or held up elsewhere"

@@ -103,7 +103,7 @@ def _one(question: Question, steps: Steps, point: int, place: int, known: bool, 
     seconds += _sharing_s(question, steps, point, place)
     procedure = f"{question.cells['source']}/{question.cells.get('stack') or 'eager'}"
     width = range_of(known_generation=knows(question.gpu), known_stack=known, bound=bound, procedure=procedure)
-    return residual(question, seconds, seconds * width.low, seconds * width.high, bound)
+    return replace(residual(question, seconds, seconds * width.low, seconds * width.high, bound), known=known)
 
 
 def _sharing_s(question: Question, steps: Steps, point: int, place: int) -> float:

@@ -17,7 +17,7 @@ class Residual:
 
     Rows of one `setup` differ only in the GPU (and the batch that fits it): they rank GPUs. `work` is what the step asks for in
     FLOPs and bytes, `rates` what the GPU has of both, for the naive baselines; `samples` makes steps of different batches
-    comparable.
+    comparable. `known` says whether its software is among those that were fitted.
     """
 
     row: int
@@ -31,6 +31,7 @@ class Residual:
     setup: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
     samples: float = 1.0
+    known: bool = True
     work: tuple[float, float] = (0.0, 0.0)
     rates: tuple[float, float] = (1.0, 1.0)
 

@@ -17,6 +17,7 @@ FORMATS = ("text", "markdown", "html")
 _MOST_FINDINGS = 5
 _BAR_WIDTH = 60
 _LEAST_SHARE = 0.01
+_UNEVEN = 0.05  # between the median and the mean step, from which on both are told
 _MARKS = "█▓▒░▚▞▙▟◆◇●○"
 
 
@@ -39,6 +40,8 @@ def _head(answer: WhyAnswer) -> str:
     if steps.steady_count < len(steps.start_ns):
         busy += f" ({view.facts.busy_fraction:.1%} in steady steps)"
     count = f"median of {len(steps.start_ns)}" if len(steps.start_ns) > 1 else "one only"
+    if abs(view.step_s / max(steps.median_s, 1e-12) - 1.0) > _UNEVEN:
+        count += f"; shares are of the mean, {_time(view.step_s)}"
     length = f"step {_time(steps.median_s)} ({count})" if steps.marked else f"{_time(steps.median_s)} recorded"
     return f"{where}, {length}, {busy}\nsteps: {answer.steps_by}"
 

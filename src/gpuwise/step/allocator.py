@@ -124,6 +124,7 @@ class CachingAllocator:
     def __init__(self, settings: TorchSettings | None = None, limit_bytes: float = float("inf")) -> None:
         self.settings = settings or TorchSettings()
         self.limit = limit_bytes
+        self._largest_split = self.settings.max_split_size
         self.allocated = self.reserved = self.peak_allocated = self.peak_reserved = 0
         self.retries = 0
         self.pools = (Pool(False), Pool(True))
@@ -132,7 +133,7 @@ class CachingAllocator:
 
     def allocate(self, size: float) -> Block:
         """A block for this request; OutOfMemory where there is no room."""
-        rounded = max(ROUNDED_TO, -(-int(size) // ROUNDED_TO) * ROUNDED_TO)
+        rounded = -(-int(size) // ROUNDED_TO) * ROUNDED_TO or ROUNDED_TO
         pool = self.pools[rounded <= SMALL]
         self._clock += 1
         block = self._from_cache(pool, rounded) or self._from_device(pool, rounded)
@@ -140,7 +141,8 @@ class CachingAllocator:
             self._split(block, rounded)
         block.free = False
         self.allocated += block.size
-        self.peak_allocated = max(self.peak_allocated, self.allocated)
+        if self.allocated > self.peak_allocated:
+            self.peak_allocated = self.allocated
         return block
 
     def release(self, block: Block) -> None:
@@ -159,20 +161,20 @@ class CachingAllocator:
     # ------------------------------------------------------------ free blocks
 
     def _from_cache(self, pool: Pool, size: int) -> Block | None:
-        block = pool.best(size)
-        if block is None:
+        at = bisect_left(pool.blocks, (size, -1))
+        if at == len(pool.blocks):
             return None
-        largest = self.settings.max_split_size
+        block, largest = pool.blocks[at][2], self._largest_split
         if size < largest <= block.size or (size >= largest and block.size >= size + OVERSIZE_SLACK):
             return None
-        pool.remove(block)
+        del pool.blocks[at]
         return block
 
     def worth_splitting(self, block: Block, size: int) -> bool:
         left = block.size - size
         if block.pool.small:
             return left >= ROUNDED_TO
-        return size < self.settings.max_split_size and left > SMALL
+        return size < self._largest_split and left > SMALL
 
     def _split(self, block: Block, size: int) -> None:
         rest = Block(block.place + size, block.size - size, block.pool)

@@ -23,6 +23,7 @@ from gpuwise.step.device_memory import MemoryData, framework_bytes, library_buff
 from gpuwise.step.expandable import make_allocator
 from gpuwise.step.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
 from gpuwise.step.replay import replay
+from gpuwise.workload.rows import no_collection
 from gpuwise.workload.types import CATEGORIES, PHASES, Workload
 
 __all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of", "survives"]
@@ -275,5 +276,6 @@ def _simulated(workload: Workload, batch: float | None, seq: float | None, alloc
     known, key = _results.setdefault(workload, {}), ("simulated", batch, seq, allocator)
     if key not in known:
         made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()
-        known[key] = replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), made).reserved_bytes
+        with no_collection():
+            known[key] = replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), made).reserved_bytes
     return known[key]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.workload.rows import no_collection
+from gpuwise.workload.rows import Ints, ints, no_collection
 from gpuwise.workload.types import CATEGORIES, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
 __all__ = ["Draft", "makers"]
@@ -139,19 +139,16 @@ class Draft:
         """The workload as it is now; `about` are its fields that change."""
         with no_collection():
             calls, place, kept = self._in_order()
-            buffers, number = self._lifetimes(calls, place, kept)
-            moved = tuple(
-                Call(call.op, call.phase, call.module, _renumbered(call.reads, number), _renumbered(call.writes, number))
-                for call in calls
-            )
+            moved = Calls.of(calls)
+            buffers, number = self._lifetimes(moved, place, kept)
         return replace(
             self.workload,
             dims=np.array(self._dims, dtype=np.float64).reshape(-1, 4),
             products=tuple(self._products),
             tensors=tuple(self.tensors),
             ops=tuple(self.ops),
-            calls=Calls.of(moved),
-            buffers=Buffers.of(buffers),
+            calls=replace(moved, refs=number[moved.refs]),
+            buffers=buffers,
             **about,
         )
 
@@ -167,34 +164,23 @@ class Draft:
         calls += self._before.get(len(self.calls), ())
         return calls, [*place, len(calls)], [call is not None for call in self.calls]
 
-    def _lifetimes(
-        self, calls: Sequence[Call], place: Sequence[int], kept: Sequence[bool]
-    ) -> tuple[tuple[Buffer, ...], dict[int, int]]:
+    def _lifetimes(self, calls: Calls, place: Sequence[int], kept: Sequence[bool]) -> tuple[Buffers, Ints]:
+        """The buffers that are left, and the new number of each old one."""
         end, old_end = len(calls), len(self.calls)
-        first: dict[int, int] = {}
-        last: dict[int, int] = {}
-        for position, call in enumerate(calls):
-            for row in (*call.reads, *call.writes):
-                first.setdefault(row, position)
-                last[row] = position + 1
+        old = Buffers.of(self.buffers)
+        position = np.repeat(np.arange(end), calls.read_count + calls.written_count)
+        first, last = np.full(len(old), -1), np.zeros(len(old), dtype=np.int64)
+        first[calls.refs[::-1]] = position[::-1]  # of several, the last to be written stays
+        last[calls.refs] = position + 1
         for rows in self._together:
-            last.update(dict.fromkeys(rows, max(last[row] for row in rows)))
-        ends = [0, *(spot + int(stays) for spot, stays in zip(place, kept, strict=False))]
-        found: list[Buffer] = []
-        number: dict[int, int] = {}
-        for row, buffer in enumerate(self.buffers):
-            if row in self._by_use or buffer.born < 0:
-                if row not in last:
-                    continue
-                born = 0 if buffer.born == 0 else first[row]
-                lives = (born, last[row])
-            else:
-                died = end if buffer.died >= old_end else ends[buffer.died]
-                lives = (place[buffer.born], max(died, last.get(row, 0)))
-            number[row] = len(found)
-            found.append(Buffer(buffer.tensor, buffer.category, *lives))
-        return tuple(found), number
-
-
-def _renumbered(rows: Sequence[int], number: dict[int, int]) -> tuple[int, ...]:
-    return tuple(number[row] for row in rows)
+            last[[*rows]] = last[[*rows]].max()
+        by_use = old.born < 0
+        by_use[[*self._by_use]] = True
+        spots = ints(place)
+        ends = np.concatenate([[0], spots[:-1] + np.array(kept, dtype=np.int64)])
+        died = np.where(old.died >= old_end, end, ends[np.clip(old.died, 0, old_end)])
+        born = np.where(by_use, np.where(old.born == 0, 0, first), spots[np.maximum(old.born, 0)])
+        found = Buffers(tensor=old.tensor, category=old.category, born=born, died=np.where(by_use, last, np.maximum(died, last)))
+        left = ~by_use | (first >= 0)
+        number = np.where(left, np.cumsum(left) - 1, -1)
+        return replace(found, **{name: getattr(found, name)[left] for name in ("tensor", "category", "born", "died")}), number

@@ -107,7 +107,7 @@ def _run_again(draft: Draft, block: _Block) -> None:
         if now is not None:
             draft.calls[number] = Call(now.op, now.phase, now.module, _instead(now.reads, copy), _instead(now.writes, copy))
     # What the backward pass would have needed dies with its last use in the forward pass, or in another block's second run.
-    end = sum(call.phase == _FORWARD for call in workload.calls)
+    end = int((workload.calls.phase == _FORWARD).sum())
     draft.by_use(row for row in block.made if workload.buffers[row].died > end)
 
 

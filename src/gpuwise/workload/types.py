@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +126,7 @@ class Calls(Rows[Call]):
             module=ints(call.module for call in calls),
             read_count=ints(len(call.reads) for call in calls),
             written_count=ints(len(call.writes) for call in calls),
-            refs=ints(ref for call in calls for ref in (*call.reads, *call.writes)),
+            refs=ints(chain.from_iterable(part for call in calls for part in (call.reads, call.writes))),
         )
 
     def __len__(self) -> int:

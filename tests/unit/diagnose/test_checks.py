@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuwise import api
-from gpuwise.diagnose import checks
+from gpuwise.diagnose import checks, compare
 from gpuwise.diagnose.registry import CODES
 from gpuwise.errors import BadFile
 from making_traces import HGEMM, RELU, SGEMM, Run, training
@@ -211,3 +211,10 @@ def test_what_a_trace_holds_cannot_steer_the_terminal(tmp_path: Path) -> None:
     for event in run.events:
         event["name"] = event["name"].replace("cudaDeviceSynchronize", "cudaDeviceSynchronize\x1b]0;x\x07")
     assert "\x1b" not in render(api.why([str(run.write(tmp_path / "made.json"))]))
+
+
+@pytest.mark.parametrize(
+    ("speed_up", "says"), [(0.4, "better than the rate promises"), (0.1, "as the rate promises"), (0.05, "less than the rate")]
+)
+def test_a_part_is_held_against_its_promise_from_both_sides(speed_up: float, says: str) -> None:
+    assert compare._why("matmul", speed_up, 0.1, "rate").startswith(says)

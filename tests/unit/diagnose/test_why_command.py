@@ -48,6 +48,18 @@ def test_a_trace_without_a_gpu_is_answered(tmp_path: Path) -> None:
     assert "no GPU in the trace" in done.stdout
 
 
+def test_a_gpu_run_whose_gpu_part_is_lost_is_not_taken_for_a_cpu_run(tmp_path: Path) -> None:
+    path = training().write(tmp_path / "trace.json")
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    on_gpu = ("kernel", "gpu_memcpy", "gpu_memset")
+    whole["traceEvents"] = [event for event in whole["traceEvents"] if event.get("cat") not in on_gpu]
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    done = why(str(path))
+    assert done.returncode == 2
+    assert "holds nothing that ran there" in done.stderr
+    assert "ProfilerActivity.CUDA" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "options", "says"),
     [

@@ -32,6 +32,13 @@ _COPY_LESS = (
 )
 
 
+def _remedy(pinned: bool, share: float) -> str:
+    if pinned and share > _MOST:
+        return _COPY_LESS
+    first = ".to(device, non_blocking=True)" if pinned else "pin_memory=True with .to(device, non_blocking=True)"
+    return f"{first}; prefetch on a stream of its own"
+
+
 def check(view: View) -> Finding | None:
     """Copies with no kernel beside them."""
     scene = view.scene
@@ -55,8 +62,6 @@ def check(view: View) -> Finding | None:
             f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; {share:.1%} of the time nothing else runs"
             + ("; the memory is pinned" if pinned else ""),
         ),
-        remedy=_COPY_LESS
-        if pinned and share > _MOST
-        else "pin_memory=True with .to(device, non_blocking=True); prefetch on a stream of its own",
+        remedy=_remedy(pinned, share),
         verify="in the profile, copies should lie beside kernels of the step before",
     )
