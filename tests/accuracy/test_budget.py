@@ -1,8 +1,8 @@
 """The error budget: what predictions may miss published steps by, on GPUs and families that their fit has not seen.
 
 The figures only ever shrink. They are of the shipped table as it is answered without timm: the zoo's models, norms in fp32. One
-has grown once: the error of ratios, from 0.105 to 0.13, when power by process came in. It is better on all rows for everything else
-and holds 6.3 % for ratios there, but this table has few pairs of GPUs, most of them Titan X Maxwell and Titan X Pascal.
+has grown once: the error of ratios, from 0.105 to 0.13, when power by process came in. On all rows that is better for steps and
+ratios are off by 6.3 %, but this table has few pairs of GPUs, most of them Titan X Maxwell and Titan X Pascal.
 """
 
 from __future__ import annotations

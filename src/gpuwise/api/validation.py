@@ -170,8 +170,8 @@ def _answer(kind: str, rows: int, reasons: Counter[str], residuals: Sequence[Res
 def corrected(residuals: Sequence[Residual], count: int) -> list[Residual]:
     """The first rows of each (source, model) are the user's own measurements: they correct the others and are not scored.
 
-    Most of what a measurement says carries over to the same setup on another GPU, and to anything where it is all that is known of
-    the software; little to another mode, precision or version of software that was fitted.
+    Most of what a measurement says carries over to the same setup on another GPU, and to anything where it is all that is known
+    of the software; little to another mode, precision or version of software that was fitted.
     """
     groups: dict[tuple[str, ...], list[Residual]] = defaultdict(list)
     for row in residuals:
