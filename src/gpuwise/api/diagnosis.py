@@ -19,7 +19,7 @@ from gpuwise.diagnose.registry import run_checks
 from gpuwise.diagnose.scene import Scene, make_scene
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View, make_view
-from gpuwise.errors import BadFile, UnknownName
+from gpuwise.errors import BadFile, BadValue, UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -111,6 +111,8 @@ def why(
     progress: Progress = lambda text, fraction: None,
 ) -> WhyAnswer:
     """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
+    if not files:
+        raise BadValue("no profiler file was named", hint="for example `gpuwise why trace.json.gz`")
     paths = find_files(files)
     notes: list[Assumption] = []
     views, skipped = _views(paths, gpu, notes, progress)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuwise.api.diagnosis import why as diagnose
+from gpuwise.errors import GpuwiseError
 from making_traces import Run, training
 
 
@@ -91,3 +93,8 @@ def test_an_unknown_gpu_exits_with_2(tmp_path: Path) -> None:
     done = why(str(training().write(tmp_path / "trace.json")), "--gpu", "h100-pice")
     assert done.returncode == 2
     assert "did you mean" in done.stderr
+
+
+def test_no_file_at_all_is_a_clear_error() -> None:
+    with pytest.raises(GpuwiseError, match="no profiler file"):
+        diagnose([])
