@@ -9,7 +9,7 @@ import numpy as np
 from gpuwise.advise.ways import Way
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.data_parallel import all_reduce_s, exposed_s
+from gpuwise.scale.data_parallel import all_reduce_s, exposed_s, gradient_bytes
 from gpuwise.step.cpu import cpu_setting, not_hidden_s
 from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
@@ -18,9 +18,9 @@ from gpuwise.step.types import Setting
 from gpuwise.workload.evaluate import product_values
 from gpuwise.workload.rewrite_checkpoint import blocks_of
 from gpuwise.workload.rewrite_share import without_update
-from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, Workload
+from gpuwise.workload.types import DTYPE_BYTES, Workload
 
-__all__ = ["Bench", "gradient_bytes", "link_bytes_per_s"]
+__all__ = ["Bench", "link_bytes_per_s"]
 
 _USUAL_LINK = "PCIe 3.0 x16"
 _STAGE_3 = 1.5  # weights are gathered twice and gradients scattered once: three passes for the two of an all-reduce
@@ -77,22 +77,6 @@ def link_bytes_per_s(gpu: Gpu) -> float:
     name = f"PCIe {gpu.pcie_generation}.0 x{gpu.pcie_lanes}" if gpu.pcie_generation and gpu.pcie_lanes else _USUAL_LINK
     link = find_link(name)
     return link.bytes_per_s_one_way * link.achieved_fraction
-
-
-def gradient_bytes(workload: Workload) -> float:
-    """What several GPUs exchange each step: a gradient for every trained parameter."""
-    if "lora_rank" not in workload.options:
-        return workload.parameters * (2.0 if workload.precision in ("fp16", "bf16") else 4.0)
-    values = product_values(workload)[0]
-    rows = {buffer.tensor for buffer in workload.buffers if CATEGORIES[buffer.category] == "gradient"}
-    count = {
-        row: sum(buffer.tensor == row and CATEGORIES[buffer.category] == "gradient" for buffer in workload.buffers)
-        for row in rows
-    }
-    return sum(
-        float(values[workload.tensors[row].elements]) * DTYPE_BYTES[workload.tensors[row].dtype] * times
-        for row, times in count.items()
-    )
 
 
 def _sharing_s(way: Way, gpu: Gpu, busy_s: float, micro: int) -> float:

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.advise.timing import gradient_bytes
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import TRUST, Range, knows, range_of, ratio_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.data_parallel import all_reduce_s, exposed_s
+from gpuwise.scale.data_parallel import all_reduce_s, exposed_s, gradient_bytes
 from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.segments import slow_s
