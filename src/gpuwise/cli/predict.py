@@ -47,7 +47,6 @@ def predict(
 ) -> None:
     """Predict the time and memory of a step on one or several GPUs, with a range and what limits it."""
     asked = {name: value for name, value in locals().items() if name not in ("json", "figure") and value is not None}
-    from gpuwise.report.figures.steps import steps_figure
     from gpuwise.report.predict import render
 
     check_figure(figure)
@@ -56,4 +55,7 @@ def predict(
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
-    write_figure(figure, lambda: steps_figure(answer), quiet=json)
+    if figure is not None:
+        from gpuwise.report.figures.steps import steps_figure
+
+        write_figure(figure, lambda: steps_figure(answer), quiet=json)
