@@ -96,6 +96,9 @@ def parse_memory(text: str) -> float:
     return parse(re.sub(r"(?i)([kmgt])i?b(ytes?)?\s*$", r"\1iB", text), "bytes")
 
 
+_LONG_TIMES = ((172_800.0, 86_400.0, "days"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))  # nobody says kiloseconds
+
+
 def format_si(value: float, unit: str, digits: int = 3) -> str:
     """The value with the SI prefix a person would choose.
 
@@ -104,6 +107,9 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
+    for least, factor, name in _LONG_TIMES if unit == "s" else ():
+        if abs(value) >= least:
+            return f"{_round(value / factor, digits)} {name}"
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ")):
         if abs(value) >= factor * 0.9995:
             return f"{_round(value / factor, digits)} {prefix}{unit}"

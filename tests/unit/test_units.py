@@ -67,4 +67,11 @@ def test_format() -> None:
     assert format_si(936.2e9, "B/s") == "936 GB/s"
     assert format_si(999.9e9, "B/s") == "1 TB/s"
     assert format_si(0, "W") == "0 W"
+    assert [format_si(value, "s") for value in (1.5e-3, 119.0, 1030.0, 9000.0, 2e6)] == [
+        "1.5 ms",
+        "119 s",
+        "17.2 min",
+        "2.5 h",
+        "23.1 days",
+    ]
     assert format_si(71.19e12, "FLOP/s") == "71.2 TFLOP/s"
