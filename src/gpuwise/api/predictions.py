@@ -136,7 +136,8 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
         shared.append(assumed("batch", str(workload.batch), "the usual one for this model; `--batch auto` fills the memory"))
     if workload.seq is not None and query.capture.request.seq is None:
         shared.append(assumed("seq", str(workload.seq), "the usual length for this model"))
-    if as_run(query.setting, workload).tf32_convolutions and any(op.kind == "conv" for op in workload.ops):
+    rounded = as_run(query.setting, workload).tf32_convolutions and any(gpu.best_peak("tf32") for gpu in query.gpus)
+    if rounded and any(op.kind == "conv" for op in workload.ops):
         shared.append(
             assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay fp32")
         )
