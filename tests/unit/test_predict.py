@@ -1,9 +1,8 @@
-"""`predict` and `compare`: answers from little input, the founding questions, and what is refused."""
+"""`predict`: answers from little input, with stated defaults."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,11 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue, GpuwiseError, UnknownName
-from gpuwise.hardware import tables
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.workload import files
+from gpuwise.errors import BadValue
 
 
 def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:
     return api.predict(api.predict_query(model=model, gpu=names, **options)).results
-
-
-def ratio(fast: str, slow: str, **options: Any) -> float:
-    one, two = results(fast, slow, **options)
-    return one.samples_per_s / two.samples_per_s
-
-
-# ---------------------------------------------------------------- answers
 
 
 def test_a_name_alone_is_answered_with_stated_defaults() -> None:
@@ -254,201 +242,3 @@ def test_only_images_are_decoded() -> None:
         with pytest.raises(BadValue, match=says) as caught:
             results("RTX 3090", **options)  # type: ignore[arg-type]
         assert caught.value.hint
-
-
-# ---------------------------------------------------------------- the founding questions
-
-
-def test_a_small_cnn_waits_for_a_slow_host_so_that_the_gap_between_cards_vanishes() -> None:
-    cards = results("RTX 2070 Max-Q", "GTX 960M", model="lenet5", batch="32", cpu="old quad-core")
-    assert [found.bound for found in cards] == ["launch", "launch"]
-    assert ratio("RTX 2070 Max-Q", "GTX 960M", model="lenet5", batch="32", cpu="old quad-core") < 1.25
-
-
-def test_at_a_large_batch_in_16_bit_the_gap_opens_as_the_spec_sheets_promise() -> None:
-    assert ratio("RTX 2070 Max-Q", "GTX 960M", model="mnist_cnn", batch="1024", precision="amp", cpu="old quad-core") > 4
-
-
-def test_resnet50_in_keras_is_faster_on_a_2080_ti_than_on_a_1070() -> None:
-    fp32 = ratio("RTX 2080 Ti", "GTX 1070", precision="fp32", batch="32")
-    assert 1.5 < fp32 < 3.5
-    assert ratio("RTX 2080 Ti", "GTX 1070", precision="amp", batch="32") > fp32
-
-
-# ---------------------------------------------------------------- compare
-
-
-def test_names_alone_are_compared_on_common_jobs() -> None:
-    answer = api.compare(["RTX 3090", "RTX 4090"])
-    assert len(answer.pairs) == 6
-    for pair in answer.pairs:
-        assert pair.ratio_low < pair.ratio < pair.ratio_high
-        assert pair.why
-    assert answer.pairs[0].ratio > 1.2
-    assert set(answer.to_dict()) >= {"pairs", "memory", "flips"}
-
-
-def test_comparing_the_other_way_round_gives_the_inverse() -> None:
-    one, two = (api.compare(names, models=["resnet50"]).pairs[0].ratio for names in (("3090", "4090"), ("4090", "3090")))
-    assert one * two == pytest.approx(1.0, rel=1e-6)
-
-
-def test_typed_specs_are_compared() -> None:
-    typed = "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s"
-    (pair,) = api.compare(["RTX 4090", typed], models=["resnet18"]).pairs
-    assert pair.gpu == "Foo"
-    assert pair.ratio < 1
-
-
-def test_comparing_says_what_an_ambiguous_name_was_taken_for() -> None:
-    answer = api.compare(["RTX 3090", "h100"], models=["resnet18"])
-    (said,) = (entry for entry in answer.assumptions if entry["name"] == "gpu 'h100'")
-    assert said["value"] == answer.gpus[1].name
-
-
-@pytest.mark.parametrize("options", [{"mode": "infer"}, {"precision": "fp32"}, {"batch": "8"}])
-def test_options_of_a_model_are_not_ignored_without_one(options: dict[str, str]) -> None:
-    with pytest.raises(BadValue, match="is for --model"):
-        api.compare(["RTX 3090", "RTX 4090"], **options)  # type: ignore[arg-type]
-
-
-def test_two_cards_held_up_by_different_things_are_both_explained() -> None:
-    (pair,) = api.compare(["cpu", "RTX 3090"], models=["resnet50"]).pairs
-    assert pair.why.startswith("bound by memory: ")
-    assert "Ryzen 7 5800X by compute: " in pair.why
-
-
-def test_memory_that_one_card_lacks_turns_the_order() -> None:
-    answer = api.compare(["RTX 3090", "RTX 4070 Ti"])
-    assert any("12 GiB" in flip for flip in answer.flips)
-
-
-# ---------------------------------------------------------------- what is refused
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"batch": "0"}, "batch of 0"),
-        ({"batch": "-1"}, "batch of -1"),
-        ({"batch": "1000000000000"}, "batch of 1,000"),
-        ({"batch": "many"}, "no batch size"),
-        ({"precision": "int4"}, "int4"),
-        ({"precision": "fp7"}, "fp7"),
-        ({"stack": "caffe-1.0"}, "caffe"),
-        ({"cpu": "abacus"}, "abacus"),
-        ({"pcie": "string and cans"}, "string"),
-        ({"measured": ["412ms"]}, "measured"),
-        ({"measured": ["RTX 3090=-3ms"]}, "-3"),
-        ({"power_limit": "much"}, "much"),
-        ({"power_limit": "0W"}, "held to 0 W"),
-        ({"power_limit": "-5"}, "held to -5 W"),
-        ({"power_limit": "60W"}, "100 to 350 W"),
-        ({"gpus": 0}, "--gpus 0"),
-        ({"seq": 0, "model": "bert-base"}, "--seq"),
-        ({"image": 0}, "--image"),
-        ({"accumulate": 0}, "micro-batches"),
-        ({"loader_samples_per_s": float("nan")}, "nan"),
-        ({"loader_samples_per_s": -1.0}, "-1"),
-        ({"mode": "dream"}, "dream"),
-    ],
-)
-def test_bad_values_are_refused(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(GpuwiseError) as caught:
-        results("RTX 3090", **options)
-    assert says in str(caught.value)
-    assert caught.value.hint
-
-
-def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
-    with pytest.raises(BadValue, match="has no bf16") as caught:
-        results("RTX 2080 Ti", precision="bf16")
-    assert "amp" in caught.value.looked_in
-    with pytest.raises(BadValue, match="has no fp8"):
-        results("RTX 3090", precision="fp8", mode="infer")
-    with pytest.raises(BadValue, match="has no tf32"):
-        results("RTX 3090", "T4", precision="tf32")
-
-
-def test_int4_is_refused_by_what_is_asked_of_it() -> None:
-    with pytest.raises(BadValue, match="cannot be trained in int4"):
-        results("RTX 3090", model="llama-2-7b", precision="int4")
-    with pytest.raises(BadValue, match="'int4' is no precision"):
-        results("RTX 3090", model="llama-2-7b", precision="int4", mode="infer")
-
-
-def test_a_device_without_fp32_is_asked_in_what_it_has() -> None:
-    (found,) = results("TPU v4", model="resnet18", batch="8")
-    assert found.precision == "amp-bf16"
-    with pytest.raises(BadValue, match="has no fp32"):
-        results("TPU v4", model="resnet18", precision="fp32")
-
-
-def test_a_gpu_without_a_needed_figure_is_refused() -> None:
-    with pytest.raises(BadValue, match="also needs bw"):
-        results("arch=ada,sm=60,boost=2.5GHz,mem=16GB")
-    refused = next(name for name, reason in tables.refused_gpus().items() if reason)
-    with pytest.raises(UnknownName) as caught:
-        results(refused)
-    assert "type its specs" in caught.value.hint
-
-
-def test_a_limit_above_the_gpus_own_is_said_to_be_idle() -> None:
-    (plain,), (high,) = results("RTX 3090"), results("RTX 3090", power_limit="500W")
-    assert high.step_s == plain.step_s
-    assert any(entry["name"] == "RTX 3090 power" for entry in high.assumptions)
-
-
-def test_the_largest_batch_is_answered_with_no_and_a_finite_time() -> None:
-    (found,) = results("RTX 3090", batch=str(2**31 - 1))
-    assert not found.fits
-    assert 0 < found.step_s < 1e9
-
-
-def test_a_workload_hardly_understood_is_answered_with_a_warning_and_a_wide_range(tmp_path: Path) -> None:
-    workload = api.capture(api.capture_query(model="resnet18", precision="fp32")).workload
-    unknown = [replace(op, kind="other", name="mystery", sizes=op.sizes[:1], attrs={}) for op in workload.ops]
-    kept = [op if place % 9 == 0 else unknown[place] for place, op in enumerate(workload.ops)]
-    path = tmp_path / "odd.json"
-    files.write(replace(workload, ops=tuple(kept)), path)
-    answer = api.predict(api.predict_query(model=str(path), gpu=["RTX 3090"]))
-    (found,) = answer.results
-    assert found.coverage_fraction < 0.3
-    assert found.step_high_s / found.step_low_s > 8
-    assert any("mystery" in note and "wide" in note for note in answer.notes)
-    done = CliRunner().invoke(app, ["predict", str(path), "--gpu", "RTX 3090"])
-    assert done.exit_code == 0
-    assert "note: only" in done.output
-    assert json.loads(CliRunner().invoke(app, ["predict", str(path), "--gpu", "RTX 3090", "--json"]).output)["notes"]
-
-
-def test_a_sequence_beyond_the_models_positions_is_refused() -> None:
-    with pytest.raises(BadValue, match="1,024"):
-        results("RTX 3090", model="gpt2", seq=5000)
-
-
-def test_unknown_models_and_gpus_have_suggestions() -> None:
-    with pytest.raises(UnknownName, match="resnet50"):
-        results("RTX 3090", model="resnet5o")
-    with pytest.raises(UnknownName):
-        results("RTX 9999")
-    with pytest.raises(BadValue, match="no GPU"):
-        results()
-
-
-@pytest.mark.parametrize("names", [["RTX 3090"], ["RTX 3090", "rtx3090"]])
-def test_one_gpu_cannot_be_compared(names: list[str]) -> None:
-    with pytest.raises(BadValue, match="two different"):
-        api.compare(names)
-
-
-def test_every_curated_gpu_can_be_asked() -> None:
-    """Nothing in the catalogue lacks a figure that a prediction needs."""
-    from gpuwise.api.question import supported
-
-    for gpu in load_catalog().curated:
-        precision = next((name for name in ("fp32", "bf16") if name in supported(gpu)), None)
-        if precision is None:
-            continue
-        (found,) = results(gpu.name, precision=precision, model="resnet18", batch="8")
-        assert 0 < found.step_s < 1e4, gpu.name

@@ -9,10 +9,10 @@ from typing import Annotated, Optional
 import typer
 
 from gpuwise import api
+from gpuwise.cli import options
 from gpuwise.cli.output import colour, print_json, print_text, terminal_width
 
 __all__ = ["capture"]
-
 
 _MODEL = "A zoo name, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json, file.py:Net or train.py."
 
@@ -22,22 +22,22 @@ def capture(
     arguments: Annotated[Optional[list[str]], typer.Argument(metavar="[-- ARGS]", help="Arguments of a training script.")] = None,
     batch: Annotated[Optional[int], typer.Option(help="Samples per step (and GPU).")] = None,
     seq: Annotated[Optional[int], typer.Option(help="Sequence length in tokens.")] = None,
-    image: Annotated[Optional[int], typer.Option(help="Image size in pixels.")] = None,
-    precision: Annotated[str, typer.Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8.")] = "",
+    image: options.Image = None,
+    precision: options.Precision = "",
     mode: Annotated[str, typer.Option(help="train (if you give none) or infer.")] = "",
-    optimizer: Annotated[str, typer.Option(help="none, sgd, momentum, adam, adamw, adafactor, lion or adam8bit.")] = "",
+    optimizer: options.Optimizer = "",
     implementation: Annotated[str, typer.Option("--optimizer-impl", help="foreach (if you give none), fused or for-loop.")] = "",
-    accumulate: Annotated[Optional[int], typer.Option(help="Micro-batches accumulated into one step.")] = None,
-    checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Recompute activations of repeated blocks.")] = False,
-    channels_last: Annotated[bool, typer.Option("--channels-last", help="NHWC memory layout.")] = False,
+    accumulate: options.Accumulate = None,
+    checkpoint: options.Checkpoint = False,
+    channels_last: options.ChannelsLast = False,
     clip: Annotated[bool, typer.Option("--clip", help="Clip the gradient norm.")] = False,
     compiled: Annotated[bool, typer.Option("--compile", help="Fuse kernels as torch.compile would.")] = False,
-    phase: Annotated[str, typer.Option(help="prefill or decode, for generating language models.")] = "",
-    inputs: Annotated[Optional[list[str]], typer.Option("--input", help="An input by hand: x=batch,3,224,224:fp32.")] = None,
+    phase: options.Phase = "",
+    inputs: options.Inputs = None,
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds the capture may take.")] = 120.0,
     memory_limit: Annotated[str, typer.Option(help="Memory the capture may use.")] = "16GB",
     output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Write the workload here (.json, .json.gz).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: options.AsJson = False,
 ) -> None:
     """Capture a model without a GPU and without weights: its ops, FLOPs, bytes and memory, for any batch size."""
     asked = {name: value for name, value in locals().items() if name != "json" and value is not None}

@@ -7,7 +7,6 @@ text and compress to almost nothing.
 from __future__ import annotations
 
 import gzip
-import os
 import zlib
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import msgspec
 import numpy as np
 
 from gpuwise.errors import BadFile, BadValue
+from gpuwise.outputs import check_place, write_whole
 from gpuwise.workload.file_checks import check
 from gpuwise.workload.plain_text import plain
 from gpuwise.workload.types import AttrValue, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
@@ -201,14 +201,7 @@ def write(workload: Workload, path: Path) -> None:
     data = encode(workload)
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        draft.write_bytes(data)
-        draft.replace(path)
-    except OSError as fault:
-        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its rights") from None
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(path, data)
 
 
 def check_output(path: Path) -> None:
@@ -219,12 +212,7 @@ def check_output(path: Path) -> None:
             looked_in=f"its ending; known are {' and '.join(ENDINGS)}",
             hint=f"for example `-o {path.stem or 'model'}.json.gz`",
         )
-    if path.is_dir():
-        raise BadFile(f"{path} is a folder", hint=f"name a file in it, such as `{path / 'model.json'}`")
-    if not path.parent.is_dir():
-        raise BadFile(f"{path} cannot be written: no folder {path.parent}", hint=f"make it first: `mkdir -p {path.parent}`")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise BadFile(f"{path} cannot be written: {path.parent} is read-only", hint="choose a folder that you may write to")
+    check_place(path, "model.json")
 
 
 def read(path: Path) -> Workload:

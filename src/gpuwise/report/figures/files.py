@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import html
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from gpuwise.errors import BadFile, BadValue, MissingExtra
+from gpuwise.errors import BadValue, MissingExtra
+from gpuwise.outputs import check_place, write_whole
 from gpuwise.report.figures.svg import draw
 from gpuwise.report.figures.types import Figure
 
@@ -25,10 +25,7 @@ def check_figure(path: Path) -> None:
             looked_in=f"its ending; known are {', '.join(ENDINGS)}",
             hint=f"for example `--figure {path.stem or 'figure'}.svg`",
         )
-    if path.is_dir():
-        raise BadFile(f"{path} is a folder", hint=f"name a file in it, such as `{path / 'figure.svg'}`")
-    if not path.parent.is_dir():
-        raise BadFile(f"{path} cannot be written: no folder {path.parent}", hint=f"make it first: `mkdir -p {path.parent}`")
+    check_place(path, "figure.svg")
     if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
         raise MissingExtra("resvg-py", extra="figures", needed_for="a figure as .png (.svg and .html need nothing)")
 
@@ -36,15 +33,7 @@ def check_figure(path: Path) -> None:
 def save(figure: Figure, path: Path) -> None:
     """Write the figure whole or not at all."""
     check_figure(path)
-    data = _encoded(figure, path.suffix.lower())
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        draft.write_bytes(data)
-        draft.replace(path)
-    except OSError as fault:
-        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its rights") from None
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(path, _encoded(figure, path.suffix.lower()))
 
 
 def _encoded(figure: Figure, ending: str) -> bytes:
