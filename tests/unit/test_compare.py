@@ -84,3 +84,13 @@ def test_two_cards_held_up_by_different_things_are_both_explained() -> None:
 def test_memory_that_one_card_lacks_turns_the_order() -> None:
     answer = api.compare(["RTX 3090", "RTX 4070 Ti"])
     assert any("12 GiB" in flip for flip in answer.flips)
+
+
+def test_what_fits_neither_card_turns_nothing() -> None:
+    answer = api.compare(["RTX 4060 Ti 8GB", "RTX 3060 12GB"])
+    decode = next(pair for pair in answer.pairs if "llama" in pair.workload)
+    assert not decode.fits
+    assert not decode.baseline_fits
+    assert decode.why.startswith("does not fit either")
+    assert not any("llama" in flip for flip in answer.flips)
+    assert any(flip.startswith("RTX 4060 Ti 8GB has too little memory") for flip in answer.flips)

@@ -52,6 +52,7 @@ class Pair:
     ratio_low: float
     ratio_high: float
     fits: bool
+    baseline_fits: bool
     why: str
 
 
@@ -137,6 +138,7 @@ def _pair(job: Job, base: Prediction, other: Prediction) -> Pair:
         ratio_low=ratio * width.low,
         ratio_high=ratio * width.high,
         fits=other.fits,
+        baseline_fits=base.fits,
         why=_why(base, other),
     )
 
@@ -152,7 +154,8 @@ def _ratio_range(base: Gpu, other: Gpu) -> Range:
 def _why(base: Prediction, other: Prediction) -> str:
     if not other.fits or not base.fits:
         short = other if not other.fits else base
-        return f"does not fit {short.gpu.name} ({short.memory.total_bytes / 2**30:.1f} GiB needed)"
+        where = "either" if not other.fits and not base.fits else short.gpu.name
+        return f"does not fit {where} ({short.memory.total_bytes / 2**30:.1f} GiB needed)"
     if other.bound == "launch":
         return "held up by the host: a faster GPU hardly helps"
     if base.bound != other.bound:
@@ -181,9 +184,11 @@ def _flips(gpus: Sequence[Gpu], pairs: Sequence[Pair]) -> list[str]:
         slow = [pair for pair in own if pair.ratio_high < 1]
         if fast and slow:
             found.append(f"{gpu.name} is faster on {fast[0].workload} and slower on {slow[0].workload}")
-        lacking = [pair for pair in own if not pair.fits]
-        if lacking:
-            found.append(f"{gpu.name} has too little memory for {lacking[0].workload}")
+        for pair in own:
+            if pair.fits != pair.baseline_fits:  # what fits neither turns nothing
+                short = pair.baseline if pair.fits else pair.gpu
+                found.append(f"{short} has too little memory for {pair.workload}")
+                break
         base = gpus[0]
         if gpu.usable_memory_bytes > 1.2 * base.usable_memory_bytes:
             found.append(f"models that need more than {base.usable_memory_bytes / 2**30:.0f} GiB run on {gpu.name} only")
