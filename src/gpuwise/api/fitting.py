@@ -16,15 +16,17 @@ from gpuwise.advise.timing import Bench
 from gpuwise.advise.trial import Trial, check_addressable
 from gpuwise.advise.types import Choices, Rung
 from gpuwise.advise.ways import Ways
+from gpuwise.api.asking import asker
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.predictions import correction
-from gpuwise.api.question import Assumption, StepQuery, assumed, check_precision, step_query, supported
+from gpuwise.api.question import Assumption, StepQuery, assumed, check_precision, step_query
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory import Memory
-from gpuwise.workload import find, zoo
+from gpuwise.workload import zoo
 from gpuwise.workload.rewrite_checkpoint import blocks_of
 from gpuwise.workload.types import Workload
 
@@ -141,7 +143,7 @@ class FitAnswer:
 def fit(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) -> FitAnswer:
     """What a step of this model needs on each of these GPUs, and what else could be done."""
     query = asked.step
-    ask = _asker(query, progress)
+    ask = asker(query, progress)
     workload = ask(None)
     check_precision(workload.precision, query.gpus)
     now = _choices(query, workload)
@@ -228,37 +230,6 @@ def _asks_more(choices: Choices, now: Choices) -> bool:
     return any(getattr(choices, name) != getattr(now, name) for name in names)
 
 
-def _asker(query: StepQuery, progress: Callable[[str], None]) -> Callable[[Choices | None], Workload]:
-    """A function that gives the model as the user has it (None), or as choices want it."""
-    request, own = query.capture.request, find.tells_itself(query.capture.request.model)
-    if not own:
-        check_precision(request.settings.precision, query.gpus)
-        request = msgspec.structs.replace(request, settings=replace(request.settings, accumulate=1, checkpoint=False))
-
-    def ask(choices: Choices | None) -> Workload:
-        wanted = request
-        if choices is not None:
-            if own:
-                raise BadValue(f"{request.model} decides itself how it runs: change it there")
-            settings = replace(
-                request.settings,
-                precision=choices.precision,
-                optimizer=choices.optimizer or request.settings.optimizer,
-                implementation=choices.implementation,
-                channels_last=choices.channels_last,
-            )
-            wanted = msgspec.structs.replace(request, settings=settings, image=choices.image)
-        return find.workload(
-            wanted,
-            asked=query.capture.asked,
-            timeout_s=query.capture.timeout_s,
-            memory_bytes=query.capture.memory_limit_bytes,
-            progress=progress,
-        )
-
-    return ask
-
-
 def _choices(query: StepQuery, workload: Workload) -> Choices:
     """How the user wants to run it."""
     request = query.capture.request
@@ -296,7 +267,7 @@ def _serving(query: StepQuery, trial: Trial, final: Choices, workload: Workload)
     if workload.options["phase"] != "decode":
         decode = msgspec.structs.replace(decode, phase="decode", batch=None)
     asked = replace(query, capture=replace(query.capture, request=decode))
-    ask = _asker(asked, lambda text: None)
+    ask = asker(asked, lambda text: None)
     ways = Ways(lambda choices: ask(choices))
     longest = zoo.entry(decode.model).longest if zoo.has(decode.model) else None
     return serving(replace(trial, ways=ways, _memories={}), final, longest)

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.advise.capacity import largest, room_of
-from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, supported
+from gpuwise.advise.capacity import room_of
+from gpuwise.advise.needs import Needs
+from gpuwise.api.question import Assumption, StepQuery, assumed, step_query
 from gpuwise.api.workloads import capture
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.device_memory import framework_bytes, library_buffers
-from gpuwise.step.memory import Memory, memory_of
+from gpuwise.step.memory import Memory
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
 from gpuwise.workload.types import Workload
@@ -89,7 +90,7 @@ def fit_catalogue(query: StepQuery, progress: Callable[[str], None] = lambda tex
     """The step on every GPU of the query."""
     workload = capture(query.capture, progress).workload
     batch = query.batch or workload.batch
-    needs = _Needs(workload)
+    needs = Needs(workload)
     times = _times(workload, query, batch)
     rows = []
     for gpu, seconds in zip(query.gpus, times, strict=True):
@@ -115,47 +116,6 @@ def fit_catalogue(query: StepQuery, progress: Callable[[str], None] = lambda tex
         assumptions=(*query.assumptions, *notes),
         data_date=tables.data_date(),
     )
-
-
-class _Needs:
-    """What the step needs at a batch, and the largest batch in a room, each worked out once.
-
-    A GPU changes what the framework takes, and what libraries keep; GPUs alike in the latter share a search.
-    """
-
-    def __init__(self, workload: Workload) -> None:
-        self._workload = workload
-        self._memories: dict[tuple[object, int], Memory] = {}
-        self._known: dict[object, dict[int, float]] = {}
-        self._largest: dict[tuple[object, float], int] = {}
-
-    def memory(self, gpu: Gpu, batch: int) -> Memory:
-        """As for this GPU."""
-        return self._memory(gpu, batch, (framework_bytes(gpu), self._libraries(gpu)))
-
-    def _libraries(self, gpu: Gpu) -> object:
-        return library_buffers(gpu, products=True, training=self._workload.mode == "train")
-
-    def _memory(self, gpu: Gpu, batch: int, key: object) -> Memory:
-        if (key, batch) not in self._memories:
-            size = batch if "batch" in self._workload.symbols else None
-            self._memories[key, batch] = memory_of(self._workload, size, gpu=gpu)
-        return self._memories[key, batch]
-
-    def largest(self, gpu: Gpu, usable: float) -> int:
-        """The search starts from what is known of smaller and larger rooms."""
-        if "batch" not in self._workload.symbols:
-            return self._workload.batch if self.memory(gpu, self._workload.batch).total_bytes <= usable else 0
-        kept, room = self._libraries(gpu), usable - framework_bytes(gpu)
-        known = self._known.setdefault(kept, {})
-
-        def need(batch: int) -> float:
-            known.setdefault(batch, self._memory(gpu, batch, kept).reserved_bytes)
-            return known[batch]
-
-        if (kept, room) not in self._largest:
-            self._largest[kept, room] = largest(need, room, known=known)
-        return self._largest[kept, room]
 
 
 def _times(workload: Workload, query: StepQuery, batch: int) -> Any:

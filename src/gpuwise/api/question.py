@@ -12,6 +12,7 @@ from gpuwise.api.workloads import CaptureQuery, capture, capture_query
 from gpuwise.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
+from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu, Host, Loader
 from gpuwise.step.loading import images_per_s, seconds_per_image
 from gpuwise.step.stacks import default_stack, find_stack
@@ -20,7 +21,7 @@ from gpuwise.units import parse
 from gpuwise.workload import find, zoo
 from gpuwise.workload.types import CATEGORIES, Workload
 
-__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "named_gpus", "step_query", "supported", "workload_of"]
+__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "named_gpus", "step_query", "workload_of"]
 
 Assumption = dict[str, str]
 _MOST_GPUS = 4096
@@ -136,7 +137,7 @@ def _defaults(
 def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
     """What people run on these GPUs, and why."""
     train = mode == "train"
-    if all(gpu.peak_flops_per_s.get("matrix", {}).get("fp16") for gpu in gpus):
+    if all(has_matrix_cores(gpu) for gpu in gpus):
         return "amp" if train else "fp16", "matrix cores need 16-bit inputs"
     if any("fp32" not in supported(gpu) for gpu in gpus):
         return "amp-bf16" if train else "bf16", "not every GPU asked for computes in fp32"
@@ -238,17 +239,6 @@ def _link(text: str) -> float | None:
         return None
     link = find_link(text)
     return link.bytes_per_s_one_way * link.achieved_fraction
-
-
-def supported(gpu: Gpu) -> tuple[str, ...]:
-    """Precisions this GPU can run. fp16 that is only stored, as on GTX 10, runs, but no faster."""
-    peaks = gpu.peak_flops_per_s
-    matrix, vector = peaks.get("matrix", {}), peaks.get("vector", {})
-    found = ["fp32"] if vector.get("fp32") or matrix.get("fp32") else []
-    found += ["tf32"] if "tf32" in matrix else []
-    found += ["fp16", "amp"] if "fp16" in matrix or "fp16" in vector or gpu.vendor == "NVIDIA" else []
-    found += ["bf16", "amp-bf16"] if "bf16" in matrix or "bf16" in vector or "bf16" in gpu.architecture.features else []
-    return (*found, *(["fp8"] if "fp8" in matrix else []))
 
 
 def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:

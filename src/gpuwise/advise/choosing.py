@@ -1,0 +1,138 @@
+"""Which option to take: the one that the limits allow and the rule prefers, the few others worth a look, and why not the rest.
+
+With a budget the fastest that it buys is taken, or a clearly cheaper one that is nearly as fast; without one the option whose runs
+cost least. What the user has is kept unless something is clearly faster; renting wins where its runs are clearly cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuwise.advise.options import Option
+
+__all__ = ["Limits", "Selection", "best_bought", "best_rented", "pareto", "select", "shortfall"]
+
+MOST_ROWS = 7
+_NEARLY = 0.93  # of the fastest: hardly felt
+_CLEARLY_CHEAPER = 0.85
+_WORTH_A_CHANGE = 1.3  # times as fast as what one has: below that nobody notices
+_RENT_BELOW = 0.8  # of the cost of a bought run: a cloud also asks for copying data, queueing, paying attention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an option must keep to; None is no limit. A budget is for what is bought, or for all the rent of the horizon."""
+
+    budget_usd: float | None = None
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The answer: what to take (None if nothing keeps to the limits), and what else to show, best first."""
+
+    best: Option | None
+    bought: Option | None
+    rented: Option | None
+    kept: Option | None
+    shown: tuple[Option, ...]
+    front: tuple[Option, ...]
+
+
+def shortfall(option: Option, limits: Limits) -> str:
+    """Which limit an option breaks, in a word; empty if none."""
+    if not option.run.fits:
+        return "memory"
+    if limits.deadline_s is not None and option.run.seconds > limits.deadline_s:
+        return "deadline"
+    if option.upfront_usd is None:
+        return "price"
+    spent = option.total_usd if option.kind == "rent" else option.upfront_usd
+    if limits.budget_usd is not None and spent is not None and spent > limits.budget_usd:
+        return "budget"
+    return ""
+
+
+def select(options: Sequence[Option], limits: Limits) -> Selection:
+    """What to take of these, and what else to show."""
+    able = [option for option in options if not shortfall(option, limits)]
+    bought = best_bought(able, limits)
+    rented = best_rented(able)
+    kept = next((option for option in options if option.kind == "keep"), None)
+    best = _best(bought, rented, kept if kept in able else None)
+    front = pareto([option for option in able if option.kind != "rent" or option is rented])
+    return Selection(
+        best=best, bought=bought, rented=rented, kept=kept, shown=_shown(best, rented, kept, front, able), front=front
+    )
+
+
+def best_bought(able: Sequence[Option], limits: Limits) -> Option | None:
+    """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest runs."""
+    bought = [option for option in able if option.kind.startswith("buy")]
+    if not bought:
+        return None
+    if limits.budget_usd is None:
+        return min(bought, key=_usd_per_run)
+    fastest = min(bought, key=lambda option: (option.run.seconds, _upfront(option)))
+    near = [option for option in bought if fastest.run.seconds >= _NEARLY * option.run.seconds]
+    cheaper = [option for option in near if _upfront(option) <= _CLEARLY_CHEAPER * _upfront(fastest)]
+    return min(cheaper, key=_upfront) if cheaper else fastest
+
+
+def best_rented(able: Sequence[Option]) -> Option | None:
+    """The rent whose runs cost least."""
+    return min((option for option in able if option.kind == "rent"), key=_usd_per_run, default=None)
+
+
+def _best(bought: Option | None, rented: Option | None, kept: Option | None) -> Option | None:
+    if kept is not None:
+        faster = [option for option in (bought, rented) if option and kept.run.seconds >= _WORTH_A_CHANGE * option.run.seconds]
+        bought, rented = (option if option in faster else None for option in (bought, rented))
+    if bought and rented and kept is None:
+        return rented if _usd_per_run(rented) < _RENT_BELOW * _usd_per_run(bought) else bought
+    return bought or kept or rented
+
+
+def pareto(options: Sequence[Option]) -> tuple[Option, ...]:
+    """Options that no other beats in both the time of a run and the whole cost, fastest first."""
+    found: list[Option] = []
+    for option in sorted(options, key=lambda option: (option.run.seconds, _total(option))):
+        if not found or _total(option) < _total(found[-1]):
+            found.append(option)
+    return tuple(found)
+
+
+def _shown(
+    best: Option | None, rented: Option | None, kept: Option | None, front: Sequence[Option], able: Sequence[Option]
+) -> tuple[Option, ...]:
+    """At most seven: the best, then of the front a few spread over its length, then what one has and the cheapest rent."""
+    ends = [option for option in (kept, rented) if option is not None and option is not best]
+    room = MOST_ROWS - len(ends) - (best is not None)
+    rest = [option for option in front if option is not best and option not in ends]
+    chosen = _spread(rest, room)
+    if len(chosen) < room:
+        others = [option for option in able if option not in (*chosen, *ends, *rest) and option is not best]
+        others.sort(key=lambda option: option.run.seconds)
+        chosen += others[: room - len(chosen)]
+    return tuple([best] if best else []) + tuple(chosen) + tuple(ends)
+
+
+def _spread(options: Sequence[Option], count: int) -> list[Option]:
+    """This many of them, evenly along the list, its ends among them."""
+    if len(options) <= count or count < 2:
+        return list(options[: max(0, count)])
+    places = {round(place * (len(options) - 1) / (count - 1)) for place in range(count)}
+    return [options[place] for place in sorted(places)]
+
+
+def _usd_per_run(option: Option) -> float:
+    return option.usd_per_run if option.usd_per_run is not None else float("inf")
+
+
+def _upfront(option: Option) -> float:
+    return option.upfront_usd if option.upfront_usd is not None else float("inf")
+
+
+def _total(option: Option) -> float:
+    return option.total_usd if option.total_usd is not None else float("inf")

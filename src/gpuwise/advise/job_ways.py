@@ -1,0 +1,48 @@
+"""How a job is run on a GPU: from the word of a task's table to choices that this GPU can take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuwise.advise.types import Choices
+from gpuwise.hardware.precisions import has_matrix_cores, supported
+from gpuwise.hardware.types import Gpu
+
+__all__ = ["WAYS", "ways_on"]
+
+# What each way means, as an answer tells it.
+WAYS = {
+    "usual": "mixed precision, or fp32 without matrix cores",
+    "checkpoint": "mixed precision, activations of repeated blocks computed again",
+    "int8": "weights in 8 bits",
+    "int4": "weights in 4 bits",
+    "lora": "LoRA adapters, activations of repeated blocks computed again",
+    "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks computed again",
+}
+_ALL_BLOCKS = (1, 10_000)
+_TRIED = {"train": ("amp", "amp-bf16", "tf32", "fp32"), "infer": ("fp16", "bf16", "tf32", "fp32")}
+
+
+def ways_on(gpu: Gpu, way: str, *, mode: str, precision: str = "", optimizer: str = "") -> tuple[Choices, ...]:
+    """The choices to try on this GPU, none where it cannot run them. A `precision` of `auto` tries all it has."""
+    able = supported(gpu)
+    wanted = [precision] if precision not in ("", "auto") else _TRIED[mode] if precision == "auto" else _usual(gpu, way, mode)
+    base = [Choices(precision=name, optimizer=optimizer) for name in wanted if name in able]
+    return tuple(_changed(choices, way) for choices in base)
+
+
+def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
+    """What people run here. Frozen and packed weights are computed with in a 16-bit type, whether it is faster or not."""
+    if way in ("lora", "qlora", "int8", "int4"):
+        return ("bf16",) if "bf16" in supported(gpu) else ("fp16",)
+    if not has_matrix_cores(gpu):
+        return ("fp32",)
+    return ("amp",) if mode == "train" else ("fp16",)
+
+
+def _changed(choices: Choices, way: str) -> Choices:
+    if way in ("int8", "int4"):
+        return replace(choices, weights=way)
+    if way in ("lora", "qlora"):
+        return replace(choices, adapters=way, checkpoint=_ALL_BLOCKS)
+    return replace(choices, checkpoint=_ALL_BLOCKS) if way == "checkpoint" else choices

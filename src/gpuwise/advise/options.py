@@ -1,0 +1,178 @@
+"""What can be had: GPUs to buy, to rent or to keep, each with the time of a run and what it comes to over the horizon.
+
+A run is all jobs of the question once, one after the other. Every option works the same hours, so what tells them apart in money
+is the cost of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuwise.advise.paces import Pace
+from gpuwise.advise.tasks import Job
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.cloud import rent
+from gpuwise.money.ownership import own
+from gpuwise.money.types import HOURS_PER_YEAR, Grid, Price, RentRange, Tariff
+from gpuwise.scale.data_parallel import exposed_s
+
+__all__ = ["KINDS", "Option", "Run", "Terms", "kept", "owned", "rented", "run_on"]
+
+KINDS = ("keep", "buy new", "buy used", "rent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What money depends on beside the GPU."""
+
+    utilization: float
+    years: float
+    tariff: Tariff
+    grid: Grid
+    machine_watts: float
+    machine_usd: float
+
+    @property
+    def hours(self) -> float:
+        """Hours of work over the horizon."""
+        return HOURS_PER_YEAR * self.utilization * self.years
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """All jobs of the question on `gpu_count` GPUs of one kind. `low` and `high` are measured over predicted time."""
+
+    gpu: Gpu
+    gpu_count: int
+    paces: tuple[Pace, ...]
+    job_s: tuple[float, ...]
+    samples: float
+    low: float
+    high: float
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.job_s)
+
+    @property
+    def fits(self) -> bool:
+        return all(pace.fits for pace in self.paces)
+
+    @property
+    def needed_bytes(self) -> float:
+        """Of the job that needs most."""
+        return max(pace.memory_bytes for pace in self.paces)
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.samples / self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One thing to do. Money of None is not known: nobody published a price."""
+
+    kind: str
+    run: Run
+    price: Price | None = None
+    rent: RentRange | None = None
+    upfront_usd: float | None
+    total_usd: float | None
+    energy_kwh: float
+    kg_co2e: float
+    runs: float
+
+    @property
+    def gpu(self) -> Gpu:
+        return self.run.gpu
+
+    @property
+    def gpu_count(self) -> int:
+        return self.run.gpu_count
+
+    @property
+    def name(self) -> str:
+        return f"{self.gpu_count}x {self.gpu.name}" if self.gpu_count > 1 else self.gpu.name
+
+    @property
+    def usd_per_run(self) -> float | None:
+        """What one run costs; None where the price is unknown or nothing is run."""
+        return None if self.total_usd is None or not self.runs else self.total_usd / self.runs
+
+    @property
+    def usd_per_million_samples(self) -> float | None:
+        each = self.usd_per_run
+        return None if each is None else each / self.run.samples * 1e6
+
+
+def run_on(
+    gpu: Gpu, count: int, jobs: Sequence[Job], paces: Sequence[Pace], gradients: Mapping[str, float], low: float, high: float
+) -> Run:
+    """The run on so many GPUs: training steps average their gradients, everything else is shared out."""
+    seconds = []
+    for job, pace in zip(jobs, paces, strict=True):
+        waits = 0.0
+        if count > 1 and job.mode == "train":
+            waits = exposed_s(gradients[job.model], gpu, count, pace.step_s)
+        steps = job.samples / pace.batch / count
+        seconds.append(steps * (pace.step_s + waits))
+    return Run(
+        gpu=gpu,
+        gpu_count=count,
+        paces=tuple(paces),
+        job_s=tuple(seconds),
+        samples=sum(job.samples for job in jobs),
+        low=low,
+        high=high,
+    )
+
+
+def owned(run: Run, terms: Terms, price: Price | None, *, kind: str, machine_usd: float | None = None) -> Option:
+    """Bought, or kept where there is nothing to pay: electricity comes on top."""
+    whole = 0.0 if price is None else price.usd * run.gpu_count
+    machine = terms.machine_usd if machine_usd is None else machine_usd
+    found = own(
+        price_usd=whole,
+        watts=_watts(run) + terms.machine_watts,
+        utilization=terms.utilization,
+        years=terms.years,
+        tariff=terms.tariff,
+        machine_usd=machine,
+    )
+    unknown = price is None and kind != "keep"
+    return Option(
+        kind=kind,
+        run=run,
+        price=price,
+        upfront_usd=None if unknown else found.upfront_usd,
+        total_usd=None if unknown else found.total_usd,
+        energy_kwh=found.energy_kwh,
+        kg_co2e=found.energy_kwh * terms.grid.kg_per_kwh,
+        runs=found.hours * 3600 / run.seconds,
+    )
+
+
+def kept(run: Run, terms: Terms) -> Option:
+    """What the user has: only its electricity is still to be paid."""
+    return owned(run, terms, None, kind="keep", machine_usd=0.0)
+
+
+def rented(run: Run, terms: Terms, offer: RentRange) -> Option:
+    """The same hours in a cloud, at the median of what clouds ask."""
+    bill = rent(offer.usd_per_gpu_hour, terms.hours, gpu_count=run.gpu_count)
+    energy = (_watts(run) + terms.machine_watts) * terms.hours / 1000
+    return Option(
+        kind="rent",
+        run=run,
+        rent=offer,
+        upfront_usd=0.0,
+        total_usd=bill.total_usd,
+        energy_kwh=energy,
+        kg_co2e=energy * terms.grid.kg_per_kwh,
+        runs=terms.hours * 3600 / run.seconds,
+    )
+
+
+def _watts(run: Run) -> float:
+    return (run.gpu.tdp_watts or 0.0) * run.gpu_count
