@@ -1,0 +1,1 @@
+"""What computing costs: prices with dates, ownership, rent, electricity, carbon. Knows no kernels."""

@@ -1,0 +1,36 @@
+"""Numbers that people type: finite, and on the right side of zero, or a clear refusal."""
+
+from __future__ import annotations
+
+import math
+
+from gpuwise.errors import BadValue
+
+__all__ = ["amount", "fraction", "number"]
+
+
+def number(text: str, what: str, hint: str) -> float:
+    """The number a text stands for; thousands may be set off by commas or underscores."""
+    try:
+        return float(text.strip().replace(",", "").lstrip("$"))
+    except ValueError:
+        raise BadValue(f"{what} '{text}' is not a number", hint=hint) from None
+
+
+def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
+    """A finite value above zero (or zero, where that makes sense)."""
+    if not math.isfinite(value):
+        raise BadValue(f"{what} of {value} is not a finite number", hint=hint)
+    if value < 0 or (value == 0 and not zero):
+        raise BadValue(f"{what} of {value:g} is {'below zero' if value < 0 else 'zero'}", hint=hint)
+    return value
+
+
+def fraction(value: float, what: str, option: str, example: str) -> float:
+    """A share in 0..1; 15 is taken for 15 % and refused with the way to write it."""
+    if not math.isfinite(value) or value < 0:
+        raise BadValue(f"{what} of {value:g} is not a share between 0 and 1", hint=f"for example `{option} {example}`")
+    if value > 1:
+        percent = f"did you mean {value:g} %? Write `{option} {value / 100:g}`" if value <= 100 else f"`{option} {example}`"
+        raise BadValue(f"{what} of {value:g} is above 1", hint=percent)
+    return value

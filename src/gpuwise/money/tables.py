@@ -1,0 +1,126 @@
+"""Reads the dated tables under `data/`; the only place that knows their columns.
+
+`rental.csv`: one cloud and GPU a row, made by `tools/build_prices.py`. `rental_history.csv`: medians over clouds by quarter.
+`market.csv`: prices to buy at, used or new. `regions.csv`: electricity and grids.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import date
+from functools import cache
+from importlib.resources import files
+
+from gpuwise.money.types import Electricity, Grid, Offer, Price, Region, Trend
+from gpuwise.provenance import Basis
+
+__all__ = ["OFFER_COLUMNS", "history", "market", "offers", "offers_of_text", "regions", "trend"]
+
+OFFER_COLUMNS = "cloud gpu kind usd_per_gpu_hour low_usd_per_gpu_hour spot_usd_per_gpu_hour with_host dated source note".split()
+_DATA = files("gpuwise.money") / "data"
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO((_DATA / name).read_text(encoding="utf-8"))))
+
+
+@cache
+def offers() -> tuple[Offer, ...]:
+    """Every shipped offer."""
+    return offers_of_text((_DATA / "rental.csv").read_text(encoding="utf-8"))
+
+
+def offers_of_text(text: str) -> tuple[Offer, ...]:
+    """The offers of a table in our columns; ValueError where it is not one."""
+    reader = csv.DictReader(io.StringIO(text))
+    if list(reader.fieldnames or ()) != OFFER_COLUMNS:
+        raise ValueError("other columns")
+    return tuple(
+        Offer(
+            cloud=row["cloud"],
+            gpu=row["gpu"],
+            kind=row["kind"],
+            usd_per_gpu_hour=float(row["usd_per_gpu_hour"]),
+            low_usd_per_gpu_hour=float(row["low_usd_per_gpu_hour"]),
+            spot_usd_per_gpu_hour=float(row["spot_usd_per_gpu_hour"]) if row["spot_usd_per_gpu_hour"] else None,
+            with_host=row["with_host"] == "yes",
+            dated=date.fromisoformat(row["dated"]),
+            source=row["source"],
+            note=row["note"],
+        )
+        for row in reader
+    )
+
+
+@cache
+def history() -> Mapping[str, tuple[tuple[date, float, int], ...]]:
+    """By GPU: the date, the median rent over clouds, and how many clouds, oldest first."""
+    found: dict[str, list[tuple[date, float, int]]] = defaultdict(list)
+    for row in _rows("rental_history.csv"):
+        found[row["gpu"]].append((date.fromisoformat(row["dated"]), float(row["usd_per_gpu_hour"]), int(row["clouds"])))
+    return {gpu: tuple(sorted(points)) for gpu, points in found.items()}
+
+
+def trend(gpu: str, since: date) -> Trend | None:
+    """How the rent of a GPU moved since the first point on or after a date; None without two points."""
+    points = [point for point in history().get(gpu, ()) if point[0] >= since]
+    if len(points) < 2:
+        return None
+    first, last = points[0], points[-1]
+    return Trend(
+        gpu=gpu,
+        first=first[0],
+        first_usd_per_gpu_hour=first[1],
+        first_clouds=first[2],
+        last=last[0],
+        last_usd_per_gpu_hour=last[1],
+        last_clouds=last[2],
+    )
+
+
+@cache
+def market() -> tuple[Price, ...]:
+    """Dated prices to buy at, other than launch prices."""
+    return tuple(
+        Price(
+            gpu=row["gpu"],
+            kind=row["kind"],
+            usd=float(row["usd"]),
+            low_usd=float(row["low_usd"]),
+            high_usd=float(row["high_usd"]),
+            dated=date.fromisoformat(row["dated"]),
+            source=row["source"],
+            basis=Basis(row["basis"]),
+            note=row["note"],
+        )
+        for row in _rows("market.csv")
+    )
+
+
+@cache
+def regions() -> tuple[Region, ...]:
+    """Countries, unions and the world."""
+    return tuple(
+        Region(
+            name=row["region"],
+            aliases=tuple(name.strip() for name in row["aliases"].split(";") if name.strip()),
+            grid=Grid(
+                region=row["region"],
+                kg_per_kwh=float(row["g_per_kwh"]) / 1000,
+                year=int(row["carbon_year"]),
+                source=row["carbon_source"],
+                basis=Basis(row["carbon_basis"]),
+            ),
+            electricity=Electricity(
+                region=row["region"],
+                usd_per_kwh=float(row["usd_per_kwh"]),
+                year=int(row["price_year"]),
+                source=row["price_source"],
+                basis=Basis(row["price_basis"]),
+            ),
+        )
+        for row in _rows("regions.csv")
+    )

@@ -1,0 +1,92 @@
+"""Invariants of every row of the price tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.money import carbon, tables
+from gpuwise.money.types import Offer, Price, Region
+from gpuwise.provenance import Basis
+
+NAMES = {gpu.name for gpu in load_catalog().gpus}
+FIRST, LAST = date(2020, 1, 1), date(2026, 8, 22)
+
+
+@pytest.mark.parametrize("offer", tables.offers(), ids=lambda offer: f"{offer.cloud} {offer.gpu}")
+def test_every_offer_is_sound(offer: Offer) -> None:
+    assert offer.gpu in NAMES
+    assert offer.cloud == offer.cloud.strip().lower() != ""
+    assert 0.02 < offer.low_usd_per_gpu_hour <= offer.usd_per_gpu_hour < 40
+    assert offer.spot_usd_per_gpu_hour is None or 0 < offer.spot_usd_per_gpu_hour < offer.usd_per_gpu_hour
+    assert offer.kind in ("cloud", "marketplace", "auction")
+    assert FIRST <= offer.dated <= LAST
+    assert "@" in offer.source
+
+
+def test_a_cloud_has_one_offer_for_a_gpu() -> None:
+    counts = Counter((offer.cloud, offer.gpu) for offer in tables.offers())
+    assert max(counts.values()) == 1
+
+
+def test_traps_of_the_list_are_told() -> None:
+    for offer in tables.offers():
+        assert (offer.dated == date(2026, 1, 1)) == (offer.cloud == "aws")
+        assert (offer.kind == "auction") == (offer.cloud == "mithril") == ("auction" in offer.note)
+        assert offer.with_host or (offer.cloud == "gcp" and "billed on top" in offer.note)
+        assert (offer.kind == "marketplace") == ("marketplace" in offer.note)
+
+
+def test_old_gpus_of_gcp_come_without_their_machine() -> None:
+    apart = {offer.gpu for offer in tables.offers() if not offer.with_host}
+    assert {"P4", "T4", "L4", "P100 PCIe 16GB", "V100 SXM 16GB"} <= apart
+    assert not {name for name in apart if name.startswith(("A100", "H100", "TPU"))}
+
+
+def test_names_that_leave_the_form_open_are_kept_for_both_forms() -> None:
+    azure = {offer.gpu: offer for offer in tables.offers() if offer.cloud == "azure"}
+    assert azure["H100 SXM 80GB"].usd_per_gpu_hour == azure["H100 PCIe 80GB"].usd_per_gpu_hour
+    assert "H100 SXM 80GB or H100 PCIe 80GB" in azure["H100 SXM 80GB"].note
+
+
+@pytest.mark.parametrize("gpu", tables.history())
+def test_every_history_is_sound(gpu: str) -> None:
+    assert gpu in NAMES
+    points = tables.history()[gpu]
+    assert [point[0] for point in points] == sorted({point[0] for point in points})
+    assert all(0.02 < usd < 40 and clouds >= 1 for _, usd, clouds in points)
+
+
+def test_every_market_price_is_sound() -> None:
+    def sound(price: Price) -> bool:
+        ordered = 0 < price.low_usd <= price.usd <= price.high_usd
+        return ordered and price.gpu in NAMES and price.kind in ("used", "new") and bool(price.source) and price.dated >= FIRST
+
+    assert [price for price in tables.market() if not sound(price)] == []
+
+
+@pytest.mark.parametrize("region", tables.regions(), ids=lambda region: region.name)
+def test_every_region_is_sound(region: Region) -> None:
+    assert 0.01 < region.grid.kg_per_kwh < 1.0
+    assert 0.01 < region.electricity.usd_per_kwh < 0.8
+    for figure in (region.grid, region.electricity):
+        assert figure.source
+        assert 2020 <= figure.year <= 2026
+        assert figure.basis in (Basis.DATABASE, Basis.ASSUMED)
+        assert (figure.basis is Basis.ASSUMED) == ("general knowledge" in figure.source)
+
+
+def test_a_region_is_found_by_every_spelling_and_none_means_two() -> None:
+    spellings = [name.lower() for region in tables.regions() for name in (region.name, *region.aliases)]
+    assert len(spellings) == len(set(spellings))
+    assert carbon.find_region("uk").name == "United Kingdom"
+    assert carbon.find_region(carbon.DEFAULT_REGION).name == carbon.DEFAULT_REGION
+
+
+def test_tables_are_small() -> None:
+    folder = Path(tables.__file__).parent / "data"
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 200_000

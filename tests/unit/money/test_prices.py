@@ -1,0 +1,146 @@
+"""Whose price counts, and how old it is."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.money import age, refreshed, tables
+from gpuwise.money.currency import parse_currency
+from gpuwise.money.prices import PriceBook, data_date, purchase_price, rent_median, rent_offers
+
+NOW = date(2026, 11, 16)
+
+
+@pytest.fixture(autouse=True)
+def _no_refreshed_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path / "data"))
+
+
+def gpu(name: str) -> Gpu:
+    return load_catalog().find(name).gpu
+
+
+def test_the_users_price_comes_first() -> None:
+    book = PriceBook.of(prices=["rtx3090=700"], today=NOW)
+    found = purchase_price(gpu("RTX 3090"), book)
+    assert found is not None
+    assert (found.usd, found.kind) == (700, "given")
+
+
+def test_a_typed_price_beats_the_file_and_both_know_their_currency(tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text('currency = "EUR=1.10"\n[buy]\n"RTX 3090" = 600\n"RTX 4090" = 1500\n', encoding="utf-8")
+    book = PriceBook.of(prices=["RTX 3090=500"], file=file, currency="GBP=1.25", today=NOW)
+    assert book.given["RTX 3090"].usd == pytest.approx(625)
+    assert book.given["RTX 4090"].usd == pytest.approx(1650)
+
+
+def test_without_a_price_the_launch_price_is_taken_and_its_age_told() -> None:
+    found = purchase_price(gpu("RTX 3080"), PriceBook.of(today=NOW))
+    assert found is not None
+    assert found.kind == "launch"
+    assert age.price_text(found, NOW) == "launch price of 2020-09, six years old"
+    assert '--price "RTX 3080=…"' in age.stale_sentence(found, NOW)
+
+
+def test_a_gpu_nobody_priced_has_no_price() -> None:
+    assert purchase_price(gpu("H100 SXM 80GB"), PriceBook.of(today=NOW)) is None
+
+
+def test_offers_come_cheapest_first_and_the_middle_leaves_auctions_out() -> None:
+    book = PriceBook.of(today=NOW)
+    offers = rent_offers(gpu("H100 SXM 80GB"), book)
+    assert [offer.usd_per_gpu_hour for offer in offers] == sorted(offer.usd_per_gpu_hour for offer in offers)
+    found = rent_median(gpu("H100 SXM 80GB"), book)
+    assert found is not None
+    assert "mithril" in {offer.cloud for offer in offers} - set(found.clouds)
+    assert found.low_usd_per_gpu_hour <= found.usd_per_gpu_hour <= found.high_usd_per_gpu_hour
+    assert "gcp" not in (rent_median(gpu("T4"), book) or found).clouds
+
+
+def test_a_gpu_that_only_comes_without_its_machine_says_so() -> None:
+    found = rent_median(gpu("P4"), PriceBook.of(today=NOW))
+    assert found is not None
+    assert "billed on top" in found.note
+
+
+def test_the_users_rent_replaces_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text('[rent]\n"RTX 3090" = { ondemand = 0.4, spot = 0.2, cloud = "mine" }\n', encoding="utf-8")
+    (offer,) = rent_offers(gpu("RTX 3090"), PriceBook.of(file=file, today=NOW))
+    assert (offer.cloud, offer.usd_per_gpu_hour, offer.spot_usd_per_gpu_hour) == ("mine", 0.4, 0.2)
+
+
+def test_the_date_of_the_data_is_that_of_the_newest_offer() -> None:
+    assert data_date(PriceBook.of(today=NOW)) == date(2026, 8, 22)
+
+
+def test_refreshed_prices_replace_the_shipped_ones() -> None:
+    header = ",".join(tables.OFFER_COLUMNS)
+    refreshed.folder().mkdir()
+    refreshed.path().write_text(f"{header}\naws,RTX 3090,cloud,1.5,1.5,,yes,2026-11-10,gpuhunt,\n", encoding="utf-8")
+    book = PriceBook.of(today=NOW)
+    assert [offer.usd_per_gpu_hour for offer in rent_offers(gpu("RTX 3090"), book)] == [1.5]
+    assert data_date(book) == date(2026, 11, 10)
+    refreshed.path().write_text("cut", encoding="utf-8")
+    with pytest.raises(BadFile, match="not a table of offers"):
+        PriceBook.of(today=NOW)
+
+
+@pytest.mark.parametrize("text", ["RTX 3090", "=700", "RTX 3090=", "RTX 3090=cheap", "RTX 3090=0", "RTX 3090=-5", "RTX 3090=nan"])
+def test_bad_prices_are_refused_with_a_hint(text: str) -> None:
+    with pytest.raises(BadValue) as caught:
+        PriceBook.of(prices=[text], today=NOW)
+    assert "--price" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["EUR", "EUR=", "EUR=x", "EUR=0", "EUR=-1", "EUR=nan", "EUR=inf", "USD=2"])
+def test_bad_rates_are_refused(text: str) -> None:
+    with pytest.raises(BadValue) as caught:
+        parse_currency(text)
+    assert "--currency EUR=1.08" in caught.value.hint
+
+
+def test_an_unknown_currency_is_refused() -> None:
+    with pytest.raises(UnknownName, match="no currency called 'EUX'"):
+        parse_currency("EUX=1.1")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[buy]\n"RTX 3090" = "cheap"', "is not a number"),
+        ('[buy]\n"RTX 3090" = true', "is not a number"),
+        ('[buy]\n"RTX 3090" = -3', "below zero"),
+        ('[buy]\n"RTX 3090" = nan', "not a finite number"),
+        ('[buy]\n"RTX 30900" = 3', "no GPU called"),
+        ("buy = 3", "is not a section"),
+        ("[sell]", "unknown part 'sell'"),
+        ('[rent]\n"RTX 3090" = { spot = 1.0 }', "no `ondemand`"),
+        ('[rent]\n"RTX 3090" = { ondemand = 1.0, weekly = 2 }', "unknown part 'weekly'"),
+        ("dated = 2030-01-01", "not a day up to today"),
+        ('dated = "soon"', "not a day up to today"),
+        ('currency = "XXX=1"', "no currency called"),
+        ("[buy", "not a price file"),
+    ],
+)
+def test_bad_price_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(GpuwiseError, match=message) as caught:
+        PriceBook.of(file=file, today=NOW)
+    assert caught.value.hint
+
+
+def test_a_missing_price_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="cannot be read"):
+        PriceBook.of(file=tmp_path / "none.toml", today=NOW)
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadFile, match="not a price file"):
+        PriceBook.of(file=tmp_path / "bytes.toml", today=NOW)

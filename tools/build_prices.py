@@ -1,0 +1,158 @@
+"""Writes `rental.csv` and `rental_history.csv` of `src/gpuwise/money/data/`: what clouds ask for a GPU and hour, with dates.
+
+    python tools/build_prices.py ../shared/evidence
+
+Figures are copied with where they come from. A row whose name does not tell form factors apart is kept for each, and says so.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import gpuwise.money
+from gpuwise.errors import UnknownName
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.tables import OFFER_COLUMNS
+
+DATA = Path(gpuwise.money.__file__).parent / "data"
+SOURCE = "skypilot-org/skypilot-catalog @f2624ac05"
+MARKETPLACES = {"vast", "primeintellect", "shadeform", "runpod"}
+AUCTIONS = {"mithril"}
+# The list's names that the catalogue does not know, and what they are; TPU slices by how many chips they hold.
+NAMES = {
+    "H100-MEGA": "H100 SXM 80GB",
+    "RTX PRO 6000-WK": "RTX PRO 6000 Blackwell",
+    "RTX PRO 6000WS": "RTX PRO 6000 Blackwell",
+}
+SLICES = {
+    "tpu-v2-8": ("TPU v2", 4),
+    "tpu-v3-8": ("TPU v3", 4),
+    "tpu-v4-8": ("TPU v4", 4),
+    "tpu-v5p-8": ("TPU v5p", 4),
+    "tpu-v5litepod-1": ("TPU v5e", 1),
+    "tpu-v6e-1": ("TPU v6e", 1),
+}
+# Of GCP: billed without the machine. The list says so of older types; the figures of the last two are those of a GPU alone too.
+HOST_APART = {"K80", "P4", "P100", "V100 16GB", "V100 32GB", "T4", "L4", "RTX PRO 6000"}
+AWS_NOTE = "list of 2026-01-01, minimum over regions"
+HOST_NOTE = "GPU only: the machine around it is billed on top"
+MARKET_NOTE = "marketplace: often half to a quarter of what large clouds ask, with fewer promises"
+AUCTION_NOTE = "reserve price of an auction, not a market price"
+
+
+def main(evidence: Path) -> None:
+    """Write both tables."""
+    rows = sorted(_merged(_offers(evidence / "prices.csv")), key=lambda row: (row["gpu"], row["cloud"]))
+    _write(DATA / "rental.csv", OFFER_COLUMNS, rows)
+    past = sorted(_history(evidence / "prices_history.csv"), key=lambda row: (row["gpu"], row["dated"]))
+    _write(DATA / "rental_history.csv", ["gpu", "dated", "usd_per_gpu_hour", "clouds"], past)
+    print(f"{len(rows)} offers for {len({row['gpu'] for row in rows})} GPUs, {len(past)} points of history")
+
+
+def _offers(path: Path) -> Iterable[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            meant, chips, open_note = _meant(row["gpu"])
+            if not row["ondemand_usd_per_gpu_hour_median"]:
+                continue
+            for name in meant:
+                yield _offer(row, name, chips, open_note)
+
+
+def _offer(row: dict[str, str], gpu: str, chips: int, open_note: str) -> dict[str, str]:
+    cloud = row["cloud"]
+    alone = cloud == "gcp" and row["gpu"] in HOST_APART
+    kind = "auction" if cloud in AUCTIONS else "marketplace" if cloud in MARKETPLACES else "cloud"
+    notes = (
+        AWS_NOTE if cloud == "aws" else "",
+        HOST_NOTE if alone else "",
+        MARKET_NOTE if kind == "marketplace" else AUCTION_NOTE if kind == "auction" else "",
+        f"one of {chips} chips of the smallest slice" if chips > 1 else "",
+        open_note,
+    )
+    return {
+        "cloud": cloud,
+        "gpu": gpu,
+        "kind": kind,
+        "usd_per_gpu_hour": _per_chip(row["ondemand_usd_per_gpu_hour_median"], chips),
+        "low_usd_per_gpu_hour": _per_chip(row["ondemand_min"] or row["ondemand_usd_per_gpu_hour_median"], chips),
+        "spot_usd_per_gpu_hour": _per_chip(_spot(row), chips),
+        "with_host": "no" if alone else "yes",
+        "dated": row["date"],
+        "source": SOURCE,
+        "note": "; ".join(filter(None, notes)),
+    }
+
+
+def _spot(row: dict[str, str]) -> str:
+    """Some lists repeat the usual price where they have no spot price."""
+    spot, usual = row["spot_usd_per_gpu_hour_median"], row["ondemand_usd_per_gpu_hour_median"]
+    return spot if spot and float(spot) < float(usual) else ""
+
+
+def _per_chip(value: str, chips: int) -> str:
+    return f"{float(value) / chips:g}" if value else ""
+
+
+def _meant(name: str) -> tuple[list[str], int, str]:
+    """The products a name of the list stands for, over how many chips its price is, and what it leaves open."""
+    if name in SLICES:
+        gpu, chips = SLICES[name]
+        return [gpu], chips, ""
+    try:
+        match = load_catalog().find(NAMES.get(name, name))
+    except UnknownName:
+        return [], 1, ""
+    same = [match.gpu, *(other for other in match.others if _is_twin(match.gpu, other))]
+    forms = " or ".join(gpu.name for gpu in same)
+    return [gpu.name for gpu in same], 1, f"the list does not say whether {forms}" if len(same) > 1 else ""
+
+
+def _is_twin(gpu: Gpu, other: Gpu) -> bool:
+    """The same memory in another form factor that clouds have."""
+    return other.curated and other.memory_bytes == gpu.memory_bytes and not any(word in other.name for word in ("DGXS", "SXM3"))
+
+
+def _merged(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """One row a cloud and GPU. Of several the one that names the form factor counts, then the cheapest."""
+    groups: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
+    for row in rows:
+        groups[row["cloud"], row["gpu"]].append(row)
+    return [
+        min(group, key=lambda row: ("does not say" in row["note"], float(row["usd_per_gpu_hour"]))) for group in groups.values()
+    ]
+
+
+def _history(path: Path) -> Iterable[dict[str, str]]:
+    groups: dict[tuple[str, str], dict[str, str]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            value = row["ondemand_usd_per_gpu_hour_median"]
+            meant, chips, _ = _meant(row["gpu"])
+            for gpu in meant if value else []:
+                point = {
+                    "gpu": gpu,
+                    "dated": row["quarter_start"],
+                    "usd_per_gpu_hour": _per_chip(value, chips),
+                    "clouds": row["clouds"],
+                }
+                known = groups.get((gpu, row["quarter_start"]))
+                if known is None or int(known["clouds"]) < int(point["clouds"]):  # the spelling that most clouds use
+                    groups[gpu, row["quarter_start"]] = point
+    return groups.values()
+
+
+def _write(path: Path, columns: list[str], rows: list[dict[str, str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
