@@ -1,7 +1,7 @@
 """Which option to take: the one that the limits allow and the rule prefers, the few others worth a look, and why not the rest.
 
-With a budget the fastest that it buys is taken, or a clearly cheaper one that is nearly as fast; without one the option whose runs
-cost least. What the user has is kept unless something is clearly faster; renting wins where its runs are clearly cheaper.
+With a budget the fastest that it buys is taken, or a clearly cheaper one that is nearly as fast; without one the option whose
+runs cost least. What the user has is kept unless something is clearly faster; renting wins where its runs cost less than half.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ MOST_ROWS = 7
 _NEARLY = 0.93  # of the fastest: hardly felt
 _CLEARLY_CHEAPER = 0.85
 _WORTH_A_CHANGE = 1.3  # times as fast as what one has: below that nobody notices
-_RENT_BELOW = 0.8  # of the cost of a bought run: a cloud also asks for copying data, queueing, paying attention
+_RENT_BELOW = 0.5  # of the cost of a bought run: a cloud also asks for copying data, waiting for machines and paying attention
+_ENOUGH_CLOUDS = 2  # a price of one cloud is no market
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +82,10 @@ def best_bought(able: Sequence[Option], limits: Limits) -> Option | None:
 
 
 def best_rented(able: Sequence[Option]) -> Option | None:
-    """The rent whose runs cost least."""
-    return min((option for option in able if option.kind == "rent"), key=_usd_per_run, default=None)
+    """The rent whose runs cost least, of GPUs that more than one cloud has where there are such."""
+    every = [option for option in able if option.rent is not None]
+    common = [option for option in every if option.rent and len(option.rent.clouds) >= _ENOUGH_CLOUDS]
+    return min(common or every, key=_usd_per_run, default=None)
 
 
 def _best(bought: Option | None, rented: Option | None, kept: Option | None) -> Option | None:

@@ -21,6 +21,7 @@ from gpuwise.step.cpu import cpu_setting
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
 from gpuwise.step.types import Setting
+from gpuwise.workload.types import Workload
 
 __all__ = ["GRID", "Pace", "Pacer"]
 
@@ -69,12 +70,16 @@ class Pacer:
         found = {name: [self._known[(name, *size)] for size in tried] for name, tried in sizes.items() if tried}
         return {name: _whole(_soonest([pace for pace in tried if pace.fits] or tried), batch) for name, tried in found.items()}
 
+    def workload(self, choices: Choices) -> Workload:
+        """What a GPU runs with these choices."""
+        return self._ways.way(choices).workload
+
     def _sizes(self, gpu: Gpu, ways: Sequence[Choices], batch: int | None, auto: bool) -> list[tuple[Choices, int]]:
         """What to price: every size that fits, or the largest that does; the smallest where none does."""
         found = []
         for choices in ways:
             try:
-                workload = self._ways.way(choices).workload
+                workload = self.workload(choices)
             except DoesNotApply:
                 continue
             usual = batch or workload.batch
@@ -87,7 +92,7 @@ class Pacer:
 
     def _need(self, choices: Choices) -> Needs:
         if choices not in self._needs:
-            self._needs[choices] = Needs(self._ways.way(choices).workload)
+            self._needs[choices] = Needs(self.workload(choices))
         return self._needs[choices]
 
     def _price(self, wanted: Iterable[tuple[Gpu, Choices, int]]) -> None:
@@ -105,7 +110,7 @@ class Pacer:
             self._simulate(choices, members, those, is_cpu=is_cpu)
 
     def _simulate(self, choices: Choices, gpus: list[Gpu], sizes: tuple[int, ...], *, is_cpu: bool) -> None:
-        workload = self._ways.way(choices).workload
+        workload = self.workload(choices)
         batch = np.array(sizes, dtype=float) if "batch" in workload.symbols else None
         setting = as_run(self._setting, workload)
         setting = cpu_setting(setting) if is_cpu else setting
@@ -152,5 +157,5 @@ def _halves(size: int) -> list[int]:
     return found
 
 
-def _seq(workload: Any, points: int) -> Any:
+def _seq(workload: Workload, points: int) -> Any:
     return np.full(points, float(workload.seq)) if "seq" in workload.symbols and workload.seq is not None else None

@@ -21,7 +21,7 @@ from gpuwise.units import parse
 from gpuwise.workload import find, zoo
 from gpuwise.workload.types import CATEGORIES, Workload
 
-__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "named_gpus", "step_query", "workload_of"]
+__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "named_gpus", "parse_batch", "step_query", "workload_of"]
 
 Assumption = dict[str, str]
 _MOST_GPUS = 4096
@@ -80,7 +80,7 @@ def step_query(
         raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
     mode = mode or ("infer" if captured.get("phase") else "")
     filled = {} if find.tells_itself(model) else _defaults(model, mode or "train", precision, optimizer, found, notes)
-    size = _batch(batch)
+    size = parse_batch(batch)
     given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}
     asked = capture_query(model=model, batch=size or None, compiled=compiled, **{**given, **filled})
     software = _stack(stack, compiled, notes)
@@ -163,7 +163,7 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
     return limit
 
 
-def _batch(text: str) -> int | None:
+def parse_batch(text: str) -> int | None:
     """None: the usual; 0: as large as fits."""
     if not text:
         return None

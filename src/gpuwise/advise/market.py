@@ -1,0 +1,91 @@
+"""Which GPUs can be had today, and how: sold new, sold used, to rent. Facts of the catalogue and prices; no speed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.prices import PriceBook, purchase_price, rent_median
+from gpuwise.money.types import Price, RentRange
+
+__all__ = ["NEW_MONTHS", "Wanted", "buy_kind", "buyable", "older", "price_for", "rentable", "served", "sold_new"]
+
+NEW_MONTHS = 30  # after its launch a card is taken to be sold new; makers and shops publish no last day
+_OLD_YEARS = 8
+_CARDS = ("desktop", "workstation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Whose GPUs are looked at, and of which kind; an empty vendor is any."""
+
+    vendor: str = ""
+    laptop: bool = False
+    used: bool = True
+
+    def accepts(self, gpu: Gpu) -> bool:
+        """By its maker and its kind, whatever it costs."""
+        kinds = ("laptop",) if self.laptop else (*_CARDS, "soc")
+        return gpu.segment in kinds and self.vendor.lower() in ("", gpu.vendor.lower())
+
+
+def _months(gpu: Gpu, today: date) -> float:
+    return (today - gpu.launched_on).days / 30.44 if gpu.launched_on else float("inf")
+
+
+def sold_new(gpu: Gpu, today: date) -> bool:
+    """Whether its launch lies so near that shops still have it."""
+    return _months(gpu, today) <= NEW_MONTHS
+
+
+def served(gpu: Gpu) -> bool:
+    """Whether current software runs on it."""
+    return bool(gpu.architecture.first_software) and not gpu.architecture.last_software
+
+
+def buy_kind(gpu: Gpu, price: Price, today: date) -> str:
+    """Bought new or used."""
+    if price.kind in ("new", "used"):
+        return f"buy {price.kind}"
+    return "buy new" if sold_new(gpu, today) else "buy used"
+
+
+def price_for(gpu: Gpu, book: PriceBook) -> Price | None:
+    """What it can be bought for today. The launch price of a card that is no longer sold new says nothing about that."""
+    price = purchase_price(gpu, book)
+    stale = price is not None and price.kind == "launch" and not sold_new(gpu, book.today)
+    return None if stale else price
+
+
+def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[Gpu, Price | None]]:
+    """GPUs that can be bought, with their price. Laptop GPUs come with a laptop: where no price is given, theirs is not known."""
+    found = []
+    for gpu in gpus:
+        price = price_for(gpu, book)
+        offered = price is not None or (wanted.laptop and sold_new(gpu, book.today))
+        used = price is not None and buy_kind(gpu, price, book.today) == "buy used"
+        if wanted.accepts(gpu) and offered and (wanted.used or not used) and served(gpu):
+            found.append((gpu, price))
+    return found
+
+
+def older(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[Gpu]:
+    """Cards that are sold used only, at prices nobody publishes with a date: what they would be worth can be told."""
+    return [
+        gpu
+        for gpu in gpus
+        if gpu.segment == "desktop"
+        and wanted.accepts(gpu)
+        and served(gpu)
+        and price_for(gpu, book) is None
+        and NEW_MONTHS < _months(gpu, book.today) <= 12 * _OLD_YEARS
+        and gpu.launch_usd is not None
+    ]
+
+
+def rentable(gpus: Sequence[Gpu], vendor: str, book: PriceBook) -> list[tuple[Gpu, RentRange]]:
+    """GPUs that clouds rent out, with their median price."""
+    pairs = [(gpu, rent_median(gpu, book)) for gpu in gpus if vendor.lower() in ("", gpu.vendor.lower()) and gpu.segment != "tpu"]
+    return [(gpu, offer) for gpu, offer in pairs if offer is not None]

@@ -1,0 +1,146 @@
+"""Jobs of a question on many GPUs. What was captured and priced for one question serves the next one in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gpuwise.advise.job_ways import ways_on
+from gpuwise.advise.paces import Pace, Pacer
+from gpuwise.advise.tasks import Job
+from gpuwise.advise.types import Choices
+from gpuwise.advise.ways import Ways
+from gpuwise.api.asking import asker
+from gpuwise.api.question import Assumption, step_query
+from gpuwise.evidence.ranges import Range, knows, range_of
+from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import Gpu
+from gpuwise.scale.data_parallel import gradient_bytes
+from gpuwise.step.cpu import CPU_RANGE
+from gpuwise.workload import find
+
+__all__ = ["Asked", "Priced", "price_jobs", "width"]
+
+_ANY_MODERN_GPU = "A100 PCIe 40GB"  # has every precision, so nothing is refused before GPUs are known
+_MOST_KEPT = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How all jobs of a question are run, as typed; empty is as each job says."""
+
+    batch: str = ""
+    precision: str = ""
+    optimizer: str = ""
+    image: int | None = None
+    cpu: str = ""
+    stack: str = ""
+    timeout_s: float = 120.0
+
+    @property
+    def size(self) -> int | None:
+        """The batch as a number, where one was given."""
+        return None if self.batch in ("", "auto") else int(self.batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """A job on every GPU that can run it, in one way for all; `skipped` are better ways that fit none of the GPUs."""
+
+    job: Job
+    way: str
+    skipped: tuple[str, ...]
+    paces: dict[str, Pace]
+    gradient_bytes: float
+    notes: tuple[Assumption, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    """A model at hand. `own` is how it runs where it decides that itself, as a workload file does."""
+
+    pacer: Pacer
+    own: Choices | None
+    notes: tuple[Assumption, ...]
+
+
+_models: dict[object, _Model] = {}
+
+
+def price_jobs(
+    jobs: Sequence[Job], gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None] = lambda text: None
+) -> list[Priced]:
+    """Each job on each of these GPUs, in the first of its ways that fits any of them."""
+    return [_priced(job, gpus, asked, progress) for job in jobs]
+
+
+def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None]) -> Priced:
+    model = _model(job, asked, progress)
+    found: list[tuple[str, dict[str, Pace]]] = []
+    for way in job.ways:
+        size = asked.size or (None if asked.batch == "auto" else job.batch)
+        paces = model.pacer.paces(gpus, _on(job, way, model, asked), batch=size, auto=asked.batch == "auto")
+        found.append((way, paces))
+        if any(pace.fits for pace in paces.values()):
+            break
+    way, paces = found[-1]
+    sample = next(iter(paces.values()), None)
+    training = job.mode == "train" and sample is not None
+    return Priced(
+        job=job,
+        way=way,
+        skipped=tuple(tried for tried, _ in found[:-1]),
+        paces=paces,
+        gradient_bytes=gradient_bytes(model.pacer.workload(sample.choices)) if training and sample else 0.0,
+        notes=model.notes,
+    )
+
+
+def _on(job: Job, way: str, model: _Model, asked: Asked) -> Callable[[Gpu], Sequence[Choices]]:
+    own = model.own
+    if own is not None:
+        return lambda gpu: (own,) if own.precision in supported(gpu) else ()
+    return lambda gpu: ways_on(gpu, way, mode=job.mode, precision=asked.precision, optimizer=asked.optimizer)
+
+
+def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
+    """The model with all that is known of it; kept for the next question, files excepted, since those may change."""
+    key = (job.model, job.mode, job.phase, job.seq, asked.optimizer, asked.image, asked.cpu, asked.stack)
+    if key in _models:
+        return _models[key]
+    tells_itself = find.tells_itself(job.model)
+    query = step_query(
+        model=job.model,
+        gpu=[_ANY_MODERN_GPU],
+        mode="" if tells_itself else job.mode,
+        optimizer=asked.optimizer,
+        cpu=asked.cpu,
+        stack=asked.stack,
+        phase=job.phase,
+        seq=job.seq,
+        image=asked.image,
+        timeout_s=asked.timeout_s,
+    )
+    ask = asker(query, progress)
+    own = None
+    if tells_itself:
+        workload = ask(None)
+        own = Choices(precision=workload.precision, optimizer=workload.optimizer)
+    ways = Ways((lambda choices: ask(None)) if own else ask)
+    hidden = ("precision", "optimizer", "batch", "seq")  # told job by job
+    model = _Model(
+        pacer=Pacer(ways, query.setting), own=own, notes=tuple(note for note in query.assumptions if note["name"] not in hidden)
+    )
+    if not tells_itself and ":" not in job.model:
+        while len(_models) >= _MOST_KEPT:
+            _models.pop(next(iter(_models)))
+        _models[key] = model
+    return model
+
+
+def width(gpu: Gpu, bound: str) -> Range:
+    """How far a measured step may lie from the predicted one on this GPU."""
+    if gpu.is_cpu:
+        low, high = CPU_RANGE
+        return Range(low=low, high=high, rows=0)
+    return range_of(known_generation=knows(gpu), known_stack=False, bound=bound)
