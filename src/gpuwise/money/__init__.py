@@ -1,0 +1,1 @@
+"""What things cost, and what the box must carry."""
