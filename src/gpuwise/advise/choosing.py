@@ -1,7 +1,9 @@
 """Which option to take: the one that the limits allow and the rule prefers, the few others worth a look, and why not the rest.
 
 With a budget the fastest that it buys is taken, or a clearly cheaper one that is nearly as fast; without one the option whose
-runs cost least. What the user has is kept unless something is clearly faster; renting wins where its runs cost less than half.
+runs cost least. One GPU is taken before several unless they are clearly faster: several ask for code that shares the work. What
+the user has is kept unless something is clearly faster. Renting wins where nothing can be bought, or, without a budget, where its
+runs cost less than half.
 """
 
 from __future__ import annotations
@@ -16,9 +18,8 @@ __all__ = ["Limits", "Selection", "best_bought", "best_rented", "pareto", "selec
 MOST_ROWS = 7
 _NEARLY = 0.93  # of the fastest: hardly felt
 _CLEARLY_CHEAPER = 0.85
-_WORTH_A_CHANGE = 1.3  # times as fast as what one has: below that nobody notices
+_WORTH_A_CHANGE = 1.3  # times as fast as what one has, or as one GPU alone: below that nobody notices
 _RENT_BELOW = 0.5  # of the cost of a bought run: a cloud also asks for copying data, waiting for machines and paying attention
-_ENOUGH_CLOUDS = 2  # a price of one cloud is no market
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ def shortfall(option: Option, limits: Limits) -> str:
     if limits.deadline_s is not None and option.run.seconds > limits.deadline_s:
         return "deadline"
     if option.upfront_usd is None:
-        return "price"
+        return "price" if limits.budget_usd is not None else ""
     spent = option.total_usd if option.kind == "rent" else option.upfront_usd
     if limits.budget_usd is not None and spent is not None and spent > limits.budget_usd:
         return "budget"
@@ -61,7 +62,7 @@ def select(options: Sequence[Option], limits: Limits) -> Selection:
     bought = best_bought(able, limits)
     rented = best_rented(able)
     kept = next((option for option in options if option.kind == "keep"), None)
-    best = _best(bought, rented, kept if kept in able else None)
+    best = _best(bought, rented, kept if kept in able else None, limits)
     front = pareto([option for option in able if option.kind != "rent" or option is rented])
     return Selection(
         best=best, bought=bought, rented=rented, kept=kept, shown=_shown(best, rented, kept, front, able), front=front
@@ -71,10 +72,18 @@ def select(options: Sequence[Option], limits: Limits) -> Selection:
 def best_bought(able: Sequence[Option], limits: Limits) -> Option | None:
     """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest runs."""
     bought = [option for option in able if option.kind.startswith("buy")]
+    single = _preferred([option for option in bought if option.gpu_count == 1], limits)
+    several = _preferred([option for option in bought if option.gpu_count > 1], limits)
+    if single is None or several is None or limits.budget_usd is None:
+        return single or several
+    return several if single.run.seconds >= _WORTH_A_CHANGE * several.run.seconds else single
+
+
+def _preferred(bought: Sequence[Option], limits: Limits) -> Option | None:
     if not bought:
         return None
     if limits.budget_usd is None:
-        return min(bought, key=_usd_per_run)
+        return min(bought, key=lambda option: (_usd_per_run(option), option.run.seconds))
     fastest = min(bought, key=lambda option: (option.run.seconds, _upfront(option)))
     near = [option for option in bought if fastest.run.seconds >= _NEARLY * option.run.seconds]
     cheaper = [option for option in near if _upfront(option) <= _CLEARLY_CHEAPER * _upfront(fastest)]
@@ -82,17 +91,15 @@ def best_bought(able: Sequence[Option], limits: Limits) -> Option | None:
 
 
 def best_rented(able: Sequence[Option]) -> Option | None:
-    """The rent whose runs cost least, of GPUs that more than one cloud has where there are such."""
-    every = [option for option in able if option.rent is not None]
-    common = [option for option in every if option.rent and len(option.rent.clouds) >= _ENOUGH_CLOUDS]
-    return min(common or every, key=_usd_per_run, default=None)
+    """The rent whose runs cost least."""
+    return min((option for option in able if option.kind == "rent"), key=_usd_per_run, default=None)
 
 
-def _best(bought: Option | None, rented: Option | None, kept: Option | None) -> Option | None:
+def _best(bought: Option | None, rented: Option | None, kept: Option | None, limits: Limits) -> Option | None:
     if kept is not None:
         faster = [option for option in (bought, rented) if option and kept.run.seconds >= _WORTH_A_CHANGE * option.run.seconds]
         bought, rented = (option if option in faster else None for option in (bought, rented))
-    if bought and rented and kept is None:
+    if bought and rented and kept is None and limits.budget_usd is None:
         return rented if _usd_per_run(rented) < _RENT_BELOW * _usd_per_run(bought) else bought
     return bought or kept or rented
 
@@ -115,7 +122,7 @@ def _shown(
     rest = [option for option in front if option is not best and option not in ends]
     chosen = _spread(rest, room)
     if len(chosen) < room:
-        others = [option for option in able if option not in (*chosen, *ends, *rest) and option is not best]
+        others = [option for option in able if option.kind != "rent" and option not in (*chosen, *ends, *rest, best)]
         others.sort(key=lambda option: option.run.seconds)
         chosen += others[: room - len(chosen)]
     return tuple([best] if best else []) + tuple(chosen) + tuple(ends)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import date
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.prices import PriceBook, purchase_price, rent_median
+from gpuwise.money.prices import PriceBook, purchase_price, rent_median, rent_offers
 from gpuwise.money.types import Price, RentRange
 
 __all__ = ["NEW_MONTHS", "Wanted", "buy_kind", "buyable", "older", "price_for", "rentable", "served", "sold_new"]
 
 NEW_MONTHS = 30  # after its launch a card is taken to be sold new; makers and shops publish no last day
 _OLD_YEARS = 8
+_ENOUGH_CLOUDS = 2  # a price of one cloud is no market
 _CARDS = ("desktop", "workstation")
 
 
@@ -86,6 +87,12 @@ def older(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[Gpu]:
 
 
 def rentable(gpus: Sequence[Gpu], vendor: str, book: PriceBook) -> list[tuple[Gpu, RentRange]]:
-    """GPUs that clouds rent out, with their median price."""
+    """GPUs that more than one cloud rents out, or the user has an offer for, with their median price."""
     pairs = [(gpu, rent_median(gpu, book)) for gpu in gpus if vendor.lower() in ("", gpu.vendor.lower()) and gpu.segment != "tpu"]
-    return [(gpu, offer) for gpu, offer in pairs if offer is not None]
+    return [
+        (gpu, offer) for gpu, offer in pairs if offer is not None and (len(offer.clouds) >= _ENOUGH_CLOUDS or _given(gpu, book))
+    ]
+
+
+def _given(gpu: Gpu, book: PriceBook) -> bool:
+    return any(offer.kind == "given" for offer in rent_offers(gpu, book))

@@ -71,7 +71,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One thing to do. Money of None is not known: nobody published a price."""
+    """One thing to do. Money of None is not known: nobody published a price. `running_usd` is the part of the total that work
+    costs: electricity, or rent."""
 
     kind: str
     run: Run
@@ -79,6 +80,7 @@ class Option:
     rent: RentRange | None = None
     upfront_usd: float | None
     total_usd: float | None
+    running_usd: float
     energy_kwh: float
     kg_co2e: float
     runs: float
@@ -94,6 +96,11 @@ class Option:
     @property
     def name(self) -> str:
         return f"{self.gpu_count}x {self.gpu.name}" if self.gpu_count > 1 else self.gpu.name
+
+    @property
+    def key(self) -> str:
+        """What tells options apart."""
+        return f"{self.kind} {self.name}"
 
     @property
     def usd_per_run(self) -> float | None:
@@ -128,10 +135,11 @@ def run_on(
     )
 
 
-def owned(run: Run, terms: Terms, price: Price | None, *, kind: str, machine_usd: float | None = None) -> Option:
-    """Bought, or kept where there is nothing to pay: electricity comes on top."""
+def owned(run: Run, terms: Terms, price: Price | None, *, kind: str, machine_upfront: bool = False) -> Option:
+    """Bought, or kept where there is nothing to pay: electricity comes on top. The rest of the machine counts in the total, and
+    in what is paid on the first day where the user wants it bought too."""
     whole = 0.0 if price is None else price.usd * run.gpu_count
-    machine = terms.machine_usd if machine_usd is None else machine_usd
+    machine = 0.0 if kind == "keep" else terms.machine_usd
     found = own(
         price_usd=whole,
         watts=_watts(run) + terms.machine_watts,
@@ -145,8 +153,9 @@ def owned(run: Run, terms: Terms, price: Price | None, *, kind: str, machine_usd
         kind=kind,
         run=run,
         price=price,
-        upfront_usd=None if unknown else found.upfront_usd,
+        upfront_usd=None if unknown else whole + (machine if machine_upfront else 0.0),
         total_usd=None if unknown else found.total_usd,
+        running_usd=found.electricity_usd,
         energy_kwh=found.energy_kwh,
         kg_co2e=found.energy_kwh * terms.grid.kg_per_kwh,
         runs=found.hours * 3600 / run.seconds,
@@ -155,7 +164,7 @@ def owned(run: Run, terms: Terms, price: Price | None, *, kind: str, machine_usd
 
 def kept(run: Run, terms: Terms) -> Option:
     """What the user has: only its electricity is still to be paid."""
-    return owned(run, terms, None, kind="keep", machine_usd=0.0)
+    return owned(run, terms, None, kind="keep")
 
 
 def rented(run: Run, terms: Terms, offer: RentRange) -> Option:
@@ -168,6 +177,7 @@ def rented(run: Run, terms: Terms, offer: RentRange) -> Option:
         rent=offer,
         upfront_usd=0.0,
         total_usd=bill.total_usd,
+        running_usd=bill.total_usd,
         energy_kwh=energy,
         kg_co2e=energy * terms.grid.kg_per_kwh,
         runs=terms.hours * 3600 / run.seconds,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
+    from gpuwise.api.choosing import WhichAnswer, which
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
     from gpuwise.api.diagnosis import WhyAnswer, why
     from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
     from gpuwise.api.validation import ValidateAnswer, validate
+    from gpuwise.api.which_question import WhichQuery, which_query
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
 
 __all__ = [
@@ -37,6 +39,8 @@ __all__ = [
     "PredictAnswer",
     "Prediction",
     "ValidateAnswer",
+    "WhichAnswer",
+    "WhichQuery",
     "WhyAnswer",
     "capture",
     "capture_query",
@@ -50,11 +54,14 @@ __all__ = [
     "predict",
     "predict_query",
     "validate",
+    "which",
+    "which_query",
     "why",
 ]
 
 _HOMES = {
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
+    "choosing": ("WhichAnswer", "which"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
     "diagnosis": ("WhyAnswer", "why"),
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
@@ -62,6 +69,7 @@ _HOMES = {
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "validation": ("ValidateAnswer", "validate"),
+    "which_question": ("WhichQuery", "which_query"),
     "workloads": ("CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"),
 }
 

@@ -1,21 +1,27 @@
-"""Card A or card B? Names alone suffice: common jobs stand in for the model that was not given."""
+"""Card A or card B, several of A or one of B? Names alone suffice: common jobs stand in for the model that was not given."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict
-from gpuwise.api.question import Assumption, assumed, named_gpus, step_query
+from gpuwise.api.question import Assumption, assumed, step_query
+from gpuwise.api.rigs import Rig, Throughput, find_rigs, throughput
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import Range, knows, ratio_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
+from gpuwise.money.age import price_text
+from gpuwise.money.prices import PriceBook, purchase_price
 from gpuwise.step.cpu import CPU_RANGE
+from gpuwise.units import GIB
 
-__all__ = ["CompareAnswer", "Job", "Pair", "compare"]
+__all__ = ["CompareAnswer", "Deal", "Job", "Pair", "compare"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,9 @@ JOBS = (
     Job(title="CNN training (resnet50)", model="resnet50", batch="64"),
     Job(title="CNN training in fp32 (resnet50)", model="resnet50", precision="fp32", batch="64"),
     Job(title="transformer training (bert-base)", model="bert-base", batch="16"),
+    Job(title="transformer training in fp32 (bert-base)", model="bert-base", precision="fp32", batch="16"),
+    Job(title="RNN training (word_lstm)", model="word_lstm", batch="64"),
+    Job(title="RNN training in fp32 (word_lstm)", model="word_lstm", precision="fp32", batch="64"),
     Job(title="image generation (sd15)", model="sd15", mode="infer", batch="1"),
     Job(title="LLM answering (llama-2-7b decode)", model="llama-2-7b", mode="infer", phase="decode", batch="1"),
     Job(title="small CNN, batch 32 (mnist_cnn)", model="mnist_cnn", batch="32"),
@@ -42,7 +51,10 @@ JOBS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One GPU against the first one named, on one workload. A ratio above 1 means faster than the baseline."""
+    """One GPU or set of GPUs against the first one named, on one workload. A ratio above 1 means faster than the baseline.
+
+    Sets are compared as one job; `ratio_separate` as jobs side by side.
+    """
 
     gpu: str
     baseline: str
@@ -51,27 +63,50 @@ class Pair:
     ratio: float
     ratio_low: float
     ratio_high: float
+    ratio_separate: float
     fits: bool
     baseline_fits: bool
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareAnswer:
-    """All pairs, what each GPU holds, and what would turn the order round."""
+class Deal:
+    """What a set costs and what it may cost: `even_usd` is the price at which its speed costs as much as the baseline's."""
 
-    gpus: tuple[Gpu, ...]
+    gpu: str
+    price_usd: float | None
+    price_note: str
+    speed: float
+    value: float | None
+    even_usd: float | None
+    watts: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareAnswer:
+    """All pairs, what each GPU holds and costs, and what would turn the order round."""
+
+    rigs: tuple[Rig, ...]
     pairs: tuple[Pair, ...]
+    deals: tuple[Deal, ...]
     flips: tuple[str, ...]
+    notes: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The first kind of each set."""
+        return tuple(rig.gpu for rig in self.rigs)
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
         return {
             "pairs": [asdict(pair) for pair in self.pairs],
-            "memory": {gpu.name: gpu.usable_memory_bytes for gpu in self.gpus},
+            "memory": {gpu.name: gpu.usable_memory_bytes for rig in self.rigs for gpu, _ in rig.parts},
+            "deals": [asdict(deal) for deal in self.deals],
             "flips": list(self.flips),
+            "notes": list(self.notes),
             "assumptions": list(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
@@ -84,13 +119,38 @@ def compare(
     mode: str = "",
     precision: str = "",
     batch: str = "",
+    price: Sequence[str] = (),
+    prices: Path | None = None,
+    currency: str = "",
+    today: date | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> CompareAnswer:
-    """Each GPU against the first, on the given models or on common jobs."""
-    found, notes = named_gpus(names)
-    typed = {named_gpus([name])[0][0].name: name for name in names}
-    if len(found) < 2:
+    """Each GPU, or set of GPUs, against the first, on the given models or on common jobs."""
+    rigs, notes = find_rigs(names)
+    if len(rigs) < 2:
         raise BadValue("two different GPUs are needed", hint='for example `gpuwise compare "RTX 3090" "RTX 4070 Ti"`')
+    book = PriceBook.of(prices=price, file=prices, currency=currency, today=today)
+    jobs = _jobs(models, mode, precision, batch)
+    notes += [] if models else [assumed("workloads", f"{len(JOBS)} common jobs", "`--model resnet50` compares on your own")]
+    pairs: list[Pair] = []
+    for wanted in jobs:
+        job, found = _at_a_batch_that_fits(wanted, rigs, progress, shrink=not models)
+        said = [note for each in found for answer in each.answers for note in _own_notes(answer)]
+        notes += [note for note in said if note not in notes]
+        pairs += [_pair(job, rigs[0], found[0], rig, other) for rig, other in zip(rigs[1:], found[1:], strict=True)]
+    deals = _deals(rigs, pairs, book)
+    return CompareAnswer(
+        rigs=rigs,
+        pairs=tuple(pairs),
+        deals=deals,
+        flips=tuple(_flips(rigs, pairs)),
+        notes=(*_prices_told(rigs, deals, book), *_several_told(rigs), *_watts_told(rigs, progress)),
+        assumptions=tuple(notes),
+        data_date=tables.data_date(),
+    )
+
+
+def _jobs(models: Sequence[str], mode: str, precision: str, batch: str) -> Sequence[Job]:
     ignored = {"--mode": mode, "--precision": precision, "--batch": batch}
     if not models and any(ignored.values()):
         option = next(name for name, value in ignored.items() if value)
@@ -98,48 +158,51 @@ def compare(
             f"{option} is for --model; common jobs have their own",
             hint=f"for example `--model resnet50 {option} {ignored[option]}`",
         )
-    jobs = [
+    return [
         Job(title=model, model=model, mode=mode or "train", precision=precision or None, batch=batch) for model in models
-    ] or list(JOBS)
-    notes += [] if models else [assumed("workloads", "six common jobs", "`--model resnet50` compares on your own")]
-    pairs: list[Pair] = []
-    for job in jobs:
-        answers = [_answer(job, typed[gpu.name], progress) for gpu in found]
-        results = [answer.results[0] for answer in answers]
-        notes += [
-            note for answer in answers for note in answer.results[0].assumptions if note not in (*answer.assumptions, *notes)
-        ]
-        pairs += [_pair(job, results[0], other) for other in results[1:]]
-    return CompareAnswer(
-        gpus=found,
-        pairs=tuple(pairs),
-        flips=tuple(_flips(found, pairs)),
-        assumptions=tuple(notes),
-        data_date=tables.data_date(),
-    )
+    ] or JOBS
 
 
-def _answer(job: Job, name: str, progress: Callable[[str], None]) -> PredictAnswer:
-    precision = job.precision or ""
-    query = step_query(model=job.model, gpu=[name], mode=job.mode, precision=precision, phase=job.phase, batch=job.batch)
-    return predict(query, progress)
+def _asked(job: Job) -> dict[str, str]:
+    return {"model": job.model, "mode": job.mode, "precision": job.precision or "", "phase": job.phase, "batch": job.batch}
 
 
-def _pair(job: Job, base: Prediction, other: Prediction) -> Pair:
-    ratio = other.samples_per_s / base.samples_per_s
-    width = _ratio_range(base.gpu, other.gpu)
-    precision = other.precision if other.precision == base.precision else f"{other.precision} against {base.precision}"
+def _at_a_batch_that_fits(
+    job: Job, rigs: Sequence[Rig], progress: Callable[[str], None], *, shrink: bool
+) -> tuple[Job, list[Throughput]]:
+    """The job on every set. A common job is made smaller until it fits all of them, if it ever does."""
+    first = [throughput(rig, progress, **_asked(job)) for rig in rigs]
+    batch, found = int(job.batch or 0), first
+    while shrink and batch > 1 and not all(each.fits for each in found):
+        batch //= 2
+        found = [throughput(rig, progress, **_asked(replace(job, batch=str(batch)))) for rig in rigs]
+    if not all(each.fits for each in found) or found is first:
+        return job, first
+    return replace(job, title=f"{job.title.split(', batch')[0]}, batch {batch}"), found
+
+
+def _own_notes(answer: PredictAnswer) -> list[Assumption]:
+    """What was said of one GPU alone, but for what ratios show already."""
+    own = [note for note in answer.results[0].assumptions if note not in answer.assumptions]
+    return [note for note in own if note["name"] != "gpus" and not note["name"].endswith("averaging gradients")]
+
+
+def _pair(job: Job, base: Rig, first: Throughput, rig: Rig, other: Throughput) -> Pair:
+    ratio = other.together_per_s / first.together_per_s
+    width = _ratio_range(base.gpu, rig.gpu)
+    one, two = first.slowest, other.slowest
     return Pair(
-        gpu=other.gpu.name,
-        baseline=base.gpu.name,
+        gpu=rig.name,
+        baseline=base.name,
         workload=job.title,
-        precision=precision,
+        precision=two.precision if two.precision == one.precision else f"{two.precision} against {one.precision}",
         ratio=ratio,
         ratio_low=ratio * width.low,
         ratio_high=ratio * width.high,
+        ratio_separate=other.separate_per_s / first.separate_per_s,
         fits=other.fits,
-        baseline_fits=base.fits,
-        why=_why(base, other),
+        baseline_fits=first.fits,
+        why=_why(one, two),
     )
 
 
@@ -175,23 +238,112 @@ def _more(bound: str, base: Prediction, other: Prediction) -> float:
     return (other.peak_flops_per_s or 1.0) / (base.peak_flops_per_s or 1.0)
 
 
-def _flips(gpus: Sequence[Gpu], pairs: Sequence[Pair]) -> list[str]:
-    """What would change the verdict: workloads that turn the order, memory, 16 bit."""
-    found = []
-    for gpu in gpus[1:]:
-        own = [pair for pair in pairs if pair.gpu == gpu.name]
+def _flips(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> list[str]:
+    """What would change the verdict: workloads that turn the order, one job or several, memory."""
+    found, base = [], rigs[0]
+    for rig in rigs[1:]:
+        own = [pair for pair in pairs if pair.gpu == rig.name and pair.fits and pair.baseline_fits]
         fast = [pair for pair in own if pair.ratio_low > 1]
         slow = [pair for pair in own if pair.ratio_high < 1]
         if fast and slow:
-            found.append(f"{gpu.name} is faster on {fast[0].workload} and slower on {slow[0].workload}")
-        for pair in own:
-            if pair.fits != pair.baseline_fits:  # what fits neither turns nothing
+            found.append(f"{rig.name} is faster on {fast[0].workload} and slower on {slow[0].workload}")
+        turned = [pair for pair in own if (pair.ratio - 1) * (pair.ratio_separate - 1) < 0]
+        if turned:
+            better = rig.name if turned[0].ratio_separate > 1 else base.name
+            found.append(f"as jobs side by side {better} does more on {turned[0].workload}, as one job the other")
+        for pair in pairs:
+            if pair.gpu == rig.name and pair.fits != pair.baseline_fits:  # what fits neither turns nothing
                 short = pair.baseline if pair.fits else pair.gpu
                 found.append(f"{short} has too little memory for {pair.workload}")
                 break
-        base = gpus[0]
-        if gpu.usable_memory_bytes > 1.2 * base.usable_memory_bytes:
-            found.append(f"models that need more than {base.usable_memory_bytes / 2**30:.0f} GiB run on {gpu.name} only")
-        elif base.usable_memory_bytes > 1.2 * gpu.usable_memory_bytes:
-            found.append(f"models that need more than {gpu.usable_memory_bytes / 2**30:.0f} GiB run on {base.name} only")
+        least, most = sorted((_memory(base), _memory(rig)))
+        if most > 1.2 * least:
+            roomy = base if _memory(base) == most else rig
+            found.append(f"models that need more than {least / GIB:.0f} GiB run on {roomy.name} only")
     return list(dict.fromkeys(found))
+
+
+def _memory(rig: Rig) -> float:
+    """What a model may need: it must fit the smallest GPU, since memories do not add up."""
+    return min(gpu.usable_memory_bytes for gpu, _ in rig.parts)
+
+
+# ---------------------------------------------------------------- money and watts
+
+
+def _deals(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tuple[Deal, ...]:
+    """Price, speed and the price at which speed costs the same, each against the first set."""
+    costs = [_cost(rig, book) for rig in rigs]
+    base = costs[0][0]
+    found = []
+    for rig, (usd, note) in zip(rigs, costs, strict=True):
+        own = [math.log(pair.ratio) for pair in pairs if pair.gpu == rig.name and pair.fits and pair.baseline_fits]
+        speed = math.exp(sum(own) / len(own)) if own else 1.0
+        known = usd is not None and base is not None
+        found.append(
+            Deal(
+                gpu=rig.name,
+                price_usd=usd,
+                price_note=note,
+                speed=speed,
+                value=speed * base / usd if known and usd and base else None,
+                even_usd=speed * base if base is not None and rig is not rigs[0] and own else None,
+                watts=rig.watts,
+            )
+        )
+    return tuple(found)
+
+
+def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str]:
+    prices = [(purchase_price(gpu, book), count) for gpu, count in rig.parts]
+    known = [(price, count) for price, count in prices if price is not None]
+    if len(known) < len(prices):
+        return None, "no price published"
+    notes = dict.fromkeys(price_text(price, book.today) for price, _ in known)
+    return sum(price.usd * count for price, count in known), "; ".join(notes)
+
+
+def _prices_told(rigs: Sequence[Rig], deals: Sequence[Deal], book: PriceBook) -> list[str]:
+    """What each costs, and below which price another is the better buy."""
+    show = book.currency.show
+    told = []
+    base = deals[0]
+    for deal in deals[1:]:
+        if deal.even_usd is None:
+            continue
+        now = f", and costs {show(deal.price_usd)} ({deal.price_note})" if deal.price_usd is not None else ""
+        against = f"{base.gpu} at {show(base.price_usd or 0.0)} ({base.price_note})"
+        told.append(
+            f"{deal.gpu} is the better buy below {show(deal.even_usd)}: {deal.speed:.2f} times the speed of {against}{now}"
+        )
+    if base.price_usd is None:
+        told.append(f'no price of {base.gpu} is published: `--price "{rigs[0].gpu.name}=700"` tells which is the better buy')
+    return told
+
+
+def _several_told(rigs: Sequence[Rig]) -> list[str]:
+    """What people expect of several GPUs and do not get."""
+    several = [rig for rig in rigs if rig.count > 1]
+    if not several:
+        return []
+    told = ["memory does not add up: a model must fit each GPU, unless it is split over them (`gpuwise plan`)"]
+    mixed = [rig.name for rig in several if len(rig.parts) > 1]
+    if mixed:
+        told.append(f"{mixed[0]}: as one job with equal shares the slowest sets the pace; shares in proportion come near the sum")
+    return told
+
+
+def _watts_told(rigs: Sequence[Rig], progress: Callable[[str], None]) -> list[str]:
+    """Laptop GPUs run at the watts their maker chose: what the least of them cost."""
+    told = []
+    for gpu in {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values():
+        low, high = gpu.power_min_watts, gpu.power_max_watts
+        if gpu.segment != "laptop" or not low or not gpu.tdp_watts or low >= (high or gpu.tdp_watts):
+            continue
+        text = f"{gpu.name} draws {low:.0f} to {high or gpu.tdp_watts:.0f} W, as the laptop's maker chose"
+        if low < gpu.tdp_watts:
+            query = step_query(model="resnet50", gpu=[gpu.name], batch="64")
+            full, least = (predict(one, progress).results[0].step_s for one in (query, replace(query, power_limit_watts=low)))
+            text += f"; at {low:.0f} W a CNN trains at {full / least:.0%} of the speed here"
+        told.append(text)
+    return told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuwise.advise.job_ways import ways_on
 from gpuwise.advise.paces import Pace, Pacer
@@ -53,6 +53,10 @@ class Priced:
     paces: dict[str, Pace]
     gradient_bytes: float
     notes: tuple[Assumption, ...]
+
+    def after(self, skipped: tuple[str, ...]) -> Priced:
+        """The same, found after other ways had been tried."""
+        return replace(self, skipped=(*skipped, *self.skipped))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

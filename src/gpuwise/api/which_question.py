@@ -54,6 +54,7 @@ class WhichQuery:
     terms: Terms
     book: PriceBook
     most_gpus: int
+    psu_watts: float | None
     general: bool
     machine_given: bool
     vendor_given: bool
@@ -82,6 +83,7 @@ def which_query(
     deadline: str = "",
     samples: float | None = None,
     max_gpus: int = 4,
+    psu: float | None = None,
     machine: float | None = None,
     machine_watts: float | None = None,
     mode: str = "",
@@ -116,6 +118,7 @@ def which_query(
         terms=_terms(book, hours_per_week, years, kwh_price, tariff, region, spent, machine_watts, bool(owns), notes),
         book=book,
         most_gpus=max_gpus,
+        psu_watts=None if psu is None else amount(psu, "a power supply", "its watts, such as `--psu 750`"),
         general=not (model or task or budget is not None or owns or deadline or laptop),
         machine_given=given,
         vendor_given=bool(vendor),

@@ -14,6 +14,7 @@ from gpuwise.cli.fit import fit
 from gpuwise.cli.gpus import gpus
 from gpuwise.cli.predict import predict
 from gpuwise.cli.validate import validate
+from gpuwise.cli.which import which
 from gpuwise.cli.why import why
 
 __all__ = ["app"]
@@ -30,6 +31,7 @@ app.command()(capture)
 app.command()(predict)
 app.command()(fit)
 app.command()(compare)
+app.command()(which)
 app.command()(validate)
 app.command()(why)
 app.command()(doctor)

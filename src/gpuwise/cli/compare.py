@@ -7,23 +7,39 @@ from typing import Annotated, Optional
 import typer
 
 from gpuwise import api
+from gpuwise.cli import options
 from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width
 
 __all__ = ["compare"]
 
+_NAMES = "Two or more, such as 'RTX 3090', '4x RTX 2070' or 'RTX 3090 + T4'; the first is the baseline."
+
 
 def compare(
-    names: Annotated[list[str], typer.Argument(metavar="GPU GPU...", help="Two or more GPUs; the first is the baseline.")],
+    names: Annotated[list[str], typer.Argument(metavar="GPU GPU...", help=_NAMES)],
     model: Annotated[Optional[list[str]], typer.Option("--model", help="Compare on this model; may be repeated.")] = None,
     mode: Annotated[str, typer.Option(help="train (if you give none) or infer, for --model.")] = "",
     precision: Annotated[str, typer.Option(help="A precision for --model; else what suits each GPU.")] = "",
     batch: Annotated[str, typer.Option(help="Samples per step for --model.")] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    price: options.Prices = None,
+    prices: options.PriceFile = None,
+    currency: options.CurrencyRate = "",
+    json: options.AsJson = False,
 ) -> None:
     """Compare GPUs by name alone: how many times as fast on common jobs, why, and what would turn it round."""
     from gpuwise.report.compare import render
 
-    answer = api.compare(names, models=model or (), mode=mode, precision=precision, batch=batch, progress=show_progress)
+    answer = api.compare(
+        names,
+        models=model or (),
+        mode=mode,
+        precision=precision,
+        batch=batch,
+        price=price or (),
+        prices=prices,
+        currency=currency,
+        progress=show_progress,
+    )
     if json:
         print_json(answer.to_dict())
     else:

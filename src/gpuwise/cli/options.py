@@ -14,6 +14,7 @@ __all__ = [
     "Checkpoint",
     "Compiled",
     "Cpu",
+    "CurrencyRate",
     "FigureFile",
     "GpuCount",
     "GpuNames",
@@ -27,6 +28,8 @@ __all__ = [
     "Phase",
     "PowerLimit",
     "Precision",
+    "PriceFile",
+    "Prices",
     "Stack",
     "Timeout",
 ]
@@ -53,3 +56,6 @@ Measured = Annotated[Optional[list[str]], typer.Option(help="A step you measured
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds a capture may take.")]
 FigureFile = Annotated[Optional[Path], typer.Option("--figure", help="Draw it too: FILE.svg, FILE.html or FILE.png.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Prices = Annotated[Optional[list[str]], typer.Option("--price", help="Your price: 'RTX 3090=700'; may be repeated.")]
+PriceFile = Annotated[Optional[Path], typer.Option("--prices", help="A file of your prices (TOML).")]
+CurrencyRate = Annotated[str, typer.Option("--currency", help="A currency and its worth in dollars, such as EUR=1.08.")]

@@ -1,0 +1,227 @@
+"""Which GPU to buy, rent or keep: at most seven options with their time and money, a verdict, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from gpuwise.advise.choosing import Limits, best_bought, select, shortfall
+from gpuwise.advise.market import buy_kind, buyable, older, rentable
+from gpuwise.advise.options import Option, Run, kept, owned, rented, run_on
+from gpuwise.api.paced import Priced, price_jobs, width
+from gpuwise.api.question import Assumption
+from gpuwise.api.which_question import WhichQuery
+from gpuwise.api.which_words import Scene, changes, notes, reasons, rejections, verdict
+from gpuwise.errors import BadValue
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.box.checks import check_build
+from gpuwise.money.box.parts import usual_box
+from gpuwise.money.box.types import Line
+from gpuwise.money.prices import data_date
+
+__all__ = ["WhichAnswer", "which"]
+
+_COUNTS = (1, 2, 4, 8)
+_TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhichAnswer:
+    """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
+    that are sold used only, without a price."""
+
+    query: WhichQuery
+    verdict: str
+    best: Option | None
+    options: tuple[Option, ...]
+    build: dict[str, tuple[Line, ...]]
+    reasons: dict[str, tuple[str, ...]]
+    rejected: tuple[tuple[str, str], ...]
+    changes_if: tuple[str, ...]
+    every: tuple[Option, ...]
+    older: tuple[Run, ...]
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "verdict": self.verdict,
+            "question": self.query.title,
+            "options": [self._option(option) for option in self.options],
+            "rejected": [{"gpu": name, "reason": reason} for name, reason in self.rejected],
+            "changes_if": list(self.changes_if),
+            "assumptions": list(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+    def _option(self, option: Option) -> dict[str, Any]:
+        run = option.run
+        main = run.paces[0]
+        return {
+            "gpu": option.gpu.name,
+            "gpu_count": option.gpu_count,
+            "source": option.kind,
+            "fits": run.fits,
+            "headroom_bytes": main.usable_bytes - run.needed_bytes,
+            "step_s": main.step_s,
+            "batch": main.batch,
+            "precision": main.choices.precision,
+            "bound": main.bound,
+            "samples_per_s": run.samples_per_s,
+            "run_s": run.seconds,
+            "run_low_s": run.seconds * run.low,
+            "run_high_s": run.seconds * run.high,
+            "jobs": [
+                {"model": job.model, "step_s": pace.step_s, "batch": pace.batch, "run_s": seconds, "fits": pace.fits}
+                for job, pace, seconds in zip(self.query.jobs, run.paces, run.job_s, strict=True)
+            ],
+            "upfront_usd": option.upfront_usd,
+            "total_usd": option.total_usd,
+            "usd_per_run": option.usd_per_run,
+            "usd_per_million_samples": option.usd_per_million_samples,
+            "energy_kwh": option.energy_kwh,
+            "kg_co2e": option.kg_co2e,
+            "price": _price(option),
+            "build": [
+                {"check": line.check, "verdict": line.verdict, "text": line.text, "remedy": line.remedy}
+                for line in self.build.get(option.key, ())
+            ],
+            "reasons": list(self.reasons.get(option.key, ())),
+        }
+
+
+def _price(option: Option) -> dict[str, Any] | None:
+    if option.price is not None:
+        price = option.price
+        return {
+            "usd": price.usd,
+            "kind": price.kind,
+            "dated": price.dated.isoformat(),
+            "source": price.source,
+            "note": price.note,
+        }
+    if option.rent is not None:
+        rent = option.rent
+        return {
+            "usd_per_hour": rent.usd_per_gpu_hour,
+            "low_usd_per_hour": rent.low_usd_per_gpu_hour,
+            "high_usd_per_hour": rent.high_usd_per_gpu_hour,
+            "clouds": list(rent.clouds),
+            "dated": rent.dated.isoformat(),
+        }
+    return None
+
+
+def which(query: WhichQuery, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
+    """What to take, what else there is, and why."""
+    scene = _scene(query, progress)
+    chosen = select(scene.options, query.limits)
+    shown = _by_budget(scene.options) if query.general else chosen.shown
+    best = chosen.best if not query.general else None
+    build = {option.key: scene.build[option.key] for option in shown if option.key in scene.build}
+    return WhichAnswer(
+        query=query,
+        verdict=verdict(scene, chosen, shown),
+        best=best,
+        options=shown,
+        build=build,
+        reasons={option.key: reasons(scene, option, chosen) for option in shown},
+        rejected=rejections(scene, shown, chosen),
+        changes_if=changes(scene, chosen),
+        every=scene.options,
+        older=scene.older,
+        assumptions=(*query.assumptions, *notes(scene)),
+        data_date=data_date(query.book),
+    )
+
+
+def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
+    """Everything that can be had, with the time and the money of each."""
+    catalogue, book = load_catalog().curated, query.book
+    buys = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
+    rents = rentable(catalogue, query.wanted.vendor, book) if "rent" in query.kinds and not query.wanted.laptop else []
+    used = older(catalogue, query.wanted, book) if "buy used" in query.kinds else []
+    owns = [gpu for gpu, _ in query.have]
+    budget = query.limits.budget_usd
+    near = [gpu for gpu, price in buys if budget is None or price is None or price.usd <= budget]
+    near = [*near, *owns] or [gpu for gpu, _ in rents]
+    if not (near or buys):
+        raise BadValue(
+            "nothing of that kind can be bought or rented", hint="leave `--vendor` or `--laptop` out, or give a `--price`"
+        )
+    priced = _in_one_way(
+        query, near or [gpu for gpu, _ in buys], _unique([*owns, *(g for g, _ in buys), *(g for g, _ in rents), *used]), progress
+    )
+    runs = _runs(query, priced)
+    options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
+    build: dict[str, tuple[Line, ...]] = {}
+    for gpu, price in buys:
+        kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
+        for count in _counts(query, price.usd if price else None):
+            if kind in query.kinds and (run := runs(gpu, count)):
+                option = owned(run, query.terms, price, kind=kind, machine_upfront=query.machine_given)
+                options.append(option)
+                build[option.key] = () if query.wanted.laptop else check_build(gpu, count, usual_box(count, query.psu_watts))
+    counts = _COUNTS if query.limits.deadline_s is not None else (1,)
+    options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
+    failing = {key for key, lines in build.items() if any(line.verdict == "fail" for line in lines)}
+    refused = [option for option in options if option.key in failing and option.gpu_count > 1]
+    return Scene(
+        query=query,
+        priced=tuple(priced),
+        options=tuple(option for option in options if option not in refused),
+        refused=tuple(refused),
+        older=tuple(run for gpu in used if (run := runs(gpu, 1))),
+        build=build,
+    )
+
+
+def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
+    """Every job on every GPU, in the one way that suits what the user can reach: only then times can be compared."""
+    reached = price_jobs(query.jobs, near, query.asked, progress)
+    jobs = [msgspec.structs.replace(found.job, ways=(found.way,)) for found in reached]
+    whole = price_jobs(jobs, every, query.asked, progress)
+    return [found.after(first.skipped) for found, first in zip(whole, reached, strict=True)]
+
+
+def _unique(gpus: Iterable[Gpu]) -> list[Gpu]:
+    return list({gpu.name: gpu for gpu in gpus}.values())
+
+
+def _counts(query: WhichQuery, usd: float | None) -> tuple[int, ...]:
+    """How many of one GPU to look at: as many as the budget could buy."""
+    if query.wanted.laptop or usd is None:
+        return (1,)
+    return tuple(count for count in _COUNTS if count == 1 or (count <= query.most_gpus and not query.general))
+
+
+def _runs(query: WhichQuery, priced: Sequence[Priced]) -> Callable[[Gpu, int], Run | None]:
+    gradients = {found.job.model: found.gradient_bytes for found in priced}
+    jobs = [found.job for found in priced]
+
+    def run(gpu: Gpu, count: int) -> Run | None:
+        paces = [found.paces[gpu.name] for found in priced if gpu.name in found.paces]
+        if len(paces) < len(priced):
+            return None
+        longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / paces[place].samples_per_s)
+        span = width(gpu, paces[longest].bound)
+        return run_on(gpu, count, jobs, paces, gradients, span.low, span.high)
+
+    return run
+
+
+def _by_budget(options: Sequence[Option]) -> tuple[Option, ...]:
+    """The best buy at each of some budgets."""
+    found: dict[str, Option] = {}
+    for budget in _TIERS_USD:
+        limits = Limits(budget_usd=budget)
+        best = best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)
+        if best is not None:
+            found.setdefault(best.key, best)
+    return tuple(found.values())
