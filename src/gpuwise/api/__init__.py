@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
+    from gpuwise.api.topics.registry import MattersAnswer, matters
     from gpuwise.api.validation import ValidateAnswer, validate
     from gpuwise.api.which_question import WhichQuery, which_query
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
@@ -34,6 +35,7 @@ __all__ = [
     "GpuQuery",
     "Job",
     "KindRow",
+    "MattersAnswer",
     "OpShare",
     "Pair",
     "PredictAnswer",
@@ -51,6 +53,7 @@ __all__ = [
     "fit_catalogue",
     "fit_query",
     "gpus",
+    "matters",
     "predict",
     "predict_query",
     "validate",
@@ -67,6 +70,7 @@ _HOMES = {
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
+    "topics.registry": ("MattersAnswer", "matters"),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "validation": ("ValidateAnswer", "validate"),
     "which_question": ("WhichQuery", "which_query"),

@@ -12,6 +12,7 @@ from gpuwise.cli.compare import compare
 from gpuwise.cli.doctor import doctor
 from gpuwise.cli.fit import fit
 from gpuwise.cli.gpus import gpus
+from gpuwise.cli.matters import matters
 from gpuwise.cli.predict import predict
 from gpuwise.cli.validate import validate
 from gpuwise.cli.which import which
@@ -32,6 +33,7 @@ app.command()(predict)
 app.command()(fit)
 app.command()(compare)
 app.command()(which)
+app.command()(matters)
 app.command()(validate)
 app.command()(why)
 app.command()(doctor)

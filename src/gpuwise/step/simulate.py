@@ -19,8 +19,8 @@ from gpuwise.kernels.types import Constants
 from gpuwise.step.ops import Choices, ops_of
 from gpuwise.step.segments import fast_part
 from gpuwise.step.types import Array, ClassShare, Setting, Steps
-from gpuwise.workload.evaluate import call_counts, op_bytes, op_flops, product_values
-from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, Workload
+from gpuwise.workload.evaluate import call_counts, input_bytes, op_bytes, op_flops, product_values
+from gpuwise.workload.types import Workload
 
 __all__ = ["simulate"]
 
@@ -105,17 +105,7 @@ def _host_s(workload: Workload, counts: Array, setting: Setting, k: Constants) -
 def _copy_s(workload: Workload, values: Array, setting: Setting) -> Array:
     if setting.link_bytes_per_s is None:
         return np.zeros(values.shape[0])
-    return _input_bytes(workload, values) / (setting.link_bytes_per_s * _PAGEABLE_FRACTION)
-
-
-def _input_bytes(workload: Workload, values: Array) -> Array:
-    """Bytes that come from the host each step."""
-    inputs = workload.buffers.tensor[workload.buffers.category == CATEGORIES.index("input")].tolist()
-    total = np.zeros(values.shape[0])
-    for row in inputs:
-        tensor = workload.tensors[row]
-        total += values[:, tensor.elements] * DTYPE_BYTES[tensor.dtype]
-    return total
+    return input_bytes(workload, values) / (setting.link_bytes_per_s * _PAGEABLE_FRACTION)
 
 
 def _input_s(workload: Workload, batch: Any, points: int, setting: Setting) -> Array:

@@ -20,7 +20,7 @@ from gpuwise.workload.rows import ints
 from gpuwise.workload.symbols import monomials
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Op, Workload
 
-__all__ = ["Peak", "Totals", "call_counts", "op_bytes", "op_flops", "peak_memory", "product_values", "totals"]
+__all__ = ["Peak", "Totals", "call_counts", "input_bytes", "op_bytes", "op_flops", "peak_memory", "product_values", "totals"]
 
 Array = NDArray[np.float64]
 
@@ -141,6 +141,16 @@ def totals(workload: Workload, batch: float | None = None, seq: float | None = N
         read_bytes=float(counts.sum(axis=0) @ read[0]),
         written_bytes=float(counts.sum(axis=0) @ written[0]),
     )
+
+
+def input_bytes(workload: Workload, values: Array) -> Array:
+    """Bytes that come from the host each step."""
+    inputs = workload.buffers.tensor[workload.buffers.category == CATEGORIES.index("input")].tolist()
+    total = np.zeros(values.shape[0])
+    for row in inputs:
+        tensor = workload.tensors[row]
+        total += values[:, tensor.elements] * DTYPE_BYTES[tensor.dtype]
+    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,118 @@
+"""The user's case: a model on a GPU in a machine, and what its step becomes when one thing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpuwise.advise.capacity import room_of
+from gpuwise.advise.needs import Needs
+from gpuwise.api.predictions import Prediction, predict
+from gpuwise.api.question import Assumption, StepQuery, step_query, workload_of
+from gpuwise.hardware.machines import find_host, find_link
+from gpuwise.hardware.types import Gpu
+from gpuwise.workload.evaluate import input_bytes, product_values
+from gpuwise.workload.types import Workload
+
+__all__ = ["Case", "Matter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matter:
+    """One answer. `value` is in `unit`; `low` and `high` are its ends where it has a range. `unless` says when it is not so."""
+
+    topic: str
+    question: str
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    answer: str
+    how: str
+    source: str
+    unless: str
+
+
+@dataclass(kw_only=True)
+class Case:
+    """One model, one kind of GPU. Steps are worked out once each."""
+
+    query: StepQuery
+    asked: dict[str, Any]
+    progress: Callable[[str], None]
+    count: int = 2
+    _steps: dict[object, Prediction] = field(default_factory=dict)
+
+    @property
+    def gpu(self) -> Gpu:
+        return self.query.gpus[0]
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return self.step().assumptions
+
+    def step(self, **changes: Any) -> Prediction:
+        """The step as it is, or with changes, named as in `_changed`."""
+        if "gpu" in changes:
+            return predict(self._changed(**changes), self.progress).results[0]
+        key = tuple(sorted(changes.items()))
+        if key not in self._steps:
+            self._steps[key] = predict(self._changed(**changes), self.progress).results[0]
+        return self._steps[key]
+
+    def seconds(self, **changes: Any) -> float:
+        """Seconds for the same samples; several GPUs share them."""
+        found = self.step(**changes)
+        return found.step_s / found.gpu_count
+
+    def _changed(
+        self,
+        *,
+        gpu: Gpu | None = None,
+        count: int = 1,
+        pcie: str = "",
+        link_bytes_per_s: float | None = None,
+        cpu: str = "",
+        launch_factor: float = 1.0,
+        precision: str = "",
+        watts: float | None = None,
+    ) -> StepQuery:
+        query = self.query if not precision else step_query(**{**self.asked, "precision": precision})
+        setting = query.setting
+        if pcie:
+            link = find_link(pcie)
+            setting = replace(setting, link_bytes_per_s=link.bytes_per_s_one_way * link.achieved_fraction)
+        if link_bytes_per_s is not None:
+            setting = replace(setting, link_bytes_per_s=link_bytes_per_s)
+        if cpu:
+            setting = replace(setting, host=find_host(cpu))
+        if launch_factor != 1.0:
+            setting = replace(setting, host=replace(setting.host, launch_s=setting.host.launch_s * launch_factor))
+        gpus = (gpu or self.gpu,)
+        return replace(query, gpus=gpus, gpu_count=count, setting=setting, power_limit_watts=watts or query.power_limit_watts)
+
+    def workload(self, precision: str = "") -> Workload:
+        return workload_of(self._changed(precision=precision), self.progress)
+
+    def input_bytes(self) -> float:
+        """What one step takes from the host."""
+        workload = self.workload()
+        size = float(self.step().batch) if "batch" in workload.symbols else None
+        return float(input_bytes(workload, product_values(workload, size))[0])
+
+    def largest_batch(self, precision: str = "") -> int:
+        """Samples that fit this GPU at once."""
+        return Needs(self.workload(precision)).largest(self.gpu, room_of(self.gpu).usable_bytes)
+
+    @property
+    def lanes(self) -> int:
+        return self.gpu.pcie_lanes or 16
+
+    @property
+    def generation(self) -> int:
+        return self.gpu.pcie_generation or 3
+
+    def with_gpu(self, **fields: Any) -> Gpu:
+        """This GPU with other figures."""
+        return replace(self.gpu, **fields)

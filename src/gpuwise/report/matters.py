@@ -1,0 +1,50 @@
+"""Answers to "does it matter" as text: one topic in full, or all of them by their number."""
+
+from __future__ import annotations
+
+import textwrap
+
+from gpuwise.api.topics.case import Matter
+from gpuwise.api.topics.registry import MattersAnswer
+from gpuwise.report.text import Column, bold, join_notes, table
+
+__all__ = ["render"]
+
+_WIDTH = 110
+
+
+def render(answer: MattersAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """A sheet, or a list."""
+    wide = min(width or _WIDTH, _WIDTH)
+    notes = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    said = [textwrap.fill(note, wide, subsequent_indent="  ") for note in notes]
+    if len(answer.topics) == 1:
+        return f"{_sheet(answer.topics[0], answer.case, wide, colour)}{join_notes(said)}"
+    head = f"for {answer.case}; `gpuwise matters TOPIC` tells how each is worked out and when it is not so"
+    columns = [
+        Column(title="  topic", cells=[f"  {topic.topic}" for topic in answer.topics], right=False),
+        Column(title="number", cells=[number(topic) for topic in answer.topics]),
+        Column(title="", cells=[topic.unit for topic in answer.topics], right=False),
+    ]
+    return f"{textwrap.fill(head, wide)}\n\n{table(columns, width=width, colour=colour)}{join_notes(said)}"
+
+
+def _sheet(topic: Matter, case: str, width: int, colour: bool) -> str:
+    lines = [f"{bold(topic.question, colour=colour)}  {number(topic)} {topic.unit}", "", topic.answer, ""]
+    parts = {"case": case, "how": topic.how, "source": topic.source, "not so if": topic.unless}
+    lines += [f"{name:<10} {text}" for name, text in parts.items() if text != "-"]
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent=" " * 11 if line[:10].strip() in parts else "") for line in lines
+    )
+
+
+def number(topic: Matter) -> str:
+    """The number as a person says it."""
+    size = abs(topic.value)
+    return (
+        f"{topic.value:,.0f}"
+        if size >= 20
+        else f"{topic.value:.1f}"
+        if size >= 2 and topic.unit.startswith("%")
+        else f"{topic.value:.2f}"
+    )
