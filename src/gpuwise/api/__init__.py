@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
+    from gpuwise.api.cost_question import CostQuery, cost_query
+    from gpuwise.api.costs import BreakEven, CostAnswer, JobCost, cost
     from gpuwise.api.diagnosis import WhyAnswer, why
     from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
+    from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
     from gpuwise.api.validation import ValidateAnswer, validate
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
 
 __all__ = [
+    "BreakEven",
     "CaptureAnswer",
     "CaptureQuery",
     "CatalogueFit",
@@ -25,23 +29,29 @@ __all__ = [
     "CheckedGpu",
     "Checkup",
     "CompareAnswer",
+    "CostAnswer",
+    "CostQuery",
     "Fit",
     "FitAnswer",
     "FitQuery",
     "GpuAnswer",
     "GpuQuery",
     "Job",
+    "JobCost",
     "KindRow",
     "OpShare",
     "Pair",
     "PredictAnswer",
     "Prediction",
+    "PricesAnswer",
     "ValidateAnswer",
     "WhyAnswer",
     "capture",
     "capture_query",
     "catalogue_query",
     "compare",
+    "cost",
+    "cost_query",
     "doctor",
     "fit",
     "fit_catalogue",
@@ -49,6 +59,8 @@ __all__ = [
     "gpus",
     "predict",
     "predict_query",
+    "prices",
+    "refresh_prices",
     "validate",
     "why",
 ]
@@ -56,11 +68,14 @@ __all__ = [
 _HOMES = {
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
+    "cost_question": ("CostQuery", "cost_query"),
+    "costs": ("BreakEven", "CostAnswer", "JobCost", "cost"),
     "diagnosis": ("WhyAnswer", "why"),
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
+    "price_lists": ("PricesAnswer", "prices", "refresh_prices"),
     "validation": ("ValidateAnswer", "validate"),
     "workloads": ("CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"),
 }

@@ -9,10 +9,12 @@ import typer
 from gpuwise import __version__
 from gpuwise.cli.capture import capture
 from gpuwise.cli.compare import compare
+from gpuwise.cli.cost import cost
 from gpuwise.cli.doctor import doctor
 from gpuwise.cli.fit import fit
 from gpuwise.cli.gpus import gpus
 from gpuwise.cli.predict import predict
+from gpuwise.cli.prices import prices
 from gpuwise.cli.validate import validate
 from gpuwise.cli.why import why
 
@@ -30,6 +32,8 @@ app.command()(capture)
 app.command()(predict)
 app.command()(fit)
 app.command()(compare)
+app.command()(cost)
+app.command()(prices)
 app.command()(validate)
 app.command()(why)
 app.command()(doctor)

@@ -46,13 +46,15 @@ def _with(own: Sequence[Offer]) -> Mapping[str, tuple[Offer, ...]]:
     mine: dict[str, list[Offer]] = defaultdict(list)
     for offer in own:
         mine[offer.gpu].append(offer)
-    return {**_by_gpu(refreshed.offers() or tables.offers()), **{gpu: tuple(found) for gpu, found in mine.items()}}
+    return {**_by_gpu(refreshed.offers()), **{gpu: tuple(found) for gpu, found in mine.items()}}
 
 
 @cache
-def _by_gpu(offers: tuple[Offer, ...]) -> Mapping[str, tuple[Offer, ...]]:
+def _by_gpu(newer: tuple[Offer, ...]) -> Mapping[str, tuple[Offer, ...]]:
+    """Shipped offers, those of clouds in the newer list replaced by it."""
+    clouds = {offer.cloud for offer in newer}
     found: dict[str, list[Offer]] = defaultdict(list)
-    for offer in offers:
+    for offer in (*newer, *(one for one in tables.offers() if one.cloud not in clouds)):
         found[offer.gpu].append(offer)
     return {gpu: tuple(sorted(rows, key=lambda offer: offer.usd_per_gpu_hour)) for gpu, rows in found.items()}
 
@@ -106,7 +108,7 @@ def rent_median(gpu: Gpu, book: PriceBook) -> RentRange | None:
         high_usd_per_gpu_hour=max(offer.usd_per_gpu_hour for offer in chosen),
         spot_usd_per_gpu_hour=median(spots) if spots else None,
         clouds=tuple(offer.cloud for offer in chosen),
-        dated=min(offer.dated for offer in chosen),
+        dated=sorted(offer.dated for offer in chosen)[len(chosen) // 2],
         note="; ".join(notes),
     )
 
