@@ -85,6 +85,7 @@ def cost_query(
     gpu: str = "",
     gpus: int = 1,
     price: str = "",
+    used: bool = False,
     machine: float | None = None,
     machine_watts: float | None = None,
     watts: float | None = None,
@@ -114,7 +115,7 @@ def cost_query(
     notes: list[Assumption] = []
     found = _gpu(gpu, "gpu", notes)
     book = PriceBook.of(prices=[price] if "=" in price else (), file=prices, currency=currency)
-    paid = _price(found, price, book, notes)
+    paid = _price(found, price, used, book, notes)
     owning: list[Assumption] = []  # of no interest where nothing is owned
     place = _region(region, owning)
     asked = CostQuery(
@@ -154,16 +155,20 @@ def _region(name: str, notes: list[Assumption]) -> Region:
     return found
 
 
-def _price(gpu: Gpu, text: str, book: PriceBook, notes: list[Assumption]) -> Price | None:
+def _price(gpu: Gpu, text: str, used: bool, book: PriceBook, notes: list[Assumption]) -> Price | None:
     """`--price 700` is of the GPU asked for; `--price "RTX 3090=700"` names it."""
     if text and "=" not in text:
         paid = amount(number(text, "a price", "for example `--price 700`"), "a price", "for example `--price 700`")
         return given_price(gpu.name, book.currency.to_usd(paid), book.today)
     if text and gpu.name not in book.given:
         raise BadValue(f"--price is of {next(iter(book.given))}, not of {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')
-    found = purchase_price(gpu, book)
+    found, second_hand = purchase_price(gpu, book, used=used), purchase_price(gpu, book, used=True)
+    if found is None and used:
+        raise BadValue(f"no dated price of a used {gpu.name} is known", hint="`--price 700` says what it costs")
     if found is not None and found.kind != "given":
-        effect = f"{age.price_text(found, book.today)}; `--price 700` gives yours"
+        cheaper = second_hand if not used else None
+        other = f"; used {book.currency.show(cheaper.usd)} of {cheaper.dated:%Y-%m}: `--used`" if cheaper else ""
+        effect = f"{age.price_text(found, book.today)}{other}; `--price 700` gives yours"
         notes.append(noted(f"price of {gpu.name}", book.currency.show(found.usd), effect, found.basis.value))
     return found
 

@@ -26,6 +26,7 @@ class GpuPrices:
 
     gpu: Gpu
     price: Price | None
+    used: Price | None
     rent: RentRange | None
     offers: tuple[Offer, ...]
     trend: Trend | None
@@ -52,14 +53,18 @@ class PricesAnswer:
 
 
 def _row_dict(row: GpuPrices) -> dict[str, Any]:
-    price = None if row.price is None else {**asdict(row.price), "basis": row.price.basis.value}
     return {
         "gpu": row.gpu.name,
-        "buy": price,
+        "buy": _price_dict(row.price),
+        "buy_used": _price_dict(row.used),
         "rent": None if row.rent is None else asdict(row.rent),
         "offers": [asdict(offer) for offer in row.offers],
         "trend": None if row.trend is None else asdict(row.trend),
     }
+
+
+def _price_dict(price: Price | None) -> dict[str, Any] | None:
+    return None if price is None else {**asdict(price), "basis": price.basis.value}
 
 
 def _region_dict(region: Region) -> dict[str, Any]:
@@ -120,6 +125,7 @@ def _row(gpu: Gpu, book: PriceBook) -> GpuPrices:
     return GpuPrices(
         gpu=gpu,
         price=purchase_price(gpu, book),
+        used=purchase_price(gpu, book, used=True) if gpu.name not in book.given else None,
         rent=rent_median(gpu, book),
         offers=rent_offers(gpu, book),
         trend=tables.trend(gpu.name, since),

@@ -18,6 +18,7 @@ def cost(
     gpu: Annotated[str, typer.Option("--gpu", help="A GPU by any name, or typed specs.")] = "",
     gpus: Annotated[int, typer.Option(help="How many of them, in one machine.")] = 1,
     price: Annotated[str, typer.Option(help="What one GPU costs: 700, or 'RTX 3090=700'.")] = "",
+    used: Annotated[bool, typer.Option("--used", help="Buy it used, at the newest dated price we know.")] = False,
     machine: Annotated[Optional[float], typer.Option(help="What the rest of the machine costs; 0 where you have it.")] = None,
     machine_watts: Annotated[Optional[float], typer.Option(help="What the rest of the machine draws (100 if not given).")] = None,
     watts: Annotated[Optional[float], typer.Option(help="What one GPU draws while it works; else its rated power.")] = None,

@@ -79,12 +79,18 @@ def launch_price(gpu: Gpu) -> Price | None:
     )
 
 
-def purchase_price(gpu: Gpu, book: PriceBook) -> Price | None:
-    """The user's price, else the newest dated market price, else the launch price; None where nobody published one."""
+def purchase_price(gpu: Gpu, book: PriceBook, *, used: bool = False) -> Price | None:
+    """The user's price, else the newest dated one of a shop, else the launch price; None where none is known.
+
+    With `used`, the newest dated price of a used one instead of the last two.
+    """
     if gpu.name in book.given:
         return book.given[gpu.name]
-    dated = [price for price in tables.market() if price.gpu == gpu.name]
-    return max(dated, key=lambda price: price.dated) if dated else launch_price(gpu)
+    wanted = "used" if used else "new"
+    dated = [price for price in tables.market() if price.gpu == gpu.name and price.kind == wanted]
+    if dated:
+        return max(dated, key=lambda price: price.dated)
+    return None if used else launch_price(gpu)
 
 
 def rent_offers(gpu: Gpu, book: PriceBook) -> tuple[Offer, ...]:

@@ -67,6 +67,11 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
     else:
         source = f"; {row.price.source}" if row.price.kind != "given" else ""
         lines.append(f"  buy   {show(row.price.usd)}, {age.price_text(row.price, answer.book.today)}{source}")
+    if row.used is not None:
+        between = f"{show(row.used.low_usd)} to {show(row.used.high_usd)}"
+        lines.append(
+            f"        {show(row.used.usd)} ({between}), {age.price_text(row.used, answer.book.today)}; {row.used.source}"
+        )
     if row.rent is None:
         return "\n".join([*lines, "  rent  no cloud of the tables has it"])
     clouds = "one cloud" if len(row.rent.clouds) == 1 else f"the median of {len(row.rent.clouds)} clouds"

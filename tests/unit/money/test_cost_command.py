@@ -82,6 +82,13 @@ def test_json_stays_in_dollars_whatever_the_currency() -> None:
     assert euros["own"]["total_usd"] == pytest.approx(dollars["own"]["total_usd"])
 
 
+def test_a_used_card_has_its_own_dated_price() -> None:
+    new, used = (asked("cost", "--gpu", "RTX 3090", *more) for more in ((), ("--used",)))
+    assert (new["price"]["kind"], used["price"]["kind"]) == ("launch", "used")
+    assert used["price"]["usd"] < new["price"]["usd"]
+    assert "no dated price of a used" in refused("cost", "--gpu", "RTX 3080", "--used").message
+
+
 def test_several_gpus_share_one_machine() -> None:
     one, four = (asked("cost", "--gpu", "RTX 3090", "--gpus", count, "--machine", "900") for count in ("1", "4"))
     assert four["own"]["upfront_usd"] == pytest.approx(4 * (one["own"]["upfront_usd"] - 900) + 900)
