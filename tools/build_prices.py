@@ -14,9 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import gpuwise.money
-from gpuwise.errors import UnknownName
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.types import Gpu
+from gpuwise.money.naming import products
 from gpuwise.money.tables import OFFER_COLUMNS
 
 DATA = Path(gpuwise.money.__file__).parent / "data"
@@ -41,7 +39,7 @@ SLICES = {
 HOST_APART = {"K80", "P4", "P100", "V100 16GB", "V100 32GB", "T4", "L4", "RTX PRO 6000"}
 AWS_NOTE = "list of 2026-01-01, minimum over regions"
 HOST_NOTE = "GPU only: the machine around it is billed on top"
-MARKET_NOTE = "marketplace: often half to a quarter of what large clouds ask, with fewer promises"
+MARKET_NOTE = "marketplace"
 AUCTION_NOTE = "reserve price of an auction, not a market price"
 
 
@@ -104,18 +102,8 @@ def _meant(name: str) -> tuple[list[str], int, str]:
     if name in SLICES:
         gpu, chips = SLICES[name]
         return [gpu], chips, ""
-    try:
-        match = load_catalog().find(NAMES.get(name, name))
-    except UnknownName:
-        return [], 1, ""
-    same = [match.gpu, *(other for other in match.others if _is_twin(match.gpu, other))]
-    forms = " or ".join(gpu.name for gpu in same)
-    return [gpu.name for gpu in same], 1, f"the list does not say whether {forms}" if len(same) > 1 else ""
-
-
-def _is_twin(gpu: Gpu, other: Gpu) -> bool:
-    """The same memory in another form factor that clouds have."""
-    return other.curated and other.memory_bytes == gpu.memory_bytes and not any(word in other.name for word in ("DGXS", "SXM3"))
+    same = [gpu.name for gpu in products(NAMES.get(name, name))]
+    return same, 1, f"form not said: {' or '.join(same)}" if len(same) > 1 else ""
 
 
 def _merged(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
@@ -123,9 +111,7 @@ def _merged(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     groups: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         groups[row["cloud"], row["gpu"]].append(row)
-    return [
-        min(group, key=lambda row: ("does not say" in row["note"], float(row["usd_per_gpu_hour"]))) for group in groups.values()
-    ]
+    return [min(group, key=lambda row: ("not said" in row["note"], float(row["usd_per_gpu_hour"]))) for group in groups.values()]
 
 
 def _history(path: Path) -> Iterable[dict[str, str]]:

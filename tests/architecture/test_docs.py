@@ -55,6 +55,9 @@ def test_every_command_in_the_docs_runs(page: str, command: str, tmp_path: Path,
     )
     assert example
     (tmp_path / "my.toml").write_text(example[1], encoding="utf-8")
+    own_prices = re.search(r"```toml\n(.*?)```", (ROOT / "docs/guides/cost.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert own_prices
+    (tmp_path / "prices.toml").write_text(own_prices[1], encoding="utf-8")
     if " why " in command:
         _write_traces(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -53,7 +53,9 @@ def test_all_lists_what_the_module_defines(name: str) -> None:
     assert defined <= set(module.__all__)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["gpus"], ["gpus", "RTX 3090"], ["gpus", "--json"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["gpus"], ["gpus", "RTX 3090"], ["gpus", "--json"], ["cost", "--gpu", "RTX 3090"], ["prices"]]
+)
 def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     code = (
         "import sys, json, io, contextlib\n"

@@ -76,7 +76,7 @@ def test_every_region_is_sound(region: Region) -> None:
     for figure in (region.grid, region.electricity):
         assert figure.source
         assert 2020 <= figure.year <= 2026
-        assert figure.basis in (Basis.DATABASE, Basis.ASSUMED)
+        assert figure.basis in (Basis.DATABASE, Basis.DERIVED, Basis.ASSUMED)
         assert (figure.basis is Basis.ASSUMED) == ("general knowledge" in figure.source)
 
 

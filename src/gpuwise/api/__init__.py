@@ -10,17 +10,21 @@ if TYPE_CHECKING:
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.choosing import WhichAnswer, which
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
+    from gpuwise.api.cost_question import CostQuery, cost_query
+    from gpuwise.api.costs import BreakEven, CostAnswer, JobCost, cost
     from gpuwise.api.diagnosis import WhyAnswer, why
     from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
+    from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
     from gpuwise.api.topics.registry import MattersAnswer, matters
     from gpuwise.api.validation import ValidateAnswer, validate
     from gpuwise.api.which_question import WhichQuery, which_query
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
 
 __all__ = [
+    "BreakEven",
     "CaptureAnswer",
     "CaptureQuery",
     "CatalogueFit",
@@ -28,18 +32,22 @@ __all__ = [
     "CheckedGpu",
     "Checkup",
     "CompareAnswer",
+    "CostAnswer",
+    "CostQuery",
     "Fit",
     "FitAnswer",
     "FitQuery",
     "GpuAnswer",
     "GpuQuery",
     "Job",
+    "JobCost",
     "KindRow",
     "MattersAnswer",
     "OpShare",
     "Pair",
     "PredictAnswer",
     "Prediction",
+    "PricesAnswer",
     "ValidateAnswer",
     "WhichAnswer",
     "WhichQuery",
@@ -48,6 +56,8 @@ __all__ = [
     "capture_query",
     "catalogue_query",
     "compare",
+    "cost",
+    "cost_query",
     "doctor",
     "fit",
     "fit_catalogue",
@@ -56,6 +66,8 @@ __all__ = [
     "matters",
     "predict",
     "predict_query",
+    "prices",
+    "refresh_prices",
     "validate",
     "which",
     "which_query",
@@ -66,12 +78,15 @@ _HOMES = {
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "choosing": ("WhichAnswer", "which"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
+    "cost_question": ("CostQuery", "cost_query"),
+    "costs": ("BreakEven", "CostAnswer", "JobCost", "cost"),
     "diagnosis": ("WhyAnswer", "why"),
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
     "topics.registry": ("MattersAnswer", "matters"),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
+    "price_lists": ("PricesAnswer", "prices", "refresh_prices"),
     "validation": ("ValidateAnswer", "validate"),
     "which_question": ("WhichQuery", "which_query"),
     "workloads": ("CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"),

@@ -9,11 +9,13 @@ import typer
 from gpuwise import __version__
 from gpuwise.cli.capture import capture
 from gpuwise.cli.compare import compare
+from gpuwise.cli.cost import cost
 from gpuwise.cli.doctor import doctor
 from gpuwise.cli.fit import fit
 from gpuwise.cli.gpus import gpus
 from gpuwise.cli.matters import matters
 from gpuwise.cli.predict import predict
+from gpuwise.cli.prices import prices
 from gpuwise.cli.validate import validate
 from gpuwise.cli.which import which
 from gpuwise.cli.why import why
@@ -34,6 +36,8 @@ app.command()(fit)
 app.command()(compare)
 app.command()(which)
 app.command()(matters)
+app.command()(cost)
+app.command()(prices)
 app.command()(validate)
 app.command()(why)
 app.command()(doctor)

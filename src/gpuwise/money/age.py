@@ -28,9 +28,9 @@ def age_text(dated: date, now: date) -> str:
         return "of these days"
     if days < 60:
         return f"{_count(round(days / 7))} weeks old"
-    if days < 700:
+    if days < 731:
         return f"{_count(round(days / 30.44))} months old"
-    return f"{_count(round(days / 365.25))} years old"
+    return f"{_count(int(days / 365.25))} years old"
 
 
 def _count(value: int) -> str:

@@ -19,7 +19,7 @@ def find_region(name: str) -> Region:
     known = {spelling.lower(): region for region in regions() for spelling in (region.name, *region.aliases)}
     if key in known:
         return known[key]
-    near = difflib.get_close_matches(key, known, n=2, cutoff=0.6)
+    near = difflib.get_close_matches(key, known, n=2, cutoff=0.75)
     names = ", ".join(region.aliases[0] if region.aliases else region.name for region in regions())
     hint = f"did you mean {' or '.join(f'`{known[one].name}`' for one in near)}?" if near else f"one of: {names}"
     raise UnknownName(f"no region called '{name}'", looked_in=f"{len(regions())} regions", hint=hint)

@@ -8,6 +8,8 @@ from gpuwise.errors import BadValue
 
 __all__ = ["amount", "fraction", "number"]
 
+_MOST = 1e15  # of anything that people pay, burn or wait for
+
 
 def number(text: str, what: str, hint: str) -> float:
     """The number a text stands for; thousands may be set off by commas or underscores."""
@@ -22,7 +24,11 @@ def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
     if not math.isfinite(value):
         raise BadValue(f"{what} of {value} is not a finite number", hint=hint)
     if value < 0 or (value == 0 and not zero):
-        raise BadValue(f"{what} of {value:g} is {'below zero' if value < 0 else 'zero'}", hint=hint)
+        raise BadValue(
+            f"{what} of {value:g} is not above zero" if value == 0 else f"{what} of {value:g} is below zero", hint=hint
+        )
+    if value > _MOST:
+        raise BadValue(f"{what} of {value:g} is beyond all sense", hint=hint)
     return value
 
 

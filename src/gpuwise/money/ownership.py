@@ -6,8 +6,6 @@ total  = price + machine + energy x tariff - resale
 
 from __future__ import annotations
 
-import math
-
 from gpuwise.errors import BadValue
 from gpuwise.money.checks import amount, fraction
 from gpuwise.money.tariff import electricity_usd
@@ -46,7 +44,7 @@ def own(
     fraction(utilization, "a utilisation", "--utilization", "0.15")
     hours = HOURS_PER_YEAR * utilization * years
     energy_kwh = watts * hours / 1000
-    found = Ownership(
+    return Ownership(
         gpu_usd=price_usd,
         machine_usd=machine_usd,
         watts=watts,
@@ -57,6 +55,3 @@ def own(
         electricity_usd=electricity_usd(tariff, energy_kwh, years),
         resale_usd=resale_usd,
     )
-    if not math.isfinite(found.total_usd):
-        raise BadValue("the cost is beyond all numbers", hint="check the price, the watts and the years")
-    return found

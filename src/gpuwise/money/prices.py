@@ -46,13 +46,15 @@ def _with(own: Sequence[Offer]) -> Mapping[str, tuple[Offer, ...]]:
     mine: dict[str, list[Offer]] = defaultdict(list)
     for offer in own:
         mine[offer.gpu].append(offer)
-    return {**_by_gpu(refreshed.offers() or tables.offers()), **{gpu: tuple(found) for gpu, found in mine.items()}}
+    return {**_by_gpu(refreshed.offers()), **{gpu: tuple(found) for gpu, found in mine.items()}}
 
 
 @cache
-def _by_gpu(offers: tuple[Offer, ...]) -> Mapping[str, tuple[Offer, ...]]:
+def _by_gpu(newer: tuple[Offer, ...]) -> Mapping[str, tuple[Offer, ...]]:
+    """Shipped offers, those of clouds in the newer list replaced by it."""
+    clouds = {offer.cloud for offer in newer}
     found: dict[str, list[Offer]] = defaultdict(list)
-    for offer in offers:
+    for offer in (*newer, *(one for one in tables.offers() if one.cloud not in clouds)):
         found[offer.gpu].append(offer)
     return {gpu: tuple(sorted(rows, key=lambda offer: offer.usd_per_gpu_hour)) for gpu, rows in found.items()}
 
@@ -77,12 +79,18 @@ def launch_price(gpu: Gpu) -> Price | None:
     )
 
 
-def purchase_price(gpu: Gpu, book: PriceBook) -> Price | None:
-    """The user's price, else the newest dated market price, else the launch price; None where nobody published one."""
+def purchase_price(gpu: Gpu, book: PriceBook, *, used: bool = False) -> Price | None:
+    """The user's price, else the newest dated one of a shop, else the launch price; None where none is known.
+
+    With `used`, the newest dated price of a used one instead of the last two.
+    """
     if gpu.name in book.given:
         return book.given[gpu.name]
-    dated = [price for price in tables.market() if price.gpu == gpu.name]
-    return max(dated, key=lambda price: price.dated) if dated else launch_price(gpu)
+    wanted = "used" if used else "new"
+    dated = [price for price in tables.market() if price.gpu == gpu.name and price.kind == wanted]
+    if dated:
+        return max(dated, key=lambda price: price.dated)
+    return None if used else launch_price(gpu)
 
 
 def rent_offers(gpu: Gpu, book: PriceBook) -> tuple[Offer, ...]:
@@ -106,7 +114,7 @@ def rent_median(gpu: Gpu, book: PriceBook) -> RentRange | None:
         high_usd_per_gpu_hour=max(offer.usd_per_gpu_hour for offer in chosen),
         spot_usd_per_gpu_hour=median(spots) if spots else None,
         clouds=tuple(offer.cloud for offer in chosen),
-        dated=min(offer.dated for offer in chosen),
+        dated=sorted(offer.dated for offer in chosen)[len(chosen) // 2],
         note="; ".join(notes),
     )
 

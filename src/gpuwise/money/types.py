@@ -66,7 +66,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RentRange:
-    """One GPU's rent over clouds: the median of their medians, the cheapest and the dearest of them, and the oldest date."""
+    """One GPU's rent over clouds: the median of their medians, the cheapest and the dearest of them, and the middle date."""
 
     gpu: str
     usd_per_gpu_hour: float

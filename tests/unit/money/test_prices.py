@@ -81,12 +81,13 @@ def test_the_date_of_the_data_is_that_of_the_newest_offer() -> None:
     assert data_date(PriceBook.of(today=NOW)) == date(2026, 8, 22)
 
 
-def test_refreshed_prices_replace_the_shipped_ones() -> None:
+def test_refreshed_prices_replace_the_shipped_ones_of_their_clouds() -> None:
     header = ",".join(tables.OFFER_COLUMNS)
     refreshed.folder().mkdir()
     refreshed.path().write_text(f"{header}\naws,RTX 3090,cloud,1.5,1.5,,yes,2026-11-10,gpuhunt,\n", encoding="utf-8")
     book = PriceBook.of(today=NOW)
-    assert [offer.usd_per_gpu_hour for offer in rent_offers(gpu("RTX 3090"), book)] == [1.5]
+    assert {offer.cloud for offer in rent_offers(gpu("RTX 3090"), book)} == {"vast", "runpod", "aws"}
+    assert "aws" not in {offer.cloud for offer in rent_offers(gpu("T4"), book)}
     assert data_date(book) == date(2026, 11, 10)
     refreshed.path().write_text("cut", encoding="utf-8")
     with pytest.raises(BadFile, match="not a table of offers"):

@@ -167,7 +167,8 @@ def _drawn(line: Line, panel: Plot, area: _Box) -> list[str]:
     spots = [_spot(x, y, panel, area) for x, y in line.points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
     dashes = ' stroke-dasharray="5 4"' if line.dashed else ""
-    parts = [f'<polyline points="{path}" fill="none" stroke="{look.MUTED}" stroke-width="1.3"{dashes}/>']
+    stroke, width = (look.MUTED, 1.3) if line.colour is None else (look.PALETTE[line.colour % len(look.PALETTE)], 2.2)
+    parts = [f'<polyline points="{path}" fill="none" stroke="{stroke}" stroke-width="{width}"{dashes}/>']
     if line.label:
         x, y = spots[-1]
         parts.append(_text(x - 4.0, y - 7.0, line.label, "tick", anchor="end", colour=look.MUTED))

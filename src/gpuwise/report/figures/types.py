@@ -42,11 +42,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line through points, such as a roof or the diagonal."""
+    """A line through points, such as a roof or the diagonal. `colour` is a place in the palette, or None for a plain one."""
 
     points: tuple[tuple[float, float], ...]
     label: str = ""
     dashed: bool = False
+    colour: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

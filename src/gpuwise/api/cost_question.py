@@ -1,0 +1,327 @@
+"""The question `gpuwise cost` asks, as typed, checked and filled in; what was filled in is listed."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpuwise.errors import BadValue, UnknownName
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.money import age, tariff
+from gpuwise.money.carbon import DEFAULT_REGION, find_region
+from gpuwise.money.checks import amount, fraction, number
+from gpuwise.money.ownership import utilization_of
+from gpuwise.money.price_file import given_price
+from gpuwise.money.prices import PriceBook, purchase_price, rent_median, rent_offers
+from gpuwise.money.types import Offer, Price, Region, Tariff
+
+__all__ = ["Assumption", "CostQuery", "JobQuery", "Rent", "cost_query", "noted"]
+
+Assumption = dict[str, str]
+_MOST_GPUS = 4096
+_UTILIZATION = 0.15
+_YEARS = 3.0
+_MACHINE_USD = 700.0
+_MACHINE_WATTS = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rent:
+    """What an hour of one rented GPU costs. `offer` is the cloud it is from, if one was named."""
+
+    gpu: Gpu
+    usd_per_gpu_hour: float
+    spot_usd_per_gpu_hour: float | None
+    label: str
+    offer: Offer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuery:
+    """One job: its hours, or a model and how many samples it sees."""
+
+    hours: float | None = None
+    model: str = ""
+    samples: float | None = None
+    epochs: float = 1.0
+    batch: str = ""
+    precision: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostQuery:
+    """A GPU, how it is used, paid for and rented. `price` or `rent` is None where nobody published one."""
+
+    gpu: Gpu
+    asked_as: str
+    gpu_count: int
+    price: Price | None
+    machine_usd: float
+    gpu_watts: float | None
+    machine_watts: float
+    utilization: float
+    years: float
+    tariff: Tariff
+    region: Region
+    resale_usd: float
+    rent: Rent | None
+    use_spot: bool
+    commit_discount: float | None
+    job: JobQuery | None
+    book: PriceBook
+    assumptions: tuple[Assumption, ...]
+
+
+def noted(name: str, value: str, effect: str, basis: str = "assumed") -> Assumption:
+    """Something the user did not say."""
+    return {"name": name, "value": value, "basis": basis, "effect": effect}
+
+
+def cost_query(
+    *,
+    gpu: str = "",
+    gpus: int = 1,
+    price: str = "",
+    used: bool = False,
+    machine: float | None = None,
+    machine_watts: float | None = None,
+    watts: float | None = None,
+    utilization: float | None = None,
+    hours_per_week: float | None = None,
+    years: float | None = None,
+    kwh_price: float | None = None,
+    tariff: str = "",
+    bills: str = "",
+    household_kwh: float | None = None,
+    region: str = "",
+    resale: float = 0.0,
+    cloud_price: float | None = None,
+    cloud: str = "",
+    cloud_gpu: str = "",
+    spot: bool = False,
+    commit: float | None = None,
+    currency: str = "",
+    prices: Path | None = None,
+    **job: Any,
+) -> CostQuery:
+    """The question as typed. Amounts are in the currency given. `job` is one to price: job_hours, or model, samples, ..."""
+    if not gpu:
+        raise BadValue("no GPU was named", hint='for example `gpuwise cost --gpu "RTX 3090"`')
+    if not 1 <= gpus <= _MOST_GPUS:
+        raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint=f"between 1 and {_MOST_GPUS}")
+    notes: list[Assumption] = []
+    found = _gpu(gpu, "gpu", notes)
+    book = PriceBook.of(prices=[price] if "=" in price else (), file=prices, currency=currency)
+    paid = _price(found, price, used, book, notes)
+    owning: list[Assumption] = []  # of no interest where nothing is owned
+    place = _region(region, owning)
+    asked = CostQuery(
+        gpu=found,
+        asked_as=gpu,
+        gpu_count=gpus,
+        price=paid,
+        machine_usd=_machine_usd(machine, found, book, owning),
+        gpu_watts=_gpu_watts(watts, found, owning),
+        machine_watts=_machine_watts(machine_watts, owning),
+        utilization=_use(utilization, hours_per_week, notes),
+        years=_years(years, notes),
+        tariff=_tariff(kwh_price, tariff, bills, household_kwh, place, book, owning),
+        region=place,
+        resale_usd=book.currency.to_usd(amount(resale, "a resale value", "for example `--resale 300`", zero=True)),
+        rent=_rent(cloud_price, cloud, cloud_gpu, spot, found, book, notes),
+        use_spot=spot,
+        commit_discount=None if commit is None else fraction(commit, "a discount", "--commit", "0.4"),
+        job=_job(**job),
+        book=book,
+        assumptions=(),
+    )
+    return replace(asked, assumptions=tuple(notes + (owning if paid is not None or asked.job else [])))
+
+
+def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
+    match = load_catalog().find(name)
+    if match.others:
+        notes.append(noted(f"{what} '{name}'", match.gpu.name, "could also be " + ", ".join(gpu.name for gpu in match.others)))
+    return match.gpu
+
+
+def _region(name: str, notes: list[Assumption]) -> Region:
+    found = find_region(name or DEFAULT_REGION)
+    if not name:
+        notes.append(noted("region", found.name, "electricity and carbon; `--region DE` is another"))
+    return found
+
+
+def _price(gpu: Gpu, text: str, used: bool, book: PriceBook, notes: list[Assumption]) -> Price | None:
+    """`--price 700` is of the GPU asked for; `--price "RTX 3090=700"` names it."""
+    if text and "=" not in text:
+        paid = amount(number(text, "a price", "for example `--price 700`"), "a price", "for example `--price 700`")
+        return given_price(gpu.name, book.currency.to_usd(paid), book.today)
+    if text and gpu.name not in book.given:
+        raise BadValue(f"--price is of {next(iter(book.given))}, not of {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')
+    found, second_hand = purchase_price(gpu, book, used=used), purchase_price(gpu, book, used=True)
+    if found is None and used:
+        raise BadValue(f"no dated price of a used {gpu.name} is known", hint="`--price 700` says what it costs")
+    if found is not None and found.kind != "given":
+        cheaper = second_hand if not used else None
+        other = f"; used {book.currency.show(cheaper.usd)} of {cheaper.dated:%Y-%m}: `--used`" if cheaper else ""
+        effect = f"{age.price_text(found, book.today)}{other}; `--price 700` gives yours"
+        notes.append(noted(f"price of {gpu.name}", book.currency.show(found.usd), effect, found.basis.value))
+    return found
+
+
+def _machine_usd(given: float | None, gpu: Gpu, book: PriceBook, notes: list[Assumption]) -> float:
+    if given is not None:
+        return book.currency.to_usd(amount(given, "the price of the machine", "for example `--machine 700`", zero=True))
+    if gpu.segment == "laptop" or gpu.is_cpu:
+        notes.append(noted("rest of the machine", book.currency.show(0.0), "part of the price; `--machine 700` adds one"))
+        return 0.0
+    effect = "a plain desktop without its GPU; `--machine 0` where you have one"
+    notes.append(noted("rest of the machine", book.currency.show(_MACHINE_USD), effect))
+    return _MACHINE_USD
+
+
+def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float | None:
+    if given is not None:
+        return amount(given, "a power", "for example `--watts 300`")
+    if gpu.tdp_watts is not None:
+        notes.append(noted("power while working", f"{gpu.tdp_watts:g} W", "its rated power; many jobs draw less: `--watts 280`"))
+    return gpu.tdp_watts
+
+
+def _machine_watts(given: float | None, notes: list[Assumption]) -> float:
+    if given is not None:
+        return amount(given, "a power", "for example `--machine-watts 100`", zero=True)
+    notes.append(noted("rest of the machine", f"{_MACHINE_WATTS:g} W", "while it works; it is off otherwise; `--machine-watts`"))
+    return _MACHINE_WATTS
+
+
+def _use(utilization: float | None, hours_per_week: float | None, notes: list[Assumption]) -> float:
+    if utilization is not None and hours_per_week is not None:
+        raise BadValue("--utilization and --hours-per-week were both given", hint="leave one of them out")
+    if hours_per_week is not None:
+        return utilization_of(hours_per_week)
+    if utilization is not None:
+        return fraction(utilization, "a utilisation", "--utilization", "0.15")
+    notes.append(
+        noted("utilisation", f"{_UTILIZATION:.0%}", "of all hours; personal use is 5 to 10 %, a shared cluster above 35 %")
+    )
+    return _UTILIZATION
+
+
+def _years(given: float | None, notes: list[Assumption]) -> float:
+    if given is not None:
+        return amount(given, "a horizon in years", "for example `--years 3`")
+    notes.append(noted("horizon", f"{_YEARS:g} years", "`--years 5` looks further"))
+    return _YEARS
+
+
+def _tariff(
+    flat: float | None, tiers: str, bills: str, household: float | None, region: Region, book: PriceBook, notes: list[Assumption]
+) -> Tariff:
+    given = [name for name, value in (("--kwh-price", flat), ("--tariff", tiers), ("--bills", bills)) if value not in (None, "")]
+    if len(given) > 1:
+        raise BadValue(f"{' and '.join(given)} were both given", hint="leave one of them out")
+    if household is not None and not (tiers or bills):
+        raise BadValue("--household-kwh is for tiers", hint='for example `--tariff "200=0.0996,600=0.437" --household-kwh 300`')
+    unit = book.currency.usd_per_unit
+    if flat is not None:
+        return tariff.flat(book.currency.to_usd(flat))
+    if tiers or bills:
+        if household is None:
+            effect = "the GPU's first kWh are the cheapest; `--household-kwh 300` puts it on top of a household"
+            notes.append(noted("other use of electricity", "0 kWh a month", effect))
+        parse, text = (tariff.parse_tariff, tiers) if tiers else (tariff.parse_bills, bills)
+        return parse(text, household_kwh_per_month=household or 0.0, usd_per_unit=unit)
+    power = region.electricity
+    effect = f"households, {power.year}: {power.source}; `--kwh-price 0.12` gives yours"
+    notes.append(noted("electricity", f"{book.currency.show(power.usd_per_kwh, 3)} per kWh", effect, power.basis.value))
+    return tariff.of_region(power)
+
+
+def _rent(
+    price: float | None, cloud: str, other: str, spot: bool, own: Gpu, book: PriceBook, notes: list[Assumption]
+) -> Rent | None:
+    gpu = _gpu(other, "cloud GPU", notes) if other else own
+    if price is not None:
+        if cloud or spot:
+            option = "--cloud" if cloud else "--spot"
+            raise BadValue(f"--cloud-price already says what an hour costs; {option} is for the tables", hint="leave one out")
+        hourly = book.currency.to_usd(amount(price, "a rent", "for example `--cloud-price 2.14`"))
+        return Rent(gpu=gpu, usd_per_gpu_hour=hourly, spot_usd_per_gpu_hour=None, label="your price")
+    if cloud:
+        return _named_cloud(cloud, gpu, spot, book)
+    middle = rent_median(gpu, book)
+    if middle is None:
+        if spot or other:
+            raise BadValue(f"no cloud of the tables rents a {gpu.name}", hint="`--cloud-price 0.4` says what an hour costs")
+        return None
+    if spot and middle.spot_usd_per_gpu_hour is None:
+        raise BadValue(
+            f"no cloud of the tables has a spot price for {gpu.name}", hint="`--cloud-price 0.4` says what an hour costs"
+        )
+    count = len(middle.clouds)
+    what = "one cloud" if count == 1 else f"the median of {count} clouds"
+    aged = f"{what}, {middle.dated}, {age.age_text(middle.dated, book.today)}"
+    extra = f"; {middle.note}" if middle.note else ""
+    shown = book.currency.show(middle.usd_per_gpu_hour)
+    notes.append(noted("rent", f"{shown} per GPU-hour", f"{aged}{extra}; `--cloud-price 2.14` gives yours", "database"))
+    return Rent(
+        gpu=gpu,
+        usd_per_gpu_hour=middle.usd_per_gpu_hour,
+        spot_usd_per_gpu_hour=middle.spot_usd_per_gpu_hour,
+        label=what,
+    )
+
+
+def _named_cloud(name: str, gpu: Gpu, spot: bool, book: PriceBook) -> Rent:
+    offers = {offer.cloud.lower(): offer for offer in rent_offers(gpu, book)}
+    offer = offers.get(name.strip().lower())
+    if offer is None:
+        near = difflib.get_close_matches(name.lower(), offers, n=1)
+        known = ", ".join(offers) or "none"
+        hint = f"did you mean `{near[0]}`?" if near else "`--cloud-price 2.14` says what an hour costs"
+        raise UnknownName(f"no offer of '{name}' for {gpu.name}", looked_in=f"clouds that rent it: {known}", hint=hint)
+    if spot and offer.spot_usd_per_gpu_hour is None:
+        raise BadValue(f"{offer.cloud} lists no spot price for {gpu.name}", hint="leave `--spot` out, or give `--cloud-price`")
+    return Rent(
+        gpu=gpu,
+        usd_per_gpu_hour=offer.usd_per_gpu_hour,
+        spot_usd_per_gpu_hour=offer.spot_usd_per_gpu_hour,
+        label=f"{offer.cloud}, {offer.dated}",
+        offer=offer,
+    )
+
+
+def _job(
+    *,
+    job_hours: float | None = None,
+    model: str = "",
+    samples: float | None = None,
+    epochs: float | None = None,
+    batch: str = "",
+    precision: str = "",
+) -> JobQuery | None:
+    example = "for example `--model resnet50 --samples 1281167 --epochs 90`"
+    if job_hours is not None:
+        if samples is not None or epochs is not None:
+            raise BadValue("--job-hours already says how long the job is", hint="leave --samples and --epochs out")
+        return JobQuery(hours=amount(job_hours, "hours of a job", "for example `--job-hours 12`"), model=model)
+    if not model:
+        given = {"--samples": samples, "--epochs": epochs, "--batch": batch, "--precision": precision}
+        stray = [name for name, value in given.items() if value not in (None, "")]
+        if stray:
+            raise BadValue(f"{stray[0]} is for --model", hint=example)
+        return None
+    if samples is None:
+        raise BadValue("how large the job is was not said", hint=f"{example}, or `--job-hours 12`")
+    return JobQuery(
+        model=model,
+        samples=amount(samples, "a number of samples", example),
+        epochs=amount(1.0 if epochs is None else epochs, "a number of epochs", example),
+        batch=batch,
+        precision=precision,
+    )

@@ -1,0 +1,29 @@
+"""Which products a cloud's name for a GPU stands for: clouds leave form factors open, and the answer keeps them open."""
+
+from __future__ import annotations
+
+from gpuwise.errors import UnknownName
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+
+__all__ = ["products"]
+
+_NOT_RENTED = ("DGXS", "SXM3")
+
+
+def products(name: str) -> tuple[Gpu, ...]:
+    """The GPU of this name and its twins in other form factors; none where the catalogue has no such name.
+
+    >>> [gpu.name for gpu in products("H100 80GB")]
+    ['H100 SXM 80GB', 'H100 PCIe 80GB']
+    """
+    try:
+        match = load_catalog().find(name)
+    except UnknownName:
+        return ()
+    return (match.gpu, *(other for other in match.others if _is_twin(match.gpu, other)))
+
+
+def _is_twin(gpu: Gpu, other: Gpu) -> bool:
+    """The same memory in another form factor that clouds have."""
+    return other.curated and other.memory_bytes == gpu.memory_bytes and not any(word in other.name for word in _NOT_RENTED)

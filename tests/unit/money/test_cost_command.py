@@ -1,0 +1,269 @@
+"""`gpuwise cost` and `gpuwise prices`, asked well and badly."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from gpuwise import api
+from gpuwise.cli.app import app
+from gpuwise.errors import GpuwiseError
+from gpuwise.money import age, refreshed
+from gpuwise.report.figures.money import cost_figure
+from gpuwise.report.figures.svg import draw
+
+GUIDE = {"gpu": "RTX 3090", "price": "1500", "machine": 700.0, "cloud_price": 2.14, "kwh_price": 0.12, "utilization": 0.15}
+
+
+@pytest.fixture(autouse=True)
+def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
+
+
+def asked(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def refused(*arguments: str) -> GpuwiseError:
+    result = CliRunner().invoke(app, list(arguments))
+    assert isinstance(result.exception, GpuwiseError), result.exception
+    assert result.exception.hint
+    return result.exception
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_the_guides_break_even_comes_out_of_the_command() -> None:
+    found = asked(
+        "cost", "--gpu", "RTX 3090", "--price", "1500", "--machine", "700", "--cloud-price", "2.14", "--kwh-price", "0.12"
+    )
+    days = {row["utilization_fraction"]: row["days"] for row in found["break_even"]}
+    assert [round(days[share]) for share in (0.05, 0.15, 1.0)] == [879, 293, 44]
+    assert found["own"]["energy_kwh_per_year"] == pytest.approx(591, abs=0.5)
+    assert found["own"]["electricity_usd_per_year"] == pytest.approx(71, abs=0.05)
+
+
+def test_everything_that_was_not_said_is_listed() -> None:
+    names = {entry["name"] for entry in asked("cost", "--gpu", "RTX 3090")["assumptions"]}
+    assert names >= {"region", "price of RTX 3090", "rest of the machine", "utilisation", "horizon", "electricity", "rent"}
+
+
+def test_what_was_said_is_not_listed_as_assumed() -> None:
+    said = ["--price", "700", "--machine", "0", "--machine-watts", "80", "--watts", "300", "--years", "2", "--region", "FR"]
+    found = asked("cost", "--gpu", "RTX 3090", "--cloud-price", "1", "--kwh-price", "0.2", "--utilization", "0.2", *said)
+    assert found["assumptions"] == []
+    assert found["warnings"] == []
+    assert found["own"]["watts"] == 380
+
+
+def test_carbon_is_energy_times_the_grid_of_the_region() -> None:
+    clean, dirty = (asked("cost", "--gpu", "RTX 3090", "--region", region) for region in ("Sweden", "Poland"))
+    assert clean["co2e_kg"] == pytest.approx(clean["own"]["energy_kwh"] * clean["grid_kg_per_kwh"])
+    assert dirty["co2e_kg"] > 10 * clean["co2e_kg"]
+
+
+def test_json_stays_in_dollars_whatever_the_currency() -> None:
+    dollars = asked("cost", "--gpu", "RTX 3090", "--price", "1080", "--kwh-price", "0.216")
+    euros = asked("cost", "--gpu", "RTX 3090", "--price", "1000", "--kwh-price", "0.2", "--currency", "EUR=1.08")
+    assert euros["own"]["total_usd"] == pytest.approx(dollars["own"]["total_usd"])
+
+
+def test_a_used_card_has_its_own_dated_price() -> None:
+    new, used = (asked("cost", "--gpu", "RTX 3090", *more) for more in ((), ("--used",)))
+    assert (new["price"]["kind"], used["price"]["kind"]) == ("launch", "used")
+    assert used["price"]["usd"] < new["price"]["usd"]
+    assert "no dated price of a used" in refused("cost", "--gpu", "RTX 3080", "--used").message
+
+
+def test_several_gpus_share_one_machine() -> None:
+    one, four = (asked("cost", "--gpu", "RTX 3090", "--gpus", count, "--machine", "900") for count in ("1", "4"))
+    assert four["own"]["upfront_usd"] == pytest.approx(4 * (one["own"]["upfront_usd"] - 900) + 900)
+    assert four["own"]["watts"] == 4 * 350 + 100
+
+
+def test_two_bills_price_the_gpu_on_top_of_the_household() -> None:
+    bills = ["--bills", "200=19.92,600=194.7", "--household-kwh", "200"]
+    found = asked("cost", "--gpu", "RTX 3090", "--hours-per-week", "40", *bills)
+    assert found["own"]["electricity_usd"] / found["own"]["energy_kwh"] == pytest.approx(0.437, abs=0.0005)
+
+
+def test_a_job_costs_its_hours() -> None:
+    found = asked("cost", "--gpu", "RTX 3090", "--job-hours", "10", "--cloud-price", "2")
+    assert found["job"]["rent_usd"] == pytest.approx(20)
+    assert found["job"]["energy_kwh"] == pytest.approx(4.5)
+    assert found["job"]["own_usd"] == pytest.approx(10 * found["own"]["usd_per_hour"])
+
+
+def test_a_faster_rented_gpu_works_fewer_hours() -> None:
+    job = ["--model", "resnet50", "--samples", "1e6", "--cloud-gpu", "H100 SXM 80GB"]
+    found = asked("cost", "--gpu", "RTX 3090", *job)
+    assert found["job"]["hours_low"] < found["job"]["hours"] < found["job"]["hours_high"]
+    assert found["job"]["rent_hours"] < 0.7 * found["job"]["hours"]
+    assert found["rent"][0]["hours_used"] < 0.7 * found["own"]["hours"]
+
+
+def test_a_spot_price_is_what_owning_is_held_against_when_asked() -> None:
+    plain, spot = (asked("cost", "--gpu", "L4", "--price", "2500", "--watts", "72", *more) for more in ((), ("--spot",)))
+    assert spot["break_even"][0]["rent_usd"] < plain["break_even"][0]["rent_usd"]
+
+
+def test_a_gpu_that_can_only_be_rented_is_answered() -> None:
+    found = asked("cost", "--gpu", "H100 SXM 80GB", "--hours-per-week", "10")
+    assert found["own"] is None
+    assert found["rent"][0]["total_usd"] > 0
+
+
+def test_prices_have_dates() -> None:
+    (row,) = asked("prices", "A100 SXM 80GB")["prices"]
+    assert all(offer["dated"] >= "2026-01-01" for offer in row["offers"])
+    assert len(asked("prices", "--regions")["regions"]) > 20
+    assert len(asked("prices")["prices"]) > 50
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(min_value=0.01, max_value=1), st.floats(min_value=0.01, max_value=1))
+def test_break_even_falls_with_use(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    late, soon = (api.cost(api.cost_query(**{**GUIDE, "utilization": share})).here for share in (low, high))
+    assert late is not None
+    assert soon is not None
+    assert (soon.days or 0) <= (late.days or 0) * (1 + 1e-9)
+    assert late.own_usd <= soon.own_usd * (1 + 1e-9)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--utilization", "15"], "above 1"),
+        (["--utilization", "-0.1"], "between 0 and 1"),
+        (["--utilization", "nan"], "between 0 and 1"),
+        (["--hours-per-week", "200"], "more than a week has"),
+        (["--hours-per-week", "nan"], "not a finite number"),
+        (["--utilization", "0.1", "--hours-per-week", "20"], "both given"),
+        (["--years", "0"], "not above zero"),
+        (["--years", "1e300"], "beyond all sense"),
+        (["--price", "0"], "not above zero"),
+        (["--price", "-700"], "below zero"),
+        (["--price", "nan"], "not a finite number"),
+        (["--price", "cheap"], "is not a number"),
+        (["--price", "RTX 4090=700"], "not of RTX 3090"),
+        (["--machine", "-1"], "below zero"),
+        (["--machine-watts", "-1"], "below zero"),
+        (["--watts", "0"], "not above zero"),
+        (["--gpus", "0"], "not a number of GPUs"),
+        (["--resale", "-1"], "below zero"),
+        (["--kwh-price", "-0.1"], "below zero"),
+        (["--kwh-price", "0.1", "--tariff", "200=0.1"], "both given"),
+        (["--tariff", "cheap"], "not a pair"),
+        (["--tariff", "200=x"], "is not a number"),
+        (["--tariff", "600=0.1,200=0.2"], "must rise"),
+        (["--tariff", ","], "holds no tier"),
+        (["--bills", "200=50,600=20"], "below that of"),
+        (["--household-kwh", "100"], "is for tiers"),
+        (["--region", "Narnia"], "no region called"),
+        (["--currency", "EUX=1.1"], "no currency called"),
+        (["--currency", "EUR"], "no rate is given"),
+        (["--cloud-price", "0"], "not above zero"),
+        (["--cloud-price", "2", "--cloud", "aws"], "already says"),
+        (["--cloud-price", "2", "--spot"], "already says"),
+        (["--cloud", "awz"], "no offer of"),
+        (["--cloud-gpu", "GTX 1080 Ti"], "no cloud of the tables"),
+        (["--spot"], "spot price"),
+        (["--commit", "40"], "above 1"),
+        (["--job-hours", "0"], "not above zero"),
+        (["--job-hours", "1", "--samples", "5"], "already says"),
+        (["--samples", "5"], "is for --model"),
+        (["--model", "resnet50"], "how large the job is"),
+        (["--model", "resnet50", "--samples", "0"], "not above zero"),
+        (["--prices", "nothing.toml"], "cannot be read"),
+        (["--figure", "cost.doc"], "does not end like a figure"),
+    ],
+)
+def test_bad_questions_are_refused(options: list[str], message: str) -> None:
+    assert message in refused("cost", "--gpu", "RTX 3090", *options).message
+
+
+def test_other_bad_questions() -> None:
+    assert "no GPU was named" in refused("cost").message
+    assert "neither a price nor a rent" in refused("cost", "--gpu", "Tesla M2090").message
+    assert "both given" in refused("prices", "T4", "--regions").message
+    assert "takes no names" in refused("prices", "refresh", "T4").message
+
+
+# ---------------------------------------------------------------- figure
+
+
+def test_the_figure_carries_its_dates(tmp_path: Path) -> None:
+    text = draw(cost_figure(api.cost(api.cost_query(**GUIDE))))
+    assert "293 days" in text
+    assert "2026-08-22" in text
+    result = CliRunner().invoke(app, ["cost", "--gpu", "RTX 3090", "--figure", str(tmp_path / "c.html")])
+    assert result.exit_code == 0
+    assert "own or rent?" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_a_figure_needs_both_ways() -> None:
+    with pytest.raises(GpuwiseError, match="a price to buy and one to rent"):
+        cost_figure(api.cost(api.cost_query(gpu="H100 SXM 80GB")))
+
+
+# ---------------------------------------------------------------- refresh
+
+
+def item(name: str, price: float, *, count: int = 1, memory: float | None = None, spot: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(provider="lambdalabs", gpu_name=name, gpu_memory=memory, gpu_count=count, price=price, spot=spot)
+
+
+def hunting(items: list[SimpleNamespace] | Exception) -> SimpleNamespace:
+    def query(**_: object) -> list[SimpleNamespace]:
+        if isinstance(items, Exception):
+            raise items
+        return items
+
+    return SimpleNamespace(Catalog=lambda **_: SimpleNamespace(load=lambda: None, query=query))
+
+
+def test_refresh_writes_the_medians_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [
+        item("H100", 24.0, count=8, memory=80),
+        item("H100", 4.0, memory=80),
+        item("H100", 8.0, count=8, memory=80, spot=True),
+    ]
+    items += [item("T4", 0.4), item("H100NVL", 3.0, memory=94), item("Unheard", 1.0), item("T4", 0.001), item("", 1.0)]
+    monkeypatch.setitem(sys.modules, "gpuhunt", hunting(items))
+    found = asked("prices", "refresh")
+    assert (found["offers"], found["unknown"]) == (4, {"Unheard": 1})
+    (row,) = asked("prices", "H100 PCIe 80GB")["prices"]
+    mine = next(offer for offer in row["offers"] if offer["cloud"] == "lambda")
+    assert (mine["usd_per_gpu_hour"], mine["spot_usd_per_gpu_hour"], mine["dated"]) == (3.5, 1.0, "2026-11-16")
+    assert [path.name for path in refreshed.folder().iterdir()] == ["rental.csv"]
+
+
+def test_refresh_without_a_network_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gpuhunt", hunting(OSError("no route to host")))
+    assert "could not be fetched: no route to host" in refused("prices", "refresh").message
+    monkeypatch.setitem(sys.modules, "gpuhunt", hunting([]))
+    assert "no GPU that we know" in refused("prices", "refresh").message
+    assert not refreshed.path().exists()
+
+
+def test_refresh_without_the_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gpuhunt", None)
+    assert refused("prices", "refresh").hint == 'pip install "gpuwise[prices]"'
