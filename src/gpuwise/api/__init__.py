@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuwise.api.building import BuildAnswer, build, build_query
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
     from gpuwise.api.diagnosis import WhyAnswer, why
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
 
 __all__ = [
+    "BuildAnswer",
     "CaptureAnswer",
     "CaptureQuery",
     "CatalogueFit",
@@ -38,6 +40,8 @@ __all__ = [
     "Prediction",
     "ValidateAnswer",
     "WhyAnswer",
+    "build",
+    "build_query",
     "capture",
     "capture_query",
     "catalogue_query",
@@ -54,6 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "building": ("BuildAnswer", "build", "build_query"),
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
     "diagnosis": ("WhyAnswer", "why"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gpuwise import __version__
+from gpuwise.cli.build import build
 from gpuwise.cli.capture import capture
 from gpuwise.cli.compare import compare
 from gpuwise.cli.doctor import doctor
@@ -30,6 +31,7 @@ app.command()(capture)
 app.command()(predict)
 app.command()(fit)
 app.command()(compare)
+app.command()(build)
 app.command()(validate)
 app.command()(why)
 app.command()(doctor)

@@ -116,6 +116,15 @@ def test_a_us_outlet_carries_1440_watts_for_hours() -> None:
     assert line(check_build(gpu("RTX 3090"), 4, europe), "outlet").verdict == "pass"
 
 
+def test_four_3090_stay_within_a_us_outlet_when_held_near_280() -> None:
+    """Puget Systems ran four of them at 280 W from one 15 A circuit; our sum takes the CPU at its rated power."""
+    cards, machine = (Cards(gpu=gpu("RTX 3090"), count=4),), box(4, psu_watts=1600, cpu_watts=105)
+    told = line(check_cards(cards, machine), "outlet")
+    assert told.power_limit_watts is not None
+    assert 255 <= told.power_limit_watts <= 285
+    assert line(check_cards(cards, replace(machine, power_limit_watts=told.power_limit_watts)), "outlet").verdict != "fail"
+
+
 # ---------------------------------------------------------------- parts
 
 
@@ -222,7 +231,7 @@ def test_ram_follows_the_gpus_memory() -> None:
 
 def test_a_small_room_grows_hot() -> None:
     rises = [line(check_build(gpu("RTX 3090"), 1, box(1, room_m2=size)), "heat") for size in (5, 15, 50)]
-    assert [one.verdict for one in rises] == ["fail", "tight", "pass"]
+    assert [one.verdict for one in rises] == ["tight", "tight", "pass"]
 
 
 def test_efficiency_follows_the_label() -> None:

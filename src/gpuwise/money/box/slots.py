@@ -57,7 +57,15 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
     found = placed(widths, box.board, box.case_slots)
     if found:
         at = ", ".join(str(position) for position in found.positions)
-        return (_line("pass", total, box.case_slots, f"{_cards(widths)}: at {at} of {where}", ""),)
+        return (
+            _line(
+                "pass",
+                total,
+                box.case_slots,
+                f"{_cards(widths)}: {'position' if count == 1 else 'positions'} {at} of {where}",
+                "",
+            ),
+        )
     fitting = max((n for n in range(1, count) if placed(sorted(widths)[:n], box.board, box.case_slots)), default=0)
     text = f"{_cards(widths)} need {_many(total)}; {where} takes {fitting or 'none'}"
     return (_line("fail", total, box.case_slots, text, _remedy(widths, box)),)
