@@ -154,6 +154,11 @@ def test_mixed_cards() -> None:
     assert {point.gpu for point in answer.power_limits} == {"RTX 3090", "GTX 1080 Ti"}
 
 
+def test_a_card_named_twice_is_two_cards() -> None:
+    (cards,) = api.build_query(gpu=["RTX 5090", "2x rtx5090"]).cards
+    assert cards.count == 3
+
+
 def test_json_keeps_the_contract() -> None:
     code, output = run("--gpu", "4x RTX 3090", "--psu", "1600", "--json")
     answer = json.loads(output)

@@ -100,8 +100,8 @@ def _priced_lanes(line: Line, costs: Sequence[LaneCost]) -> Line:
     if most < _FELT:
         return replace(line, text=f"{line.text}; training is as fast as with all lanes of the card")
     felt = [cost for cost in costs if cost.slower_fraction >= _FELT]
-    shown = " and ".join(f"{_title(cost.kind)} takes {_percent(cost.slower_fraction)} longer" for cost in felt)
-    line = replace(line, text=f"{line.text}; {shown} than with all lanes of the card")
+    shown = " and ".join(f"{_title(cost.kind)} {_longer(cost.slower_fraction)}" for cost in felt)
+    line = replace(line, text=f"{line.text}; against all lanes of the card {shown}")
     if line.verdict != "pass" or most <= _MUCH:
         return line
     return replace(line, verdict="tight", remedy="larger batches or accumulated gradients; or a platform with more lanes")
@@ -118,6 +118,10 @@ def _speed_cost(limits: Sequence[PowerLimit], watts: float) -> str:
 
 def _percent(fraction: float) -> str:
     return f"{100 * max(0.0, fraction):.0f} %"
+
+
+def _longer(fraction: float) -> str:
+    return f"takes {1 + fraction:.1f} times as long" if fraction >= 1 else f"takes {_percent(fraction)} longer"
 
 
 def _title(name: str) -> str:

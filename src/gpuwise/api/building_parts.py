@@ -89,17 +89,18 @@ def _cards(names: Sequence[str], notes: list[Assumption]) -> tuple[tuple[Cards, 
     total = sum(count for count, _ in read)
     if total > _MOST_CARDS:
         raise BadValue(f"{total:,} cards do not go into one box", hint=f"between 1 and {_MOST_CARDS}, such as `4x {read[0][1]}`")
-    found = []
+    found: dict[str, tuple[Cards, str]] = {}
     for count, name in read:
         (gpu,), taken = named_gpus([name])
         if gpu.is_cpu:
             raise BadValue(f"'{name}' is a CPU, not a card", hint=f'name it with `--cpu "{gpu.name}"`, and a GPU with `--gpu`')
         notes += [note for note in taken if note not in notes]
-        found.append(Cards(gpu=gpu, count=count))
+        before = found[gpu.name][0].count if gpu.name in found else 0
+        found[gpu.name] = (Cards(gpu=gpu, count=before + count), name)
         if gpu.devices_per_board > 1:
             effect = f"each {gpu.name} is one card with {gpu.devices_per_board} GPUs"
             notes.append(assumed(f"{gpu.name} count", f"{count} {'card' if count == 1 else 'cards'}", effect))
-    return tuple(found), tuple(name for _, name in read)
+    return tuple(cards for cards, _ in found.values()), tuple(name for _, name in found.values())
 
 
 def _counted(text: str) -> tuple[int, str]:

@@ -117,7 +117,7 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
             over_pcie = replace(gpu, pcie_generation=generation, pcie_lanes=max(1, lanes), nvlink_bytes_per_s=None)
             return alone + exposed_s(gradient_bytes(workload), over_pcie, count, alone)
 
-        narrow = step_s(link.bytes_per_s, link.generation, link.lanes // link.sharers)
+        narrow = step_s(link.bytes_per_s, link.generation, int(link.lanes / link.shared))
         slower = narrow / step_s(full_rate, own_generation, own_lanes) - 1.0
         costs.append(LaneCost(kind=kind.name, gpu_count=count, lanes=link.lanes, slower_fraction=max(0.0, slower)))
     return tuple(costs)

@@ -51,7 +51,8 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
     """Whether the cards stand beside each other on the board and in the case."""
     widths = [thickness(each.gpu, box.cooler) for each in cards for _ in range(each.count)]
     total, count = sum(widths), len(widths)
-    where = f"{box.board.name} with {box.board.x16} long slots and {box.case_slots} openings"
+    long = "1 long slot" if box.board.x16 == 1 else f"{box.board.x16} long slots"
+    where = f"{box.board.name} with {long} and {box.case_slots} openings"
     if box.riser:
         return (_on_risers(total, count, box),)
     found = placed(widths, box.board, box.case_slots)
