@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwise.hardware.machines import find_link
+from gpuwise.hardware.machines import links
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.box.types import Box, Cards, Line
 
@@ -80,30 +80,30 @@ def _link(gpu: Gpu, box: Box, generation: int, lanes: int, through: str, shared:
     limits = [(generation, lanes), (gpu.pcie_generation or generation, gpu.pcie_lanes or _WIDEST)]
     limits += [_parsed(box.riser)] if box.riser else []
     generation, lanes = min(limit[0] for limit in limits), min(limit[1] for limit in limits)
-    wide = find_link(f"PCIe {generation}.0 x16")
+    wide = links()[f"PCIe {generation}.0 x16"]
     rate = wide.bytes_per_s_one_way * wide.achieved_fraction * lanes / _WIDEST
     return CardLink(gpu=gpu, generation=generation, lanes=lanes, through=through, bytes_per_s=rate / shared, shared=shared)
 
 
 def _parsed(link: str) -> tuple[int, int]:
-    """Generation and width of a PCIe link's name."""
-    match = re.fullmatch(r"PCIe (\d)\.0 x(\d+)", find_link(link).name)
+    """Generation and width by the name of a PCIe link."""
+    match = re.fullmatch(r"PCIe (\d)\.0 x(\d+)", links()[link].name)
     return (int(match[1]), int(match[2])) if match else (1, 1)
 
 
 def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
     """Whether each card has the lanes it needs."""
     count = sum(each.count for each in cards)
-    links = card_links(cards, box)
-    if len(links) < count:
-        text = f"{box.platform.name}: {box.platform.slot_lanes} lanes for slots reach {len(links)} of {count} cards"
-        return (_line("fail", len(links), count, "cards", text, "a platform with more lanes, or a board with a switch"),)
-    narrow = min(links, key=lambda link: link.bytes_per_s)
+    found = card_links(cards, box)
+    if len(found) < count:
+        text = f"{box.platform.name}: {box.platform.slot_lanes} lanes for slots reach {len(found)} of {count} cards"
+        return (_line("fail", len(found), count, "cards", text, "a platform with more lanes, or a board with a switch"),)
+    narrow = min(found, key=lambda link: link.bytes_per_s)
     enough = min(_ENOUGH, narrow.gpu.pcie_lanes or _WIDEST) if count > 1 else _LEAST
     effective = narrow.lanes / narrow.shared
     verdict = "pass" if effective >= enough else "tight" if narrow.lanes >= _LEAST else "fail"
     shared = ", shared with others" if narrow.shared > 1 else ""
-    widths = _widths([link.lanes for link in links])
+    widths = _widths([link.lanes for link in found])
     way = f"PCIe {narrow.generation}.0 x{narrow.lanes} through {narrow.through}{shared}"
     text = f"{box.platform.name}: {widths}; the narrowest is {way}, {narrow.bytes_per_s / 1e9:.1f} GB/s"
     remedy = "" if verdict == "pass" else _remedy(narrow, box)

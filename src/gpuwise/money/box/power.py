@@ -7,6 +7,7 @@ excesses add as the root of the sum of squares (assumed).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -72,13 +73,15 @@ def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
 
 
 def highest_limit(cards: Sequence[Cards], box: Box, works: Callable[[Box], bool]) -> float | None:
-    """The highest power limit for each device, in steps of 5 W, with which the box works; None where none helps."""
+    """The highest power limit for each device, in steps of 5 W, with which the box works; None where none helps.
+
+    What works at one limit works at every lower one.
+    """
     rated = max((each.gpu.tdp_watts or 0.0 for each in cards), default=0.0)
     lowest = max((least_limit(each) for each in cards), default=0.0)
-    for limit in range(_STEP_WATTS * int(rated // _STEP_WATTS), math.ceil(lowest) - 1, -_STEP_WATTS):
-        if limit > 0 and works(replace(box, power_limit_watts=float(limit))):
-            return float(limit)
-    return None
+    limits = range(_STEP_WATTS * int(rated // _STEP_WATTS), max(1, math.ceil(lowest)) - 1, -_STEP_WATTS)
+    place = bisect_left(limits, True, key=lambda limit: works(replace(box, power_limit_watts=float(limit))))
+    return float(limits[place]) if place < len(limits) else None
 
 
 def least_limit(cards: Cards) -> float:
