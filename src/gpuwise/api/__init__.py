@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuwise.api.building import BuildAnswer, build, build_query
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.choosing import WhichAnswer, which
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BreakEven",
+    "BuildAnswer",
     "CaptureAnswer",
     "CaptureQuery",
     "CatalogueFit",
@@ -52,6 +54,8 @@ __all__ = [
     "WhichAnswer",
     "WhichQuery",
     "WhyAnswer",
+    "build",
+    "build_query",
     "capture",
     "capture_query",
     "catalogue_query",
@@ -75,6 +79,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "building": ("BuildAnswer", "build", "build_query"),
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "choosing": ("WhichAnswer", "which"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),

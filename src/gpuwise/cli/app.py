@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gpuwise import __version__
+from gpuwise.cli.build import build
 from gpuwise.cli.capture import capture
 from gpuwise.cli.compare import compare
 from gpuwise.cli.cost import cost
@@ -38,6 +39,7 @@ app.command()(which)
 app.command()(matters)
 app.command()(cost)
 app.command()(prices)
+app.command()(build)
 app.command()(validate)
 app.command()(why)
 app.command()(doctor)

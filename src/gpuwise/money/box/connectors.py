@@ -13,6 +13,8 @@ from gpuwise.money.box.types import Box, Cards, Line, PsuSize
 
 __all__ = ["connector_lines", "plugs_of"]
 
+_SLOT_WATTS = 75.0
+_ADAPTED = ("12-pin", "16-pin", "EPS")
 _ADAPTER_WATTS = 150.0  # of each 8-pin that an adapter to 16-pin takes
 
 
@@ -37,19 +39,23 @@ def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
         return ()
     size = _nearest(watts)
     native = size.sixteen_pin if box.psu_standard >= 3 else 0
-    needed, adapters = 0, 0
+    direct, needed, adapters = 0, 0, 0
     for each in cards:
         for plug, count in plugs_of(each.gpu.power_connectors).items():
             total = count * each.count
             if plug == "16-pin":
-                direct = min(native, total)
-                native, total = native - direct, total - direct
-                adapters += total
+                straight = min(native - direct, total)
+                direct, total = direct + straight, total - straight
                 needed += total * max(2, math.ceil((card_watts(each.gpu) or 0.0) / _ADAPTER_WATTS))
             else:
-                adapters += total if plug in ("12-pin", "EPS") else 0
                 needed += total * plugs()[plug].eight_pin
-    return (_line(cards, size, needed, adapters),)
+            adapters += total if plug in _ADAPTED else 0
+    return (_line(cards, size, direct, needed, adapters),)
+
+
+def _unknown(each: Cards) -> bool:
+    """Whether a card surely has plugs, and nobody says which."""
+    return not each.gpu.power_connectors and (card_watts(each.gpu) or 0.0) > _SLOT_WATTS
 
 
 def _nearest(watts: float) -> PsuSize:
@@ -57,18 +63,27 @@ def _nearest(watts: float) -> PsuSize:
     return max((size for size in psu_sizes() if size.watts <= watts), key=lambda size: size.watts, default=psu_sizes()[0])
 
 
-def _line(cards: Sequence[Cards], size: PsuSize, needed: int, adapters: int) -> Line:
+def _line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, adapters: int) -> Line:
     has = size.eight_pin
-    verdict = "fail" if needed > has else "tight" if adapters else "pass"
+    unknown = any(_unknown(each) for each in cards)
+    verdict = "fail" if needed > has else "tight" if adapters or unknown else "pass"
     wants = "; ".join(f"{each.gpu.name}: {_words(each.gpu.power_connectors)}" for each in cards)
-    text = f"{needed} of the {has} 8-pin plugs that a {size.watts:,.0f} W supply commonly has ({wants})"
+    used = [f"{direct} of {size.sixteen_pin} with 16 pins"] if direct else []
+    used += [f"{needed} of {has} with 8 pins"] if needed or not direct else []
+    text = f"plugs of a usual {size.watts:,.0f} W supply: {' and '.join(used)} ({wants})"
     remedy = {
         "pass": "",
-        "tight": f"adapters on {adapters} of the plugs, with a cable of its own to each; or a supply with native plugs",
+        "tight": _tight(adapters, unknown),
         "fail": "a supply with more plugs (count them); never two plugs of one cable for a card above 225 W",
     }[verdict]
     return Line(check="connectors", verdict=verdict, value=needed, limit=has, unit="8-pin", text=text, remedy=remedy)
 
 
+def _tight(adapters: int, unknown: bool) -> str:
+    look = "look at the card: its plugs are not published"
+    adapt = f"adapters on {adapters} of the plugs, with a cable of its own to each; or a supply with native plugs"
+    return "; ".join(([look] if unknown else []) + ([adapt] if adapters else []))
+
+
 def _words(connectors: str) -> str:
-    return connectors if plugs_of(connectors) else "none" if connectors.lower() == "none" else "not published"
+    return connectors if plugs_of(connectors) else "none" if connectors.lower() == "none" else connectors or "not published"

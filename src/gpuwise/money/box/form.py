@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from gpuwise.hardware.tables import curated_gpus
 from gpuwise.hardware.types import Gpu
@@ -24,6 +25,7 @@ def is_card(gpu: Gpu) -> bool:
     return gpu.segment not in _WHOLE and gpu.cooler != "module"
 
 
+@cache
 def sibling(gpu: Gpu) -> Gpu | None:
     """The card nearest to a GPU that is none: the same chip, else the same architecture; then by units and memory."""
     cards = [other for other in curated_gpus() if is_card(other) and other.vendor == gpu.vendor]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwise.hardware.machines import find_link
+from gpuwise.hardware.machines import links
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.box.types import Box, Cards, Line
 
@@ -20,18 +20,19 @@ _WIDEST = 16
 _NVME_LANES = 4
 _ENOUGH = 8  # lanes for each card, the guide's rule for several cards
 _LEAST = 4
+_LISTED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardLink:
-    """The way from one card to the CPU. `sharers` cards copy through the same lanes."""
+    """The way from one card to the CPU. `shared` is how many times over its lanes are used when all cards copy."""
 
     gpu: Gpu
     generation: int
     lanes: int
     through: str
     bytes_per_s: float
-    sharers: int = 1
+    shared: float = 1.0
 
 
 def split(lanes: int, count: int, smallest: int) -> tuple[int, ...]:
@@ -56,15 +57,16 @@ def card_links(cards: Sequence[Cards], box: Box) -> tuple[CardLink, ...]:
     gpus = [each.gpu for each in cards for _ in range(each.count)]
     lanes = _lanes_for_cards(box)
     if box.board.switch and lanes >= _WIDEST:
-        sharers = max(1.0, len(gpus) * _WIDEST / lanes)
-        return tuple(_link(gpu, box, box.platform.generation, _WIDEST, "a switch", sharers) for gpu in gpus)
+        shared = max(1.0, len(gpus) * _WIDEST / lanes)
+        return tuple(_link(gpu, box, box.platform.generation, _WIDEST, "a switch", shared) for gpu in gpus)
     widths = split(lanes, len(gpus), box.platform.smallest_split)
     direct = [_link(gpu, box, box.platform.generation, width, "the CPU") for gpu, width in zip(gpus, widths, strict=False)]
     rest = gpus[len(widths) :]
     if not rest or not box.platform.chipset_link:
         return tuple(direct)
     generation, width = _parsed(box.platform.chipset_link)
-    return (*direct, *(_link(gpu, box, generation, min(_LEAST, width), "the chipset", len(rest)) for gpu in rest))
+    shared = max(1.0, len(rest) * _LEAST / width)
+    return (*direct, *(_link(gpu, box, generation, _LEAST, "the chipset", shared) for gpu in rest))
 
 
 def _lanes_for_cards(box: Box) -> int:
@@ -74,40 +76,44 @@ def _lanes_for_cards(box: Box) -> int:
     return platform.slot_lanes - homeless if platform.slot_lanes - homeless >= _WIDEST else platform.slot_lanes
 
 
-def _link(gpu: Gpu, box: Box, generation: int, lanes: int, through: str, sharers: float = 1) -> CardLink:
+def _link(gpu: Gpu, box: Box, generation: int, lanes: int, through: str, shared: float = 1.0) -> CardLink:
     limits = [(generation, lanes), (gpu.pcie_generation or generation, gpu.pcie_lanes or _WIDEST)]
     limits += [_parsed(box.riser)] if box.riser else []
     generation, lanes = min(limit[0] for limit in limits), min(limit[1] for limit in limits)
-    wide = find_link(f"PCIe {generation}.0 x16")
+    wide = links()[f"PCIe {generation}.0 x16"]
     rate = wide.bytes_per_s_one_way * wide.achieved_fraction * lanes / _WIDEST
-    return CardLink(
-        gpu=gpu, generation=generation, lanes=lanes, through=through, bytes_per_s=rate / sharers, sharers=round(max(1.0, sharers))
-    )
+    return CardLink(gpu=gpu, generation=generation, lanes=lanes, through=through, bytes_per_s=rate / shared, shared=shared)
 
 
 def _parsed(link: str) -> tuple[int, int]:
-    """Generation and width of a PCIe link's name."""
-    match = re.fullmatch(r"PCIe (\d)\.0 x(\d+)", find_link(link).name)
+    """Generation and width by the name of a PCIe link."""
+    match = re.fullmatch(r"PCIe (\d)\.0 x(\d+)", links()[link].name)
     return (int(match[1]), int(match[2])) if match else (1, 1)
 
 
 def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
     """Whether each card has the lanes it needs."""
     count = sum(each.count for each in cards)
-    links = card_links(cards, box)
-    if len(links) < count:
-        text = f"{box.platform.name}: {box.platform.slot_lanes} lanes for slots reach {len(links)} of {count} cards"
-        return (_line("fail", len(links), count, "cards", text, "a platform with more lanes, or a board with a switch"),)
-    narrow = min(links, key=lambda link: link.bytes_per_s)
+    found = card_links(cards, box)
+    if len(found) < count:
+        text = f"{box.platform.name}: {box.platform.slot_lanes} lanes for slots reach {len(found)} of {count} cards"
+        return (_line("fail", len(found), count, "cards", text, "a platform with more lanes, or a board with a switch"),)
+    narrow = min(found, key=lambda link: link.bytes_per_s)
     enough = min(_ENOUGH, narrow.gpu.pcie_lanes or _WIDEST) if count > 1 else _LEAST
-    effective = narrow.lanes / narrow.sharers
+    effective = narrow.lanes / narrow.shared
     verdict = "pass" if effective >= enough else "tight" if narrow.lanes >= _LEAST else "fail"
-    shared = f", {narrow.sharers} cards share it" if narrow.sharers > 1 else ""
-    widths = "/".join(f"x{link.lanes}" for link in links)
+    shared = ", shared with others" if narrow.shared > 1 else ""
+    widths = _widths([link.lanes for link in found])
     way = f"PCIe {narrow.generation}.0 x{narrow.lanes} through {narrow.through}{shared}"
     text = f"{box.platform.name}: {widths}; the narrowest is {way}, {narrow.bytes_per_s / 1e9:.1f} GB/s"
     remedy = "" if verdict == "pass" else _remedy(narrow, box)
     return (_line(verdict, narrow.lanes, enough, "lanes", text, remedy),)
+
+
+def _widths(lanes: Sequence[int]) -> str:
+    if len(lanes) <= _LISTED:
+        return "/".join(f"x{width}" for width in lanes)
+    return ", ".join(f"{list(lanes).count(width)} at x{width}" for width in dict.fromkeys(lanes))
 
 
 def _remedy(narrow: CardLink, box: Box) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuwise.money.box.parts import efficiencies
-from gpuwise.money.box.power import load_watts, smallest_psu
+from gpuwise.money.box.power import highest_limit, load_watts, smallest_psu
 from gpuwise.money.box.types import Box, Cards, Line
 
 __all__ = ["efficiency", "outlet_lines", "wall_watts"]
@@ -15,7 +16,7 @@ _HIGH_VOLTS = 200.0
 _GOOD = 0.9  # of what the outlet carries: a screen or a lamp hangs on it too
 _BTU_PER_H = 3.412  # for each watt
 _LOSS_WATTS_PER_K_M2 = 5.0  # what a closed room loses through walls, door and air for each m² of floor, assumed
-_WARM, _HOT = 5.0, 15.0  # kelvins
+_WARM = 5.0  # kelvins
 
 
 def efficiency(label: str, load_fraction: float, volts: float) -> float:
@@ -38,28 +39,29 @@ def wall_watts(cards: Sequence[Cards], box: Box) -> float:
 def outlet_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
     """The outlet, and the room."""
     watts = wall_watts(cards, box)
-    return (_outlet(watts, box), _room(watts, box))
+    return (_outlet(cards, watts, box), _room(watts, box))
 
 
-def _outlet(watts: float, box: Box) -> Line:
+def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> Line:
     carries = box.outlet.continuous_watts
     verdict = "pass" if watts <= _GOOD * carries else "tight" if watts <= carries else "fail"
     text = f"{watts:,.0f} W at the wall (80 PLUS {box.psu_label}); {box.outlet.name} carries {carries:,.0f} W for hours"
-    remedy = {
-        "pass": "",
-        "tight": "nothing else on this circuit",
-        "fail": "a power limit, a circuit of 20 A or 230 V, or two supplies on two circuits",
-    }[verdict]
-    return Line(check="outlet", verdict=verdict, value=watts, limit=carries, unit="W", text=text, remedy=remedy)
+    line = Line(check="outlet", verdict=verdict, value=watts, limit=carries, unit="W", text=text)
+    if verdict != "fail":
+        return replace(line, remedy="nothing else on this circuit" if verdict == "tight" else "")
+    limit = highest_limit(cards, box, lambda held: wall_watts(cards, held) <= carries)
+    stronger = "a stronger circuit, or two supplies on two circuits"
+    remedy = f"{stronger}, or a power limit of {limit:.0f} W a GPU" if limit else stronger
+    return replace(line, remedy=remedy, power_limit_watts=limit)
 
 
 def _room(watts: float, box: Box) -> Line:
+    """Heat alone never fails: a window can be opened."""
     heat = f"{watts:,.0f} W of heat under load: {watts * _BTU_PER_H:,.0f} BTU/h, {watts * 24 / 1000:.0f} kWh a day"
     if box.room_m2 is None:
         return Line(check="heat", verdict="pass", value=watts, limit=None, unit="W", text=heat)
     rise = watts / (_LOSS_WATTS_PER_K_M2 * box.room_m2)
-    verdict = "pass" if rise <= _WARM else "tight" if rise <= _HOT else "fail"
+    verdict = "pass" if rise <= _WARM else "tight"
     text = f"{heat}; a closed room of {box.room_m2:g} m² grows about {rise:.0f} °C warmer"
-    cooled = f"an open door or window, or {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"
-    remedy = "" if verdict == "pass" else cooled
+    remedy = "" if verdict == "pass" else f"an open door or window, or {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"
     return Line(check="heat", verdict=verdict, value=rise, limit=_WARM, unit="K", text=text, remedy=remedy)

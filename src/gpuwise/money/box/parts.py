@@ -121,6 +121,7 @@ def find_outlet(name: str) -> Outlet:
     return _find(name, outlets(), "outlet")
 
 
+@cache
 def usual_box(card_count: int, psu_watts: float | None = None) -> Box:
     """The machine people build for so many cards: a desktop for two, a workstation for more.
 

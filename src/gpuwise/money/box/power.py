@@ -7,16 +7,27 @@ excesses add as the root of the sum of squares (assumed).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.box.parts import excursions, load_shares, psu_sizes, psu_standards
 from gpuwise.money.box.types import Box, Cards, Line
 
-__all__ = ["card_watts", "fitting_limit", "least_limit", "load_watts", "peak_watts", "power_lines", "smallest_psu"]
+__all__ = [
+    "card_watts",
+    "fitting_limit",
+    "highest_limit",
+    "least_limit",
+    "load_watts",
+    "peak_watts",
+    "power_lines",
+    "smallest_psu",
+]
 
 _STEP_WATTS = 5
+_MOST_AT_LOW_VOLTS, _HIGH_VOLTS = 1600.0, 200.0  # larger supplies are made for 200 V and more
 _SOLD_NOW = 3  # the ATX standard of supplies that one would buy
 _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
 
@@ -53,15 +64,24 @@ def smallest_psu(cards: Sequence[Cards], box: Box) -> float | None:
 
 
 def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
-    """The highest power limit for each device, in steps of 5 W, with which the supply does not fail; None where none helps."""
-    rated = [each.gpu.tdp_watts for each in cards if each.gpu.tdp_watts]
-    if box.psu_watts is None or not rated:
-        return None
-    for limit in range(_STEP_WATTS * int(max(rated) // _STEP_WATTS), int(max(map(least_limit, cards))), -_STEP_WATTS):
-        held = replace(box, power_limit_watts=float(limit))
-        if _worst(load_watts(cards, held), peak_watts(cards, held), box.psu_watts, box.psu_standard) != "fail":
-            return float(limit)
-    return None
+    """The highest power limit for each device with which the supply does not fail; None where none helps."""
+
+    def fits(held: Box) -> bool:
+        return _worst(load_watts(cards, held), peak_watts(cards, held), held.psu_watts or math.inf, held.psu_standard) != "fail"
+
+    return highest_limit(cards, box, fits)
+
+
+def highest_limit(cards: Sequence[Cards], box: Box, works: Callable[[Box], bool]) -> float | None:
+    """The highest power limit for each device, in steps of 5 W, with which the box works; None where none helps.
+
+    What works at one limit works at every lower one.
+    """
+    rated = max((each.gpu.tdp_watts or 0.0 for each in cards), default=0.0)
+    lowest = max((least_limit(each) for each in cards), default=0.0)
+    limits = range(_STEP_WATTS * int(rated // _STEP_WATTS), max(1, math.ceil(lowest)) - 1, -_STEP_WATTS)
+    place = bisect_left(limits, True, key=lambda limit: works(replace(box, power_limit_watts=float(limit))))
+    return float(limits[place]) if place < len(limits) else None
 
 
 def least_limit(cards: Cards) -> float:
@@ -89,7 +109,7 @@ def _sustained(cards: Sequence[Cards], box: Box, psu: float, size: float | None)
     parts = [f"{each.count} x {card_watts(each.gpu, box.power_limit_watts):.0f} W" for each in cards]
     text = f"{load:,.0f} W for hours ({' + '.join(parts)}, CPU {box.cpu_watts:.0f} W, rest {box.rest_watts:.0f} W)"
     text += f": {100 * load / psu:.0f} % of {psu:,.0f} W" if box.psu_watts else f": take {psu:,.0f} W"
-    return _line("psu", verdict, load, psu, text, _remedy(verdict, cards, box, size))
+    return _with_remedy(_line("psu", verdict, load, psu, text), cards, box, size)
 
 
 def _transient(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> Line:
@@ -97,15 +117,20 @@ def _transient(cards: Sequence[Cards], box: Box, psu: float, size: float | None)
     verdict = _graded(peak / psu, standard.safe_fraction, standard.most_fraction)
     bears = standard.safe_fraction * psu
     text = f"{peak:,.0f} W for 100 µs: {100 * peak / psu:.0f} %, where ATX {box.psu_standard} promises {100 * bears / psu:.0f} %"
-    return _line("transients", verdict, peak, bears, text, _remedy(verdict, cards, box, size))
+    return _with_remedy(_line("transients", verdict, peak, bears, text), cards, box, size)
 
 
-def _remedy(verdict: str, cards: Sequence[Cards], box: Box, size: float | None) -> str:
-    if verdict == "pass":
-        return ""
-    bigger = f"an ATX 3 supply of {size:,.0f} W or more" if size else "two supplies"
-    limit = fitting_limit(cards, box) if verdict == "fail" else None
-    return f"{bigger}, or a power limit of {limit:.0f} W a GPU" if limit else bigger
+def _with_remedy(line: Line, cards: Sequence[Cards], box: Box, size: float | None) -> Line:
+    if line.verdict == "pass":
+        return line
+    bigger = f"an ATX 3 supply of {size:,.0f} W or more{_high_volts(size, box)}" if size else "two supplies"
+    limit = fitting_limit(cards, box) if line.verdict == "fail" else None
+    remedy = f"{bigger}, or a power limit of {limit:.0f} W a GPU" if limit else bigger
+    return replace(line, remedy=remedy, power_limit_watts=limit)
+
+
+def _high_volts(size: float, box: Box) -> str:
+    return " at 230 V" if size > _MOST_AT_LOW_VOLTS and box.outlet.volts < _HIGH_VOLTS else ""
 
 
 def _worst(load: float, peak: float, psu: float, standard: int) -> str:
@@ -118,5 +143,5 @@ def _graded(share: float, good: float, most: float) -> str:
     return "pass" if share <= good else "tight" if share <= most else "fail"
 
 
-def _line(check: str, verdict: str, value: float | None, limit: float | None, text: str, remedy: str) -> Line:
+def _line(check: str, verdict: str, value: float | None, limit: float | None, text: str, remedy: str = "") -> Line:
     return Line(check=check, verdict=verdict, value=value, limit=limit, unit="W", text=text, remedy=remedy)

@@ -51,13 +51,22 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
     """Whether the cards stand beside each other on the board and in the case."""
     widths = [thickness(each.gpu, box.cooler) for each in cards for _ in range(each.count)]
     total, count = sum(widths), len(widths)
-    where = f"{box.board.name} with {box.board.x16} long slots and {box.case_slots} openings"
+    long = "1 long slot" if box.board.x16 == 1 else f"{box.board.x16} long slots"
+    where = f"{box.board.name} with {long} and {box.case_slots} openings"
     if box.riser:
         return (_on_risers(total, count, box),)
     found = placed(widths, box.board, box.case_slots)
     if found:
         at = ", ".join(str(position) for position in found.positions)
-        return (_line("pass", total, box.case_slots, f"{_cards(widths)}: at {at} of {where}", ""),)
+        return (
+            _line(
+                "pass",
+                total,
+                box.case_slots,
+                f"{_cards(widths)}: {'position' if count == 1 else 'positions'} {at} of {where}",
+                "",
+            ),
+        )
     fitting = max((n for n in range(1, count) if placed(sorted(widths)[:n], box.board, box.case_slots)), default=0)
     text = f"{_cards(widths)} need {_many(total)}; {where} takes {fitting or 'none'}"
     return (_line("fail", total, box.case_slots, text, _remedy(widths, box)),)

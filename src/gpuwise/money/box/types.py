@@ -29,7 +29,10 @@ COOLERS = ("blower", "open-air", "water", "passive")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One check. `value` against `limit`, both in `unit`; what to do about it where it does not pass."""
+    """One check. `value` against `limit`, both in `unit`; what to do about it where it does not pass.
+
+    `power_limit_watts` is the power limit that the remedy names, where it names one.
+    """
 
     check: str
     verdict: str
@@ -38,6 +41,7 @@ class Line:
     unit: str
     text: str
     remedy: str = ""
+    power_limit_watts: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,129 @@
+"""What a power limit and narrow lanes cost in speed, on three kinds of work that stand for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuwise.api.question import StepQuery, step_query, workload_of
+from gpuwise.hardware.machines import find_link
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.box.lanes import CardLink
+from gpuwise.money.box.power import least_limit
+from gpuwise.money.box.types import Cards
+from gpuwise.scale.data_parallel import exposed_s, gradient_bytes
+from gpuwise.step.simulate import simulate
+from gpuwise.step.stacks import as_run
+from gpuwise.step.types import Array, Setting
+from gpuwise.workload.types import Workload
+
+__all__ = ["KINDS", "Kind", "LaneCost", "PowerLimit", "images_per_s_of", "lane_costs", "power_limits"]
+
+_SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
+_STEP_WATTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of work and the model that stands for it."""
+
+    name: str
+    title: str
+    model: str
+    mode: str
+    batch: str
+    phase: str = ""
+
+
+KINDS = (
+    Kind(name="cnn_training", title="CNN training", model="resnet50", mode="train", batch="64"),
+    Kind(name="transformer_training", title="transformer training", model="bert-base", mode="train", batch="64"),
+    Kind(name="llm_decode", title="LLM answering", model="llama-2-7b", mode="infer", batch="1", phase="decode"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLimit:
+    """A GPU held to so many watts; its speed by kind of work, over that at its own limit."""
+
+    gpu: str
+    watts: float
+    relative_speed: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneCost:
+    """By how much longer a training step takes than with all lanes of the card, as a fraction."""
+
+    kind: str
+    gpu_count: int
+    lanes: int
+    slower_fraction: float
+
+
+def power_limits(typed: str, cards: Cards, further: Sequence[float] = ()) -> tuple[PowerLimit, ...]:
+    """The power-limit curve of one GPU, high to low, with further limits on it. Empty where its power is not known."""
+    rated = cards.gpu.tdp_watts
+    if rated is None:
+        return ()
+    rounded = {_STEP_WATTS * round(rated * share / _STEP_WATTS) for share in _SHARES[1:]}
+    limits = sorted({rated, *rounded, *(limit for limit in further if limit < rated)}, reverse=True)
+    kept = [limit for limit in limits if limit >= least_limit(cards)]
+    speeds = {}
+    for kind in KINDS:
+        query = _query(kind, typed)
+        seconds = _seconds_at(workload_of(query), cards.gpu, query, kept)
+        speeds[kind.name] = seconds[0] / seconds
+    return tuple(
+        PowerLimit(gpu=cards.gpu.name, watts=watts, relative_speed={name: float(speed[place]) for name, speed in speeds.items()})
+        for place, watts in enumerate(kept)
+    )
+
+
+def _query(kind: Kind, typed: str) -> StepQuery:
+    return step_query(model=kind.model, gpu=[typed], mode=kind.mode, batch=kind.batch, phase=kind.phase)
+
+
+def _seconds_at(workload: Workload, gpu: Gpu, query: StepQuery, limits_watts: Sequence[float]) -> Array:
+    """Seconds of a step at each power limit."""
+    return np.array([_step_s(workload, gpu, query.setting, query.batch, limit) for limit in limits_watts])
+
+
+def _step_s(workload: Workload, gpu: Gpu, setting: Setting, batch: int | None, limit_watts: float | None = None) -> float:
+    size = np.array([float(batch)]) if batch and "batch" in workload.symbols else None
+    seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
+    steps = simulate(workload, [gpu], as_run(setting, workload), batch=size, seq=seq, power_limit_watts=limit_watts)
+    return float(steps.seconds[0, 0])
+
+
+def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None) -> tuple[LaneCost, ...]:
+    """What this link costs training on `count` GPUs of one kind: inputs come over it, and gradients where there are several."""
+    gpu = link.gpu
+    own_generation, own_lanes = gpu.pcie_generation or link.generation, gpu.pcie_lanes or 16
+    wide = find_link(f"PCIe {own_generation}.0 x16")
+    full_rate = wide.bytes_per_s_one_way * wide.achieved_fraction * own_lanes / 16
+    costs = []
+    for kind in KINDS:
+        if kind.mode != "train":
+            continue
+        query = _query(kind, typed)
+        workload = workload_of(query)
+
+        def step_s(rate: float, generation: int, lanes: int, query: StepQuery = query, workload: Workload = workload) -> float:
+            setting = replace(query.setting, link_bytes_per_s=rate)
+            alone = _step_s(workload, gpu, setting, query.batch, limit_watts)
+            over_pcie = replace(gpu, pcie_generation=generation, pcie_lanes=max(1, lanes), nvlink_bytes_per_s=None)
+            return alone + exposed_s(gradient_bytes(workload), over_pcie, count, alone)
+
+        narrow = step_s(link.bytes_per_s, link.generation, int(link.lanes / link.shared))
+        slower = narrow / step_s(full_rate, own_generation, own_lanes) - 1.0
+        costs.append(LaneCost(kind=kind.name, gpu_count=count, lanes=link.lanes, slower_fraction=max(0.0, slower)))
+    return tuple(costs)
+
+
+def images_per_s_of(typed: str, gpu: Gpu, limit_watts: float | None) -> float:
+    """Images a second that one GPU trains on, of the CNN among the kinds."""
+    query = _query(KINDS[0], typed)
+    return float(KINDS[0].batch) / _step_s(workload_of(query), gpu, query.setting, query.batch, limit_watts)

@@ -1,0 +1,240 @@
+"""`gpuwise build`: what people type, what comes back, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise import api
+from gpuwise.api.building_speed import KINDS
+from gpuwise.cli.app import app
+from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.money.box.types import VERDICTS, Line
+from gpuwise.report.figures.power import power_figure
+from gpuwise.units import GIB
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["build", *arguments])
+    if isinstance(result.exception, GpuwiseError):
+        return 2, str(result.exception)
+    return result.exit_code, result.output
+
+
+def lines(**asked: object) -> dict[str, Line]:
+    return {line.check: line for line in api.build(api.build_query(**asked)).lines}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--psu", "big"], "'big' is no power supply"),
+        (["--psu", "0"], "0 W"),
+        (["--psu", "-500"], "-500 W"),
+        (["--psu", "1600 golden"], "'golden'"),
+        (["--psu", "99999"], "99999 W"),
+        (["--psu", "850", "--psu-standard", "4"], "--psu-standard 4"),
+        (["--lanes", "-16"], "-16 lanes"),
+        (["--lanes", "0"], "0 lanes"),
+        (["--lanes", "no such socket"], "no platform called"),
+        (["--board", "huge"], "no board called"),
+        (["--board", "slots=0"], "slots=0"),
+        (["--board", "slots=7,color=red"], "is no board"),
+        (["--board", "slots=7,switch=maybe"], "switch=maybe"),
+        (["--chipset-link", "NVLink 3.0"], "is no PCIe link"),
+        (["--riser", "wire"], "no link called"),
+        (["--cooler", "ice"], "no cooler called 'ice'"),
+        (["--cpu", "no such cpu at all"], "no host called"),
+        (["--cpu-watts", "0"], "0 W"),
+        (["--cpu-watts", "nan"], "nan W"),
+        (["--case-slots", "0"], "--case-slots 0"),
+        (["--nvme", "-1"], "--nvme -1"),
+        (["--ram", "0GB"], "0GB of RAM"),
+        (["--ram", "lots"], "'lots'"),
+        (["--outlet", "5V 2A"], "5 V"),
+        (["--outlet", "moon"], "no outlet called"),
+        (["--room", "big"], "'big' is no room"),
+        (["--power-limit", "5"], "cannot be held to 5 W"),
+        (["--power-limit", "nan W"], "nan"),
+        (["--power-limit", "hot"], "'hot'"),
+    ],
+)
+def test_bad_parts_are_refused_with_a_hint(arguments: list[str], told: str) -> None:
+    code, output = run("--gpu", "RTX 3090", *arguments)
+    assert code == 2
+    assert told in output
+    assert "hint:" in output
+
+
+@pytest.mark.parametrize(
+    ("gpus", "told"),
+    [
+        ([], "no GPU was named"),
+        (["0x RTX 3090"], "'0x RTX 3090' is no number of cards"),
+        (["-2x RTX 3090"], "is no number of cards"),
+        (["1000x RTX 3090"], "1,000 cards do not go into one box"),
+        (["9x RTX 3090", "9x RTX 4090"], "18 cards"),
+        (["4x no such card"], "no GPU called 'no such card'"),
+        (["Core i7-8700K"], "is a CPU, not a card"),
+        ([""], "no GPU called ''"),
+    ],
+)
+def test_bad_cards_are_refused_with_a_hint(gpus: list[str], told: str) -> None:
+    code, output = run(*(word for name in gpus for word in ("--gpu", name)))
+    assert code == 2
+    assert told in output
+    assert "hint:" in output
+
+
+def test_only_names_must_be_given_and_the_rest_is_said() -> None:
+    answer = api.build(api.build_query(gpu=["RTX 3090"]))
+    said = {note["name"] for note in answer.assumptions}
+    assert {"psu", "psu label", "platform", "cpu", "rest", "board", "case", "outlet", "ram", "coolers", "disks"} <= said
+
+
+def test_what_is_given_is_not_assumed() -> None:
+    answer = api.build(
+        api.build_query(
+            gpu=["2x RTX 3090"],
+            psu="1600W platinum ATX3.1",
+            cpu="Ryzen 9 5950X",
+            board="eatx",
+            case_slots=8,
+            lanes="X299",
+            nvme=2,
+            cooler="blower",
+            ram="128GB",
+            outlet="230V 16A",
+        )
+    )
+    said = {note["name"] for note in answer.assumptions}
+    assert said == {"rest", "kinds of work", "bridges", "power law"}
+    found = {line.check: line for line in answer.lines}
+    assert found["transients"].limit == 3200
+    assert found["ram"].value == 128 * GIB
+    assert found["outlet"].limit == pytest.approx(0.8 * 230 * 16)
+    assert "X299: x16/x16" in found["lanes"].text
+
+
+@pytest.mark.parametrize("text", ["4x RTX 3090", "4 x 3090", "4×rtx3090", "4*RTX 3090"])
+def test_counts_are_read_however_they_are_written(text: str) -> None:
+    (cards,) = api.build_query(gpu=[text]).cards
+    assert (cards.count, cards.gpu.name) == (4, "RTX 3090")
+
+
+@pytest.mark.parametrize(
+    ("text", "watts", "label", "standard"),
+    [
+        ("850", 850, "gold", 2),
+        ("850W", 850, "gold", 2),
+        ("1.6 kW titanium", 1600, "titanium", 2),
+        ("1600W gold atx3", 1600, "gold", 3),
+        ("1000 W 80 PLUS bronze ATX 3.1", 1000, "bronze", 3),
+        ("750 atx2.53", 750, "gold", 2),
+    ],
+)
+def test_supplies_are_read_however_they_are_written(text: str, watts: float, label: str, standard: int) -> None:
+    box = api.build_query(gpu=["RTX 3090"], psu=text).box
+    assert (box.psu_watts, box.psu_label, box.psu_standard) == (watts, label, standard)
+
+
+def test_a_typed_board_and_typed_lanes() -> None:
+    box = api.build_query(gpu=["2x GTX 1080"], board="slots=7,x16=4,spacing=2,case=8,switch=yes", lanes="28").box
+    assert (box.board.slots, box.board.x16, box.board.spacing, box.case_slots, box.board.switch) == (7, 4, 2, 8, True)
+    assert box.platform.slot_lanes == 28
+
+
+def test_mixed_cards() -> None:
+    answer = api.build(api.build_query(gpu=["RTX 3090", "2x GTX 1080 Ti"], psu="1600"))
+    assert [entry["count"] for entry in answer.to_dict()["gpus"]] == [1, 2]
+    assert "1 x 350 W + 2 x 250 W" in next(line.text for line in answer.lines if line.check == "psu")
+    assert {point.gpu for point in answer.power_limits} == {"RTX 3090", "GTX 1080 Ti"}
+
+
+def test_a_card_named_twice_is_two_cards() -> None:
+    (cards,) = api.build_query(gpu=["RTX 5090", "2x rtx5090"]).cards
+    assert cards.count == 3
+
+
+def test_json_keeps_the_contract() -> None:
+    code, output = run("--gpu", "4x RTX 3090", "--psu", "1600", "--json")
+    answer = json.loads(output)
+    assert code == 0
+    assert {"gpus", "lines", "verdict", "power_limits", "assumptions", "data_date"} <= set(answer)
+    for line in answer["lines"]:
+        assert {"check", "verdict", "value", "limit", "unit", "text", "remedy"} <= set(line)
+        assert line["verdict"] in VERDICTS
+    assert answer["verdict"] == "fail"
+    for point in answer["power_limits"]:
+        assert set(point["relative_speed"]) == {kind.name for kind in KINDS}
+
+
+def test_strict_tells_by_the_exit_code() -> None:
+    assert run("--gpu", "4x RTX 3090", "--psu", "1600")[0] == 0
+    assert run("--gpu", "4x RTX 3090", "--psu", "1600", "--strict")[0] == 1
+    assert run("--gpu", "GTX 1650", "--strict")[0] == 0
+
+
+def test_lower_limits_are_never_faster_and_full_power_is_the_measure() -> None:
+    points = api.build(api.build_query(gpu=["V100 PCIe 16GB"])).power_limits
+    assert points[0].watts == 250
+    assert set(points[0].relative_speed.values()) == {1.0}
+    for kind in KINDS:
+        speeds = [point.relative_speed[kind.name] for point in points]
+        assert speeds == sorted(speeds, reverse=True)
+    assert min(points[-1].relative_speed.values()) < 0.95
+
+
+def test_the_limit_of_the_remedy_stands_in_the_curve_with_its_price() -> None:
+    answer = api.build(api.build_query(gpu=["4x RTX 3090"], psu="1600"))
+    psu = next(line for line in answer.lines if line.check == "psu")
+    assert psu.power_limit_watts in {point.watts for point in answer.power_limits}
+    assert f"{psu.power_limit_watts:.0f} W a GPU, which costs" in psu.remedy
+
+
+def test_narrow_lanes_are_priced_and_wide_ones_are_free() -> None:
+    wide = api.build(api.build_query(gpu=["4x RTX 3090"], lanes="WRX80")).lane_costs
+    narrow = api.build(api.build_query(gpu=["4x RTX 3090"], lanes="AM4")).lane_costs
+    assert all(cost.slower_fraction == 0 for cost in wide)
+    assert all(cost.slower_fraction > 0.1 for cost in narrow)
+    assert lines(gpu=["4x RTX 3090"], lanes="AM4", board="ssi")["lanes"].verdict == "tight"
+
+
+def test_an_nvme_behind_the_same_lanes_does_not_slow_one_card() -> None:
+    found = lines(gpu=["GTX 1080"], lanes="LGA1151")
+    assert "x16" in found["lanes"].text
+    assert found["lanes"].verdict == "pass"
+
+
+def test_what_is_no_card_gets_no_power_curve() -> None:
+    answer = api.build(api.build_query(gpu=["H100 SXM"]))
+    assert (answer.verdict, answer.power_limits, [line.check for line in answer.lines]) == ("fail", (), ["form"])
+    with pytest.raises(BadValue, match="no power limit to draw"):
+        power_figure(answer)
+
+
+def test_a_cpu_by_name_brings_its_watts_and_cores() -> None:
+    box = api.build_query(gpu=["RTX 3090"], cpu="Ryzen 9 7950X").box
+    assert (box.cpu_watts, box.core_count) == (170, 16)
+    assert api.build_query(gpu=["RTX 3090"], cpu="server").box.core_count == 64
+
+
+def test_images_are_loaded_by_the_cores_that_are_there() -> None:
+    few, many = (lines(gpu=["RTX 4090"], cpu=cpu)["loader"] for cpu in ("Core i7-8700K", "EPYC 9654"))
+    assert few.verdict == "tight"
+    assert (few.value or 0) < (many.value or 0)
+
+
+@pytest.mark.parametrize("ending", ["svg", "html"])
+def test_the_curve_is_drawn(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"power.{ending}"
+    code, output = run("--gpu", "V100 PCIe 16GB", "--gpu", "RTX 3090", "--figure", str(path))
+    assert code == 0
+    assert str(path.name) in output
+    text = path.read_text(encoding="utf-8")
+    assert all(kind.title in text for kind in KINDS)
+    assert "LLM answering at 250 W" in text
+    assert "Data of" in text
