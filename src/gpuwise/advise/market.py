@@ -54,10 +54,10 @@ def buy_kind(gpu: Gpu, price: Price, today: date) -> str:
 
 
 def price_for(gpu: Gpu, book: PriceBook) -> Price | None:
-    """What it can be bought for today. The launch price of a card that is no longer sold new says nothing about that."""
+    """What it can be bought for today, new or else used. The launch price of a card no longer sold new says nothing of that."""
     price = purchase_price(gpu, book)
     stale = price is not None and price.kind == "launch" and not sold_new(gpu, book.today)
-    return None if stale else price
+    return purchase_price(gpu, book, used=True) if price is None or stale else price
 
 
 def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[Gpu, Price | None]]:

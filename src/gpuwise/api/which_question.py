@@ -94,12 +94,7 @@ def which_query(
 ) -> WhichQuery:
     """The question as typed. `how` are options of running: batch, precision, optimizer, image, cpu, stack, timeout_s."""
     notes: list[Assumption] = []
-    if model and task:
-        raise BadValue("a model and a task were both given", hint="leave `--task` out: it stands in for models")
-    if not 1 <= max_gpus <= _MOST_GPUS:
-        raise BadValue(f"--max-gpus {max_gpus} is not a number of GPUs of one machine", hint=f"between 1 and {_MOST_GPUS}")
-    if laptop and rent:
-        raise BadValue("a laptop is not rented from a cloud", hint="leave `--laptop` or `--rent` out")
+    _check_together(model, task, max_gpus, laptop, rent)
     book = PriceBook.of(prices=price, file=prices, currency=currency, today=today)
     money = book.currency
     title, jobs = _jobs(model, task, samples, mode, phase, seq, notes)
@@ -124,6 +119,16 @@ def which_query(
         vendor_given=bool(vendor),
         assumptions=tuple(notes),
     )
+
+
+def _check_together(model: Sequence[str], task: str, max_gpus: int, laptop: bool, rent: bool) -> None:
+    """Refuse what contradicts itself."""
+    if model and task:
+        raise BadValue("a model and a task were both given", hint="leave `--task` out: it stands in for models")
+    if not 1 <= max_gpus <= _MOST_GPUS:
+        raise BadValue(f"--max-gpus {max_gpus} is not a number of GPUs of one machine", hint=f"between 1 and {_MOST_GPUS}")
+    if laptop and rent:
+        raise BadValue("a laptop is not rented from a cloud", hint="leave `--laptop` or `--rent` out")
 
 
 def _asked(how: Mapping[str, Any]) -> Asked:

@@ -8,7 +8,7 @@ from gpuwise.api.topics.case import Matter
 from gpuwise.api.topics.registry import MattersAnswer
 from gpuwise.report.text import Column, bold, join_notes, table
 
-__all__ = ["render"]
+__all__ = ["number", "render"]
 
 _WIDTH = 110
 
