@@ -112,8 +112,10 @@ def _speed_cost(limits: Sequence[PowerLimit], watts: float) -> str:
     speeds = [speed for point in limits if point.watts == watts for speed in point.relative_speed.values()]
     if not speeds:
         return "nothing: the cards draw less"
+    if 1 - min(speeds) < _FELT:
+        return "little speed, as far as the power law tells"
     least, most = _percent(1 - max(speeds)), _percent(1 - min(speeds))
-    return f"at least {least} of speed" if least == most else f"{least.removesuffix(' %')} to {most} of speed"
+    return f"at least {most} of speed" if least == most else f"{least.removesuffix(' %')} to {most} of speed, or more"
 
 
 def _percent(fraction: float) -> str:

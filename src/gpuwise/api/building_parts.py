@@ -339,4 +339,7 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
     if box.cooler is None:
         sold = ", ".join(dict.fromkeys(f"{each.gpu.name} {each.gpu.cooler or 'open'}" for each in cards))
         notes.append(assumed("coolers", sold, "as first sold, and as thick; other makers' often differ; `--cooler blower`"))
+        notes.append(
+            assumed("coolers", sold, "as first sold, and as thick; cards of other makers often differ; `--cooler blower`")
+        )
     return notes

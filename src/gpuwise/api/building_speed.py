@@ -114,7 +114,8 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
         def step_s(rate: float, generation: int, lanes: int, query: StepQuery = query, workload: Workload = workload) -> float:
             setting = replace(query.setting, link_bytes_per_s=rate)
             alone = _step_s(workload, gpu, setting, query.batch, limit_watts)
-            over_pcie = replace(gpu, pcie_generation=generation, pcie_lanes=max(1, lanes), nvlink_bytes_per_s=None)
+            bare = replace(gpu, nvlink_generation=None, nvlink_bytes_per_s=None)
+            over_pcie = replace(bare, pcie_generation=generation, pcie_lanes=max(1, lanes))
             return alone + exposed_s(gradient_bytes(workload), over_pcie, count, alone)
 
         narrow = step_s(link.bytes_per_s, link.generation, int(link.lanes / link.shared))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuwise.hardware.catalog import load_catalog
@@ -272,6 +272,7 @@ def test_mixed_cards_are_checked_together() -> None:
 # ---------------------------------------------------------------- what holds for any build
 
 
+@settings(deadline=None)
 @given(card=st.sampled_from(CARDS), count=st.integers(1, 8), psu=st.integers(200, 3000))
 def test_more_psu_is_never_worse(card: Gpu, count: int, psu: int) -> None:
     def worse(watts: int) -> int:
@@ -281,6 +282,7 @@ def test_more_psu_is_never_worse(card: Gpu, count: int, psu: int) -> None:
     assert worse(psu + 300) <= worse(psu)
 
 
+@settings(deadline=None)
 @given(card=st.sampled_from(CARDS), count=st.integers(1, 8))
 def test_every_build_gets_every_line(card: Gpu, count: int) -> None:
     lines = check_build(card, count, box(count, psu_watts=1600))
@@ -291,6 +293,7 @@ def test_every_build_gets_every_line(card: Gpu, count: int) -> None:
     assert wall_watts((Cards(gpu=card, count=count),), box(count)) > load_watts((Cards(gpu=card, count=count),), box(count))
 
 
+@settings(deadline=None)
 @given(lanes=st.integers(4, 128), count=st.integers(1, 16), smallest=st.sampled_from([4, 8]))
 def test_lanes_are_never_invented(lanes: int, count: int, smallest: int) -> None:
     widths = split(lanes, count, smallest)
