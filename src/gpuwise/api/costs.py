@@ -96,7 +96,7 @@ class CostAnswer:
             "rent_market_break_even_days": self.market_break_even_days,
             "break_even": [_break_even_dict(row) for row in self.break_evens],
             "break_even_utilization_fraction": self.break_even_utilization,
-            "job": None if self.job is None else asdict(self.job),
+            "job": None if self.job is None else _job_dict(self.job),
             "co2e_kg": self.co2e_kg,
             "region": query.region.name,
             "grid_kg_per_kwh": query.region.grid.kg_per_kwh,
@@ -112,17 +112,46 @@ def _price_dict(price: Price) -> dict[str, Any]:
 
 def _own_dict(found: Ownership) -> dict[str, Any]:
     return {
-        **asdict(found),
+        "gpu_usd": found.gpu_usd,
+        "machine_usd": found.machine_usd,
+        "electricity_usd": found.electricity_usd,
+        "resale_usd": found.resale_usd,
         "upfront_usd": found.upfront_usd,
         "total_usd": found.total_usd,
         "usd_per_hour": found.usd_per_hour,
+        "power_watts": found.watts,
+        "working_s": 3600 * found.hours,
+        "energy_kwh": found.energy_kwh,
         "energy_kwh_per_year": found.energy_kwh_per_year,
         "electricity_usd_per_year": found.electricity_usd_per_year,
     }
 
 
 def _rent_dict(found: Rental) -> dict[str, Any]:
-    return {**asdict(found), "total_usd": found.total_usd, "usd_per_hour": found.usd_per_hour}
+    return {
+        "way": found.way,
+        "gpu_count": found.gpu_count,
+        "usd_per_gpu_hour": found.usd_per_gpu_hour,
+        "used_s": 3600 * found.hours_used,
+        "paid_s": 3600 * found.hours_paid,
+        "total_usd": found.total_usd,
+        "usd_per_hour": found.usd_per_hour,
+    }
+
+
+def _job_dict(job: JobCost) -> dict[str, Any]:
+    return {
+        "model": job.model,
+        "job_s": 3600 * job.hours,
+        "job_low_s": 3600 * job.hours_low,
+        "job_high_s": 3600 * job.hours_high,
+        "rented_job_s": 3600 * job.rent_hours,
+        "own_usd": job.own_usd,
+        "electricity_usd": job.electricity_usd,
+        "rent_usd": job.rent_usd,
+        "energy_kwh": job.energy_kwh,
+        "co2e_kg": job.co2e_kg,
+    }
 
 
 def _break_even_dict(row: BreakEven) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def test_what_was_said_is_not_listed_as_assumed() -> None:
     found = asked("cost", "--gpu", "RTX 3090", "--cloud-price", "1", "--kwh-price", "0.2", "--utilization", "0.2", *said)
     assert found["assumptions"] == []
     assert found["warnings"] == []
-    assert found["own"]["watts"] == 380
+    assert found["own"]["power_watts"] == 380
 
 
 def test_carbon_is_energy_times_the_grid_of_the_region() -> None:
@@ -92,7 +92,7 @@ def test_a_used_card_has_its_own_dated_price() -> None:
 def test_several_gpus_share_one_machine() -> None:
     one, four = (asked("cost", "--gpu", "RTX 3090", "--gpus", count, "--machine", "900") for count in ("1", "4"))
     assert four["own"]["upfront_usd"] == pytest.approx(4 * (one["own"]["upfront_usd"] - 900) + 900)
-    assert four["own"]["watts"] == 4 * 350 + 100
+    assert four["own"]["power_watts"] == 4 * 350 + 100
 
 
 def test_two_bills_price_the_gpu_on_top_of_the_household() -> None:
@@ -111,9 +111,9 @@ def test_a_job_costs_its_hours() -> None:
 def test_a_faster_rented_gpu_works_fewer_hours() -> None:
     job = ["--model", "resnet50", "--samples", "1e6", "--cloud-gpu", "H100 SXM 80GB"]
     found = asked("cost", "--gpu", "RTX 3090", *job)
-    assert found["job"]["hours_low"] < found["job"]["hours"] < found["job"]["hours_high"]
-    assert found["job"]["rent_hours"] < 0.7 * found["job"]["hours"]
-    assert found["rent"][0]["hours_used"] < 0.7 * found["own"]["hours"]
+    assert found["job"]["job_low_s"] < found["job"]["job_s"] < found["job"]["job_high_s"]
+    assert found["job"]["rented_job_s"] < 0.7 * found["job"]["job_s"]
+    assert found["rent"][0]["used_s"] < 0.7 * found["own"]["working_s"]
 
 
 def test_a_spot_price_is_what_owning_is_held_against_when_asked() -> None:
