@@ -45,11 +45,20 @@ AUCTION_NOTE = "reserve price of an auction, not a market price"
 
 def main(evidence: Path) -> None:
     """Write both tables."""
-    rows = sorted(_merged(_offers(evidence / "prices.csv")), key=lambda row: (row["gpu"], row["cloud"]))
+    rows, past = rental(evidence / "prices.csv"), history(evidence / "prices_history.csv")
     _write(DATA / "rental.csv", OFFER_COLUMNS, rows)
-    past = sorted(_history(evidence / "prices_history.csv"), key=lambda row: (row["gpu"], row["dated"]))
     _write(DATA / "rental_history.csv", ["gpu", "dated", "usd_per_gpu_hour", "clouds"], past)
     print(f"{len(rows)} offers for {len({row['gpu'] for row in rows})} GPUs, {len(past)} points of history")
+
+
+def rental(path: Path) -> list[dict[str, str]]:
+    """The rows of `rental.csv`."""
+    return sorted(_merged(_offers(path)), key=lambda row: (row["gpu"], row["cloud"]))
+
+
+def history(path: Path) -> list[dict[str, str]]:
+    """The rows of `rental_history.csv`."""
+    return sorted(_history(path), key=lambda row: (row["gpu"], row["dated"]))
 
 
 def _offers(path: Path) -> Iterable[dict[str, str]]:

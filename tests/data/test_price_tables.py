@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -85,6 +86,22 @@ def test_a_region_is_found_by_every_spelling_and_none_means_two() -> None:
     assert len(spellings) == len(set(spellings))
     assert carbon.find_region("uk").name == "United Kingdom"
     assert carbon.find_region(carbon.DEFAULT_REGION).name == carbon.DEFAULT_REGION
+
+
+def test_the_tables_are_what_the_tool_makes_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    evidence = root.parent / "shared" / "evidence"
+    if not evidence.exists():
+        pytest.skip("the published prices are not beside this checkout")
+    monkeypatch.syspath_prepend(str(root / "tools"))
+    import build_prices
+
+    for name, rows in (
+        ("rental.csv", build_prices.rental(evidence / "prices.csv")),
+        ("rental_history.csv", build_prices.history(evidence / "prices_history.csv")),
+    ):
+        with (build_prices.DATA / name).open(encoding="utf-8", newline="") as file:
+            assert list(csv.DictReader(file)) == rows, "run python tools/build_prices.py"
 
 
 def test_tables_are_small() -> None:

@@ -338,7 +338,6 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
         notes.append(assumed("ram", f"{usual_ram_bytes(cards) / GIB:.0f} GiB", "the GPUs' memory together; `--ram 64GB`"))
     if box.cooler is None:
         sold = ", ".join(dict.fromkeys(f"{each.gpu.name} {each.gpu.cooler or 'open'}" for each in cards))
-        notes.append(assumed("coolers", sold, "as first sold, and as thick; other makers' often differ; `--cooler blower`"))
         notes.append(
             assumed("coolers", sold, "as first sold, and as thick; cards of other makers often differ; `--cooler blower`")
         )

@@ -26,6 +26,7 @@ _UTILIZATION = 0.15
 _YEARS = 3.0
 _MACHINE_USD = 700.0
 _MACHINE_WATTS = 100.0
+_LAPTOP_WATTS = 40.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Rent:
     """What an hour of one rented GPU costs. `offer` is the cloud it is from, if one was named."""
 
     gpu: Gpu
+    asked_as: str
     usd_per_gpu_hour: float
     spot_usd_per_gpu_hour: float | None
     label: str
@@ -125,13 +127,13 @@ def cost_query(
         price=paid,
         machine_usd=_machine_usd(machine, found, book, owning),
         gpu_watts=_gpu_watts(watts, found, owning),
-        machine_watts=_machine_watts(machine_watts, owning),
+        machine_watts=_machine_watts(machine_watts, found, owning),
         utilization=_use(utilization, hours_per_week, notes),
         years=_years(years, notes),
         tariff=_tariff(kwh_price, tariff, bills, household_kwh, place, book, owning),
         region=place,
         resale_usd=book.currency.to_usd(amount(resale, "a resale value", "for example `--resale 300`", zero=True)),
-        rent=_rent(cloud_price, cloud, cloud_gpu, spot, found, book, notes),
+        rent=_rent(cloud_price, cloud, (cloud_gpu, gpu), spot, book, notes),
         use_spot=spot,
         commit_discount=None if commit is None else fraction(commit, "a discount", "--commit", "0.4"),
         job=_job(**job),
@@ -192,11 +194,12 @@ def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float 
     return gpu.tdp_watts
 
 
-def _machine_watts(given: float | None, notes: list[Assumption]) -> float:
+def _machine_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float:
     if given is not None:
         return amount(given, "a power", "for example `--machine-watts 100`", zero=True)
-    notes.append(noted("rest of the machine", f"{_MACHINE_WATTS:g} W", "while it works; it is off otherwise; `--machine-watts`"))
-    return _MACHINE_WATTS
+    usual = _LAPTOP_WATTS if gpu.segment == "laptop" else _MACHINE_WATTS
+    notes.append(noted("rest of the machine", f"{usual:g} W", "while it works; it is off otherwise; `--machine-watts`"))
+    return usual
 
 
 def _use(utilization: float | None, hours_per_week: float | None, notes: list[Assumption]) -> float:
@@ -243,17 +246,19 @@ def _tariff(
 
 
 def _rent(
-    price: float | None, cloud: str, other: str, spot: bool, own: Gpu, book: PriceBook, notes: list[Assumption]
+    price: float | None, cloud: str, asked: tuple[str, str], spot: bool, book: PriceBook, notes: list[Assumption]
 ) -> Rent | None:
-    gpu = _gpu(other, "cloud GPU", notes) if other else own
+    """What is rented: the other GPU if one was named, else the one that could be owned."""
+    other, own = asked
+    gpu, named = (_gpu(other, "cloud GPU", notes) if other else load_catalog().find(own).gpu), other or own
     if price is not None:
         if cloud or spot:
             option = "--cloud" if cloud else "--spot"
             raise BadValue(f"--cloud-price already says what an hour costs; {option} is for the tables", hint="leave one out")
         hourly = book.currency.to_usd(amount(price, "a rent", "for example `--cloud-price 2.14`"))
-        return Rent(gpu=gpu, usd_per_gpu_hour=hourly, spot_usd_per_gpu_hour=None, label="your price")
+        return Rent(gpu=gpu, asked_as=named, usd_per_gpu_hour=hourly, spot_usd_per_gpu_hour=None, label="your price")
     if cloud:
-        return _named_cloud(cloud, gpu, spot, book)
+        return _named_cloud(cloud, gpu, named, spot, book)
     middle = rent_median(gpu, book)
     if middle is None:
         if spot or other:
@@ -271,13 +276,14 @@ def _rent(
     notes.append(noted("rent", f"{shown} per GPU-hour", f"{aged}{extra}; `--cloud-price 2.14` gives yours", "database"))
     return Rent(
         gpu=gpu,
+        asked_as=named,
         usd_per_gpu_hour=middle.usd_per_gpu_hour,
         spot_usd_per_gpu_hour=middle.spot_usd_per_gpu_hour,
         label=what,
     )
 
 
-def _named_cloud(name: str, gpu: Gpu, spot: bool, book: PriceBook) -> Rent:
+def _named_cloud(name: str, gpu: Gpu, named: str, spot: bool, book: PriceBook) -> Rent:
     offers = {offer.cloud.lower(): offer for offer in rent_offers(gpu, book)}
     offer = offers.get(name.strip().lower())
     if offer is None:
@@ -289,6 +295,7 @@ def _named_cloud(name: str, gpu: Gpu, spot: bool, book: PriceBook) -> Rent:
         raise BadValue(f"{offer.cloud} lists no spot price for {gpu.name}", hint="leave `--spot` out, or give `--cloud-price`")
     return Rent(
         gpu=gpu,
+        asked_as=named,
         usd_per_gpu_hour=offer.usd_per_gpu_hour,
         spot_usd_per_gpu_hour=offer.spot_usd_per_gpu_hour,
         label=f"{offer.cloud}, {offer.dated}",

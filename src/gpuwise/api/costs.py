@@ -19,6 +19,7 @@ from gpuwise.money.types import HOURS_PER_YEAR, Ownership, Price, Rental, RentRa
 __all__ = ["SHARES", "BreakEven", "CostAnswer", "JobCost", "cost"]
 
 SHARES = (0.05, 0.10, 0.15, 0.35, 0.60, 1.0)  # personal, personal, a PhD student's desktop, a cluster, a company, non-stop
+_LITTLE, _ROUNDS = 0.001, 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ class CostAnswer:
             "rent_market_break_even_days": self.market_break_even_days,
             "break_even": [_break_even_dict(row) for row in self.break_evens],
             "break_even_utilization_fraction": self.break_even_utilization,
-            "job": None if self.job is None else asdict(self.job),
+            "job": None if self.job is None else _job_dict(self.job),
             "co2e_kg": self.co2e_kg,
             "region": query.region.name,
             "grid_kg_per_kwh": query.region.grid.kg_per_kwh,
@@ -112,17 +113,46 @@ def _price_dict(price: Price) -> dict[str, Any]:
 
 def _own_dict(found: Ownership) -> dict[str, Any]:
     return {
-        **asdict(found),
+        "gpu_usd": found.gpu_usd,
+        "machine_usd": found.machine_usd,
+        "electricity_usd": found.electricity_usd,
+        "resale_usd": found.resale_usd,
         "upfront_usd": found.upfront_usd,
         "total_usd": found.total_usd,
         "usd_per_hour": found.usd_per_hour,
+        "power_watts": found.watts,
+        "working_s": 3600 * found.hours,
+        "energy_kwh": found.energy_kwh,
         "energy_kwh_per_year": found.energy_kwh_per_year,
         "electricity_usd_per_year": found.electricity_usd_per_year,
     }
 
 
 def _rent_dict(found: Rental) -> dict[str, Any]:
-    return {**asdict(found), "total_usd": found.total_usd, "usd_per_hour": found.usd_per_hour}
+    return {
+        "way": found.way,
+        "gpu_count": found.gpu_count,
+        "usd_per_gpu_hour": found.usd_per_gpu_hour,
+        "used_s": 3600 * found.hours_used,
+        "paid_s": 3600 * found.hours_paid,
+        "total_usd": found.total_usd,
+        "usd_per_hour": found.usd_per_hour,
+    }
+
+
+def _job_dict(job: JobCost) -> dict[str, Any]:
+    return {
+        "model": job.model,
+        "job_s": 3600 * job.hours,
+        "job_low_s": 3600 * job.hours_low,
+        "job_high_s": 3600 * job.hours_high,
+        "rented_job_s": 3600 * job.rent_hours,
+        "own_usd": job.own_usd,
+        "electricity_usd": job.electricity_usd,
+        "rent_usd": job.rent_usd,
+        "energy_kwh": job.energy_kwh,
+        "co2e_kg": job.co2e_kg,
+    }
 
 
 def _break_even_dict(row: BreakEven) -> dict[str, Any]:
@@ -137,8 +167,8 @@ def _break_even_dict(row: BreakEven) -> dict[str, Any]:
 
 def cost(query: CostQuery, progress: Callable[[str], None] = lambda text: None) -> CostAnswer:
     """The answer, with whatever was assumed for it."""
-    notes: list[Assumption] = list(query.assumptions)
-    hours, speed = _job_hours(query, notes, progress)
+    work = _work(query, progress)
+    speed = work.speed
     owned = _owned(query, query.utilization)
     if owned is None and query.rent is None:
         raise BadValue(
@@ -157,9 +187,9 @@ def cost(query: CostQuery, progress: Callable[[str], None] = lambda text: None) 
         speed=speed,
         break_evens=_break_evens(query, speed),
         break_even_utilization=_threshold(query, owned, speed),
-        job=_job_cost(query, owned, hours, speed) if hours is not None else None,
-        warnings=tuple(_warnings(query)),
-        assumptions=tuple(notes),
+        job=_job_cost(query, owned, work.hours, speed) if work.hours is not None else None,
+        warnings=(*work.warnings, *_warnings(query)),
+        assumptions=(*query.assumptions, *(note for note in work.notes if note not in query.assumptions)),
         data_date=data_date(query.book),
     )
 
@@ -236,18 +266,29 @@ def _break_even(owned: Ownership, hourly: float) -> BreakEven:
 
 
 def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float | None:
-    """The utilisation from which owning is cheaper over the horizon, resale counted."""
+    """The utilisation from which owning is cheaper over the horizon, resale counted.
+
+    In tiers electricity depends on the utilisation itself, so it is approached from below.
+    """
     if owned is None or query.rent is None:
         return None
     hourly = query.gpu_count * _hourly(query, query.rent) / speed
     spent = max(0.0, owned.upfront_usd - owned.resale_usd)
-    return break_even_utilization(spent, hourly, query.years, owned.electricity_usd_per_hour)
+    share = _LITTLE
+    for _ in range(1 if query.tariff.is_flat else _ROUNDS):
+        used = _owned(query, max(share, _LITTLE))
+        power = used.electricity_usd_per_hour if used is not None else 0.0
+        found = break_even_utilization(spent, hourly, query.years, power)
+        if found is None:
+            return None
+        share = found
+    return share
 
 
 def _warnings(query: CostQuery) -> list[str]:
     found = []
     if query.price is None:
-        found.append(f"no price of {query.gpu.name} is known: `--price 9000` would add what owning costs")
+        found.append(f"no price of {query.gpu.name} is known: `--price 700` would add what owning costs")
     else:
         found.append(age.stale_sentence(query.price, query.book.today))
     if query.rent is None:
@@ -263,40 +304,48 @@ def _warnings(query: CostQuery) -> list[str]:
 # ---------------------------------------------------------------- one job
 
 
-def _job_hours(
-    query: CostQuery, notes: list[Assumption], progress: Callable[[str], None]
-) -> tuple[tuple[float, float, float] | None, float]:
-    """Hours of the job on the owned GPU (middle, low, high), and how many times as fast the rented one is."""
-    job, other = query.job, query.rent.gpu if query.rent else query.gpu
-    if job is None or not job.model:
-        if other.name != query.gpu.name:
-            notes.append(noted("speed of the rented GPU", "the same", "`--model resnet50 --samples …` works it out"))
-        return (None if job is None or job.hours is None else (job.hours, job.hours, job.hours)), 1.0
-    return _predicted(query, job, other.name, notes, progress)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """Hours of the job on the owned GPU, how many times as fast the rented one is, and what would not fit."""
+
+    hours: tuple[float, float, float] | None = None  # middle, low, high
+    speed: float = 1.0
+    notes: tuple[Assumption, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
-def _predicted(
-    query: CostQuery, job: JobQuery, other: str, notes: list[Assumption], progress: Callable[[str], None]
-) -> tuple[tuple[float, float, float], float]:
+def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
+    job, rented = query.job, query.rent
+    if job is not None and job.model:
+        return _predicted(query, job, progress)
+    hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
+    if rented is None or rented.gpu.name == query.gpu.name:
+        return _Work(hours=hours)
+    note = noted("speed of the rented GPU", "the same", "`--model resnet50 --samples …` works it out")
+    return _Work(hours=hours, notes=(note,))
+
+
+def _predicted(query: CostQuery, job: JobQuery, progress: Callable[[str], None]) -> _Work:
     from gpuwise.api.predictions import predict  # a model needs the whole machinery; money alone does not
     from gpuwise.api.question import step_query
 
-    names = list(dict.fromkeys([query.asked_as, other]))
-    answer = predict(
-        step_query(model=job.model, gpu=names, gpus=query.gpu_count, batch=job.batch, precision=job.precision), progress
+    names = list(dict.fromkeys([query.asked_as, *([query.rent.asked_as] if query.rent else [])]))
+    asked = step_query(model=job.model, gpu=names, gpus=query.gpu_count, batch=job.batch, precision=job.precision)
+    results = predict(asked, progress).results
+    mine, rented = results[0], results[-1]
+    warnings = tuple(
+        f"{job.model} does not fit {one.gpu.name} at batch {one.batch}: the job would not run; see `gpuwise fit`"
+        for one in results
+        if not one.fits
     )
-    by_name = {result.gpu.name: result for result in answer.results}
-    mine, rented = by_name[query.gpu.name], by_name.get(other, by_name[query.gpu.name])
-    notes += [note for note in mine.assumptions if note not in notes]
-    if not mine.fits:
-        notes.append(
-            noted("memory", f"{job.model} does not fit {mine.gpu.name}", "the job would not run: see `gpuwise fit`", "derived")
-        )
-    speed = rented.samples_per_s / mine.samples_per_s
-    if job.hours is not None:
-        return (job.hours, job.hours, job.hours), speed
-    hours = (job.samples or 0.0) * job.epochs / mine.samples_per_s / 3600
-    return (hours, hours * mine.step_low_s / mine.step_s, hours * mine.step_high_s / mine.step_s), speed
+    hours = job.hours if job.hours is not None else (job.samples or 0.0) * job.epochs / mine.samples_per_s / 3600
+    low, high = (1.0, 1.0) if job.hours is not None else (mine.step_low_s / mine.step_s, mine.step_high_s / mine.step_s)
+    return _Work(
+        hours=(hours, hours * low, hours * high),
+        speed=rented.samples_per_s / mine.samples_per_s,
+        notes=mine.assumptions,
+        warnings=warnings,
+    )
 
 
 def _job_cost(query: CostQuery, owned: Ownership | None, hours: tuple[float, float, float], speed: float) -> JobCost:

@@ -10,12 +10,13 @@ import typer
 from gpuwise import api
 from gpuwise.cli import options
 from gpuwise.cli.output import check_figure, colour, print_json, print_text, show_progress, terminal_width, write_figure
+from gpuwise.errors import BadValue
 
 __all__ = ["cost"]
 
 
 def cost(
-    gpu: Annotated[str, typer.Option("--gpu", help="A GPU by any name, or typed specs.")] = "",
+    gpu: Annotated[Optional[list[str]], typer.Option("--gpu", help="A GPU by any name, or typed specs.")] = None,
     gpus: Annotated[int, typer.Option(help="How many of them, in one machine.")] = 1,
     price: Annotated[str, typer.Option(help="What one GPU costs: 700, or 'RTX 3090=700'.")] = "",
     used: Annotated[bool, typer.Option("--used", help="Buy it used, at the newest dated price we know.")] = False,
@@ -51,8 +52,12 @@ def cost(
     asked = {name: value for name, value in locals().items() if name not in ("json", "figure") and value is not None}
     from gpuwise.report.cost import render
 
+    if gpu and len(gpu) > 1:
+        raise BadValue(
+            f"cost is about one GPU at a time, not {len(gpu)}", hint="`--gpus 2` for two of one kind; else ask once for each"
+        )
     check_figure(figure)
-    answer = api.cost(api.cost_query(**asked), progress=show_progress)
+    answer = api.cost(api.cost_query(**{**asked, "gpu": gpu[0] if gpu else ""}), progress=show_progress)
     if json:
         print_json(answer.to_dict())
     else:

@@ -67,7 +67,7 @@ def test_what_was_said_is_not_listed_as_assumed() -> None:
     found = asked("cost", "--gpu", "RTX 3090", "--cloud-price", "1", "--kwh-price", "0.2", "--utilization", "0.2", *said)
     assert found["assumptions"] == []
     assert found["warnings"] == []
-    assert found["own"]["watts"] == 380
+    assert found["own"]["power_watts"] == 380
 
 
 def test_carbon_is_energy_times_the_grid_of_the_region() -> None:
@@ -92,13 +92,23 @@ def test_a_used_card_has_its_own_dated_price() -> None:
 def test_several_gpus_share_one_machine() -> None:
     one, four = (asked("cost", "--gpu", "RTX 3090", "--gpus", count, "--machine", "900") for count in ("1", "4"))
     assert four["own"]["upfront_usd"] == pytest.approx(4 * (one["own"]["upfront_usd"] - 900) + 900)
-    assert four["own"]["watts"] == 4 * 350 + 100
+    assert four["own"]["power_watts"] == 4 * 350 + 100
 
 
 def test_two_bills_price_the_gpu_on_top_of_the_household() -> None:
     bills = ["--bills", "200=19.92,600=194.7", "--household-kwh", "200"]
     found = asked("cost", "--gpu", "RTX 3090", "--hours-per-week", "40", *bills)
     assert found["own"]["electricity_usd"] / found["own"]["energy_kwh"] == pytest.approx(0.437, abs=0.0005)
+
+
+@pytest.mark.parametrize("tariff", [["--kwh-price", "0.3"], ["--tariff", "100=0.05,200=0.4,500=0.6", "--household-kwh", "50"]])
+def test_at_the_utilisation_where_owning_pays_both_cost_the_same(tariff: list[str]) -> None:
+    ask = ["cost", "--gpu", "RTX 3090", "--cloud-price", "0.9", "--resale", "400", *tariff]
+    share = asked(*ask)["break_even_utilization_fraction"]
+    assert 0.05 < share < 0.5
+    there = asked(*ask, "--utilization", str(share))
+    (row,) = (row for row in there["break_even"] if row["utilization_fraction"] == share)
+    assert row["own_usd"] == pytest.approx(row["rent_usd"], rel=1e-6)
 
 
 def test_a_job_costs_its_hours() -> None:
@@ -111,9 +121,22 @@ def test_a_job_costs_its_hours() -> None:
 def test_a_faster_rented_gpu_works_fewer_hours() -> None:
     job = ["--model", "resnet50", "--samples", "1e6", "--cloud-gpu", "H100 SXM 80GB"]
     found = asked("cost", "--gpu", "RTX 3090", *job)
-    assert found["job"]["hours_low"] < found["job"]["hours"] < found["job"]["hours_high"]
-    assert found["job"]["rent_hours"] < 0.7 * found["job"]["hours"]
-    assert found["rent"][0]["hours_used"] < 0.7 * found["own"]["hours"]
+    assert found["job"]["job_low_s"] < found["job"]["job_s"] < found["job"]["job_high_s"]
+    assert found["job"]["rented_job_s"] < 0.7 * found["job"]["job_s"]
+    assert found["rent"][0]["used_s"] < 0.7 * found["own"]["working_s"]
+
+
+def test_typed_gpus_can_be_priced_with_a_model() -> None:
+    typed = "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W"
+    found = asked("cost", "--gpu", typed, "--price", "700", "--cloud-price", "1", "--model", "resnet50", "--samples", "1e6")
+    assert found["job"]["rented_job_s"] == found["job"]["job_s"]
+    both = asked("cost", "--gpu", "T4", "--cloud-gpu", typed, "--cloud-price", "1", "--model", "resnet50", "--samples", "1e6")
+    assert both["job"]["rented_job_s"] < both["job"]["job_s"]
+
+
+def test_a_job_that_does_not_fit_is_warned_of() -> None:
+    found = asked("cost", "--gpu", "RTX 3090", "--model", "gpt2-xl", "--samples", "1e5", "--batch", "64")
+    assert "does not fit RTX 3090 at batch 64" in found["warnings"][0]
 
 
 def test_a_spot_price_is_what_owning_is_held_against_when_asked() -> None:
@@ -168,6 +191,7 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--machine-watts", "-1"], "below zero"),
         (["--watts", "0"], "not above zero"),
         (["--gpus", "0"], "not a number of GPUs"),
+        (["--gpu", "RTX 4090"], "one GPU at a time"),
         (["--resale", "-1"], "below zero"),
         (["--kwh-price", "-0.1"], "below zero"),
         (["--kwh-price", "0.1", "--tariff", "200=0.1"], "both given"),

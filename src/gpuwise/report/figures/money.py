@@ -84,7 +84,8 @@ def _paid(answer: CostAnswer, owned: Ownership) -> Plot:
 def _crossings(answer: CostAnswer, owned: Ownership) -> Plot:
     """Days to the break-even over utilisation; both axes logarithmic, so that the lines are straight."""
     query = answer.query
-    shares = [_LEAST_SHARE ** (1 - place / _POINTS) for place in range(_POINTS + 1)]
+    least = min(_LEAST_SHARE, query.utilization / 1.5)
+    shares = [least ** (1 - place / _POINTS) for place in range(_POINTS + 1)]
     lines, every = [], [row.days for row in answer.break_evens if row.days is not None]
     for usd, colour in ((_hourly(answer), _RENT), (_market(answer), _MARKET)):
         if usd is None:
@@ -109,9 +110,9 @@ def _crossings(answer: CostAnswer, owned: Ownership) -> Plot:
     horizon = 365.0 * query.years
     every = every or [horizon]
     return Plot(
-        title="Days until owning is cheaper, by use",
-        x=Axis(title="share of the time in use", low=_LEAST_SHARE, high=1.0, unit="%", log=True),
+        title="Days until owning is cheaper, by use" if lines else "Owning is never cheaper",
+        x=Axis(title="share of the time in use", low=least, high=1.0, unit="%", log=True),
         y=Axis(title="days", low=min([*every, horizon]) / 1.4, high=max([*every, horizon]) * 1.4, log=True),
         series=(Series(label="break-even", colour=_RENT, marks=marks),),
-        lines=(*lines, Line(points=((_LEAST_SHARE, horizon), (1.0, horizon)), label=f"{query.years:g} years", dashed=True)),
+        lines=(*lines, Line(points=((least, horizon), (1.0, horizon)), label=f"{query.years:g} years", dashed=True)),
     )
