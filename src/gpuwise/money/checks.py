@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
 
 from gpuwise.errors import BadValue
 
 __all__ = ["amount", "fraction", "number"]
 
+_THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d*)?")
 _MOST = 1e15  # of anything that people pay, burn or wait for
 
 
 def number(text: str, what: str, hint: str) -> float:
-    """The number a text stands for; thousands may be set off by commas or underscores."""
+    """The number a text stands for. A comma sets off thousands; `700,50` could be either, and is refused.
+
+    >>> number("$1,499", "a price", "")
+    1499.0
+    """
+    plain = text.strip().lstrip("$")
     try:
-        return float(text.strip().replace(",", "").lstrip("$"))
+        return float(plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain)
     except ValueError:
         raise BadValue(f"{what} '{text}' is not a number", hint=hint) from None
 

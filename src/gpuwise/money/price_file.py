@@ -81,6 +81,8 @@ def _toml(path: Path) -> dict[str, Any]:
         return tables.parse_toml(path.read_text(encoding="utf-8"))
     except OSError as fault:
         raise BadFile(f"{path} cannot be read: {fault.strerror}", hint="check its name: `--prices my.toml`") from None
+    except RecursionError:
+        raise BadFile(f"{path} is not a price file: nested too deeply", hint=_see()) from None
     except ValueError as fault:
         raise BadFile(f"{path} is not a price file: {fault}", hint=_see()) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 from functools import lru_cache
@@ -43,7 +44,7 @@ def offers() -> tuple[Offer, ...]:
 def _read(place: Path, stamp: int) -> tuple[Offer, ...]:
     try:
         return offers_of_text(place.read_text(encoding="utf-8"))
-    except (OSError, KeyError, ValueError, TypeError):
+    except (OSError, KeyError, ValueError, TypeError, csv.Error):
         raise BadFile(
             f"{place} is not a table of offers", hint=f"`gpuwise prices refresh` writes it anew, or delete it: rm {place}"
         ) from None

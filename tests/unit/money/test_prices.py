@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import date
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, refreshed, tables
-from gpuwise.money.currency import parse_currency
+from gpuwise.money.currency import USD, parse_currency
+from gpuwise.money.price_file import parse_price
 from gpuwise.money.prices import PriceBook, data_date, purchase_price, rent_median, rent_offers
+from gpuwise.money.tariff import parse_bills, parse_tariff
 
 NOW = date(2026, 11, 16)
 
@@ -137,6 +142,27 @@ def test_bad_price_files_are_refused(text: str, message: str, tmp_path: Path) ->
     with pytest.raises(GpuwiseError, match=message) as caught:
         PriceBook.of(file=file, today=NOW)
     assert caught.value.hint
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode), st.just(b"a = " + b"[" * 5000)))
+def test_any_bytes_are_a_price_file_or_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "any.toml").write_bytes(data)
+    with contextlib.suppress(GpuwiseError):
+        PriceBook.of(file=tmp_path / "any.toml", today=NOW)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_price_a_currency_and_a_tariff_or_refused(text: str) -> None:
+    for read in (parse_currency, parse_tariff, parse_bills, lambda one: parse_price(one, USD, NOW)):
+        with contextlib.suppress(GpuwiseError):
+            read(text)
+
+
+@pytest.mark.parametrize("text", ["RTX 3090=700,50", "RTX 3090=1,4,99"])
+def test_a_comma_that_could_be_a_decimal_point_is_refused(text: str) -> None:
+    with pytest.raises(BadValue, match="is not a number"):
+        PriceBook.of(prices=[text], today=NOW)
 
 
 def test_a_missing_price_file_is_refused(tmp_path: Path) -> None:
