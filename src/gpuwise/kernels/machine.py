@@ -18,12 +18,13 @@ _WIDER = {"tf32": "fp32", "fp8": "bf16", "int8": "bf16", "fp4": "fp8"}  # what a
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
 
 
-def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | None = None, dtype: Any = np.float64) -> Gpus:
-    """The columns of these GPUs, with `power_limit_watts` in place of their own limit where that is lower."""
+def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | None = None, dtype: Any = np.float64) -> Gpus:
+    """Columns of these GPUs, with `power_limit_watts` (one or one for each) in place of their own limit where it is lower."""
 
     def column(values: Sequence[float]) -> Array:
         return np.array([values], dtype=dtype)
 
+    board = column([gpu.tdp_watts or _ASSUMED_WATTS for gpu in gpus])
     lanes = [max(1.0, _vector(gpu) / gpu.boost_clock_hz / 2) for gpu in gpus]
     rates = [[_engine(gpu, name) for gpu in gpus] for name in DTYPES]
     return Gpus(
@@ -37,8 +38,8 @@ def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | None = None, dtype: 
         vector=column([_vector(gpu) for gpu in gpus]),
         half=column([(gpu.peak_flops_per_s.get("vector", {}).get("fp16") or _vector(gpu)) / _vector(gpu) for gpu in gpus]),
         lanes=column(lanes),
-        watts=column([_watts(gpu, power_limit_watts) for gpu in gpus]),
-        board=column([gpu.tdp_watts or _ASSUMED_WATTS for gpu in gpus]),
+        watts=np.minimum(board, np.inf if power_limit_watts is None else np.asarray(power_limit_watts, dtype=dtype)),
+        board=board,
         node=column([_year(gpu) for gpu in gpus]),
         process=column([gpu.architecture.process_nm or _usual_nm(_year(gpu)) for gpu in gpus]),
         hbm=column([float(gpu.memory_type.startswith("HBM")) for gpu in gpus]),
@@ -54,11 +55,6 @@ def _year(gpu: Gpu) -> float:
 def _usual_nm(year: float) -> float:
     """The process of most GPUs of a year, where an architecture's own is not known: 28 nm in 2012, half every four years."""
     return float(28.0 * 2.0 ** ((2012.0 - year) / 4.0))
-
-
-def _watts(gpu: Gpu, limit: float | None) -> float:
-    own = gpu.tdp_watts or _ASSUMED_WATTS
-    return own if limit is None else min(own, limit)
 
 
 def _cache_bytes(gpu: Gpu) -> float:

@@ -36,11 +36,11 @@ def simulate(
     *,
     batch: Any = None,
     seq: Any = None,
-    power_limit_watts: float | None = None,
+    power_limit_watts: float | Sequence[float] | None = None,
     constants: Constants | None = None,
     dtype: Any = np.float64,
 ) -> Steps:
-    """The step at every batch (and sequence) on every GPU."""
+    """The step at every batch (and sequence) on every GPU, all under one power limit or each under its own."""
     k = constants if constants is not None else load_constants()
     choices = Choices(
         tf32=setting.tf32,
