@@ -14,9 +14,10 @@ from gpuwise.money.box.lanes import CardLink
 from gpuwise.money.box.power import least_limit
 from gpuwise.money.box.types import Cards
 from gpuwise.scale.data_parallel import exposed_s, gradient_bytes
+from gpuwise.step.power import power_curve
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
-from gpuwise.step.types import Array, Setting
+from gpuwise.step.types import Setting
 from gpuwise.workload.types import Workload
 
 __all__ = ["KINDS", "Kind", "LaneCost", "PowerLimit", "images_per_s_of", "lane_costs", "power_limits"]
@@ -74,8 +75,8 @@ def power_limits(typed: str, cards: Cards, further: Sequence[float] = ()) -> tup
     speeds = {}
     for kind in KINDS:
         query = _query(kind, typed)
-        seconds = _seconds_at(workload_of(query), cards.gpu, query, kept)
-        speeds[kind.name] = seconds[0] / seconds
+        workload = workload_of(query)
+        speeds[kind.name] = power_curve(workload, cards.gpu, as_run(query.setting, workload), kept, query.batch)
     return tuple(
         PowerLimit(gpu=cards.gpu.name, watts=watts, relative_speed={name: float(speed[place]) for name, speed in speeds.items()})
         for place, watts in enumerate(kept)
@@ -84,11 +85,6 @@ def power_limits(typed: str, cards: Cards, further: Sequence[float] = ()) -> tup
 
 def _query(kind: Kind, typed: str) -> StepQuery:
     return step_query(model=kind.model, gpu=[typed], mode=kind.mode, batch=kind.batch, phase=kind.phase)
-
-
-def _seconds_at(workload: Workload, gpu: Gpu, query: StepQuery, limits_watts: Sequence[float]) -> Array:
-    """Seconds of a step at each power limit."""
-    return np.array([_step_s(workload, gpu, query.setting, query.batch, limit) for limit in limits_watts])
 
 
 def _step_s(workload: Workload, gpu: Gpu, setting: Setting, batch: int | None, limit_watts: float | None = None) -> float:
