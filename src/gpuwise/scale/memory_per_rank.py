@@ -25,15 +25,16 @@ __all__ = ["Around", "UnitMemory", "around_bytes", "unit_memory"]
 _FORWARD, _BACKWARD, _UPDATE = range(len(PHASES))
 _ROW = {name: row for row, name in enumerate(CATEGORIES)}
 _PASSING = (_ROW["activation"], _ROW["temporary"])
-# What PyTorch's allocator holds beyond what was asked for. Replays of training steps of zoo transformers gave 2 to 7 %.
-_SLACK = 0.05
+# What PyTorch's allocator holds beyond what was asked for: replays of zoo models gave 4 to 8 % for large transformers.
+_SLACK = 0.06
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitMemory:
-    """Bytes of each unit on one rank. Shape (units,): `weight`, `gradient`, `state` (the optimizer's), and `parameters`, elements.
-    Shape (units, points): `saved` for the backward pass, without recomputation and with the selective one; `handed` on to the
-    next unit; `passing`, the most that a pass writes and frees again."""
+    """Bytes of each unit on one rank. Shape (units,): `weight`, `gradient`, `state` (the optimizer's), and `parameters`, which
+    are elements. Shape (units, points): `saved` for the backward pass, without recomputation and with the selective one; `handed`
+    on to the next unit; `passing`, the most that a pass writes and frees again. `updating`: what the optimizer writes and frees
+    again, for each parameter."""
 
     weight: Array
     gradient: Array
@@ -44,6 +45,7 @@ class UnitMemory:
     handed: Array
     passing: Array
     total_parameters: float
+    updating: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,7 @@ def unit_memory(parts: Parts, degrees: Degrees, sizes: Sizes) -> UnitMemory:
         handed=look.handed(),
         passing=look.passing(),
         total_parameters=total,
+        updating=look.updating() / max(total, 1.0),
     )
 
 
@@ -93,7 +96,7 @@ class _Look:
 
     def __init__(self, parts: Parts, degrees: Degrees, values: Array) -> None:
         workload = self.workload = parts.workload
-        self.parts = parts
+        self.parts, self.degrees = parts, degrees
         calls, self.buffers = workload.calls, workload.buffers
         specs = workload.tensors
         width = np.array([DTYPE_BYTES[spec.dtype] for spec in specs])
@@ -152,18 +155,27 @@ class _Look:
         return float(sum(values[spec.elements] * DTYPE_BYTES[spec.dtype] for spec in specs))
 
     def weights(self) -> tuple[Array, Array, float]:
-        """Bytes and elements by unit, and the elements of the whole model. Tables that no product reads belong to the first unit."""
+        """Bytes and elements by unit, and the elements of the whole model. Tables that no product reads are of the first unit."""
         mine = self.buffers.category == _ROW["weight"]
         reads = ~self.is_write & (self.phase[self.position] != _UPDATE) & mine[self.refs]
         reader = np.full(len(self.buffers), -1)
         reader[self.refs[reads][::-1]] = self.position[reads][::-1]
         unit = np.where(reader >= 0, self._unit_of(reader), FIRST)
+        self._divide_tables(mine & (reader < 0))
         elements = np.zeros(self.parts.units)
         rows = mine & (unit >= 0)
         np.add.at(elements, unit[rows], self.elements[rows])
         values = product_values(self.workload)[0]
         total = sum(float(values[self.workload.tensors[row].elements]) for row in self.buffers.tensor[mine].tolist())
         return self._sum(mine, unit)[:, 0], elements, total
+
+    def _divide_tables(self, unread: Array) -> None:
+        """Tables of words are divided where their gradients are."""
+        states = np.array(tensor_split(self.workload).states)
+        divided = (self.buffers.category == _ROW["gradient"]) & (states == State.PART)
+        tables = unread & np.isin(self.buffers.tensor, np.unique(self.buffers.tensor[divided]))
+        self.elements[tables] /= self.degrees.tensor
+        self.bytes[:, tables] /= self.degrees.tensor
 
     # ------------------------------------------------------------ what passes
 
@@ -196,12 +208,20 @@ class _Look:
         starts = self.phase[np.maximum(self.writer, 0)]
         for phase in (_FORWARD, _BACKWARD):
             until = self._forward_end if phase == _FORWARD else len(self.phase)
-            rows = np.isin(self.buffers.category, _PASSING) & (self.writer >= 0) & (starts == phase) & (self.buffers.died <= until)
+            rows = (
+                np.isin(self.buffers.category, _PASSING) & (self.writer >= 0) & (starts == phase) & (self.buffers.died <= until)
+            )
             for number in range(self.parts.units):
                 mine = np.flatnonzero(rows & (unit == number))
                 if len(mine):
                     found[number] = np.maximum(found[number], self._peak(mine))
         return found
+
+    def updating(self) -> float:
+        """The peak of what the optimizer writes and frees again, for the whole model."""
+        starts = self.phase[np.maximum(self.writer, 0)]
+        rows = np.flatnonzero(np.isin(self.buffers.category, _PASSING) & (self.writer >= 0) & (starts == _UPDATE))
+        return float(self._peak(rows)[0]) if len(rows) else 0.0
 
     def _peak(self, rows: Array) -> Array:
         start = int(self.buffers.born[rows].min())

@@ -17,8 +17,8 @@ __all__ = ["blocks_of_stages", "held", "stage_units"]
 
 
 def blocks_of_stages(costs: Sequence[float], stages: int, first: float = 0.0, last: float = 0.0) -> tuple[int, ...]:
-    """How many blocks each stage gets, in order, so that the slowest is as fast as can be. `first` and `last` are what runs before
-    and after the blocks.
+    """How many blocks each stage gets, in order, so that the slowest is as fast as can be. `first` and `last` are what runs
+    before and after the blocks.
 
     >>> blocks_of_stages([1.0] * 8, 4)
     (2, 2, 2, 2)
@@ -75,8 +75,8 @@ def held(stages: int, micro_count: Array, chunks: int, schedule: str) -> Array:
     """Micro-batches whose activations each stage holds at the fullest moment, shape (stages, ...)."""
     counts = np.asarray(micro_count, dtype=float)
     if schedule == "gpipe":
-        return np.broadcast_to(counts, (stages, *counts.shape))
+        return np.asarray(np.broadcast_to(counts, (stages, *counts.shape)))
     ahead = np.arange(stages, 0, -1).reshape(-1, *(1,) * counts.ndim).astype(float)
     if chunks > 1:
         ahead = ahead + (stages - 1) / chunks  # Korthikanti et al. 2022, section 4
-    return np.minimum(ahead, counts)
+    return np.asarray(np.minimum(ahead, counts))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,11 @@ from gpuwise.scale.share import Degrees, Share, share_of
 from gpuwise.scale.split_tensor import tensor_split
 from gpuwise.step.simulate import simulate
 from gpuwise.step.types import Array, Setting
-from gpuwise.workload.evaluate import call_counts, op_flops, product_values
+from gpuwise.workload.evaluate import product_values
 from gpuwise.workload.rows import ints
 from gpuwise.workload.types import DTYPE_BYTES, PHASES, Calls, Workload
 
-__all__ = ["Sizes", "UnitTimes", "price", "update_times"]
+__all__ = ["KEPT", "Sizes", "UnitTimes", "price", "update_times"]
 
 _FORWARD, _BACKWARD, _UPDATE = range(len(PHASES))
 KEPT = frozenset(("matmul", "attention", "conv", "rnn"))  # results that selective recomputation keeps
@@ -64,7 +65,7 @@ def price(
     """All units of a model as one rank of these degrees runs them."""
     share = share_of(parts, degrees)
     seq = sizes.seq / degrees.context if sizes.seq is not None else None
-    at = {"batch": sizes.batches if "batch" in parts.workload.symbols else None, "seq": seq}
+    at: dict[str, Any] = {"batch": sizes.batches if "batch" in parts.workload.symbols else None, "seq": seq}
     kinds = np.array([op.kind in KEPT for op in share.workload.ops])
     phase, kept = share.workload.calls.phase, kinds[share.workload.calls.op]
     chosen = {"forward": phase == _FORWARD, "backward": phase == _BACKWARD, "again": (phase == _FORWARD) & ~kept}

@@ -34,7 +34,7 @@ class Degrees:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Share:
-    """One rank's calls of every unit, in a workload that has no others; `unit` says whose each is, `number` which of the model's."""
+    """One rank's calls of every unit, in a workload of no others; `unit` says whose each is, `number` which of the model's."""
 
     workload: Workload
     unit: Ints
@@ -55,7 +55,9 @@ def share_of(parts: Parts, degrees: Degrees) -> Share:
         cuts = tensor_split(parts.workload).cuts
         banks = _banks(parts.workload)
         writer = _Writer(draft, degrees, banks)
-        draft.calls = [_with_op(call, writer.op(parts.workload.ops[call.op], cuts[kept[place]])) for place, call in enumerate(calls)]
+        draft.calls = [
+            _with_op(call, writer.op(parts.workload.ops[call.op], cuts[kept[place]])) for place, call in enumerate(calls)
+        ]
     return Share(workload=_without_idle_ops(draft.done()), unit=parts.unit[kept], number=kept)
 
 
@@ -125,7 +127,8 @@ class _Writer:
         if count == 1.0:
             return op
         reads, writes = (
-            tuple(self._tensor_part(row, 1 / count) if self._in_bank(row) else row for row in rows) for rows in (op.reads, op.writes)
+            tuple(self._tensor_part(row, 1 / count) if self._in_bank(row) else row for row in rows)
+            for rows in (op.reads, op.writes)
         )
         sizes = op.sizes
         if op.attrs.get("groups") == "experts":
@@ -150,4 +153,6 @@ class _Writer:
 def _without_idle_ops(workload: Workload) -> Workload:
     """Only the ops that are called, so that no others are priced."""
     used, row = np.unique(workload.calls.op, return_inverse=True)
-    return replace(workload, ops=tuple(workload.ops[op] for op in used.tolist()), calls=replace(workload.calls, op=ints(row.tolist())))
+    return replace(
+        workload, ops=tuple(workload.ops[op] for op in used.tolist()), calls=replace(workload.calls, op=ints(row.tolist()))
+    )

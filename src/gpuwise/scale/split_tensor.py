@@ -112,7 +112,9 @@ class _Follower:
 
     def _divided(self) -> float:
         weights = [row for row, category in enumerate(self.category) if category == _WEIGHT]
-        sizes = {row: self.draft.value(self.workload.tensors[self.workload.buffers[row].tensor].elements) or 0.0 for row in weights}
+        sizes = {
+            row: self.draft.value(self.workload.tensors[self.workload.buffers[row].tensor].elements) or 0.0 for row in weights
+        }
         return sum(sizes[row] for row in weights if row in self.taken) / max(1.0, sum(sizes.values()))
 
     # ------------------------------------------------------------ one call
