@@ -4,11 +4,13 @@
 
 Models of a source are put in order of their size; every other one is fitted on, the rest are the test. Few numbers are fitted: a
 factor on kernels for each GPU architecture, seconds a call costs the host, seconds a stage needs to hand on, and what is felt of
-messages that hide. Ranges come from the test rows alone.
+messages that hide. Ranges come from the test rows alone, which are also written to `evidence/data/parallel_measurements.csv`, the
+table that the accuracy test predicts.
 """
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -30,6 +32,10 @@ _GRID: dict[str, dict[str, tuple[float, ...]]] = {
     "megatron_bridge": {"contention_fraction": (0.1, 0.3)},
 }
 _ROUNDS = 2
+_COLUMNS = (
+    "source gpu gpu_count model task hidden heads layers seq tp pp cp vp ep fsdp sharding micro_batch global_batch "
+    "precision recompute iteration_ms"
+).split()
 _DECIDED = 0.93  # a tenth less kernel time shows as this much of the step
 _WORST = 0.5  # a row counts no more than this: some published ones are wrong
 
@@ -39,11 +45,13 @@ def main() -> int:
     asked, reasons = parallel_questions(read_table(Path(sys.argv[1])))
     print(f"{len(asked)} rows; left out: {dict(reasons)}")
     content = msgspec.json.decode(DATA.read_bytes())
+    kept: list[ParallelQuestion] = []
     for source in _GRID:
         mine = [question for question in asked if question.source == source]
         sizes = sorted({_size(question) for question in mine})
         train = [question for question in mine if sizes.index(_size(question)) % 2 == 0]
         test = [question for question in mine if sizes.index(_size(question)) % 2]
+        kept += test
         fit = _fitted(source, parallel_fits()[source], train)
         misses = [np.log(row.measured_s / row.predicted_s) for row in score_parallel(test, {source: fit})]
         low, high = np.exp(np.quantile(misses, [0.1, 0.9]))
@@ -51,9 +59,33 @@ def main() -> int:
         for name, rows in (("fitted on", train), ("test", test)):
             _show(f"{source}, {name}", score_parallel(rows, {source: fit}))
         content["sources"][source] = msgspec.to_builtins(fit)
+    _keep(kept)
+    content["unknown"] = _unknown(asked)
     content["fitted_on"] = f"{Path(sys.argv[1]).name}: every other model size of each source, smallest first"
     DATA.write_text(msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n")
     return 0
+
+
+def _keep(rows: Sequence[ParallelQuestion]) -> None:
+    """The test rows, with what a prediction reads of them."""
+    with (DATA.parent / "parallel_measurements.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows([[question.cells.get(name, "") for name in _COLUMNS] for question in rows])
+
+
+def _unknown(asked: Sequence[ParallelQuestion]) -> list[float]:
+    """The range of a source of which only what it ran is known: every source counts as much as any other."""
+    plain = ("fused_attention", "even_stages", "tokens", "zero_stage")
+    misses, weights = [], []
+    for source, fit in parallel_fits().items():
+        bare = SourceFit(**{name: getattr(fit, name) for name in plain})
+        rows = score_parallel([question for question in asked if question.source == source], {source: bare})
+        misses += [row.measured_s / row.predicted_s for row in rows]
+        weights += [1.0 / len(rows)] * len(rows)
+    order = np.argsort(misses)
+    share = np.cumsum(np.array(weights)[order]) / np.sum(weights)
+    return [round(float(np.interp(at, share, np.array(misses)[order])), 4) for at in (0.1, 0.9)]
 
 
 def _size(question: ParallelQuestion) -> tuple[int, int, int]:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
+    from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
+    from gpuwise.api.plan_question import PlanQuery, plan_query
+    from gpuwise.api.planning import plan
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
     from gpuwise.api.validation import ValidateAnswer, validate
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
@@ -34,6 +37,9 @@ __all__ = [
     "KindRow",
     "OpShare",
     "Pair",
+    "PlanAnswer",
+    "PlanEntry",
+    "PlanQuery",
     "PredictAnswer",
     "Prediction",
     "ValidateAnswer",
@@ -47,6 +53,8 @@ __all__ = [
     "fit_catalogue",
     "fit_query",
     "gpus",
+    "plan",
+    "plan_query",
     "predict",
     "predict_query",
     "validate",
@@ -60,6 +68,9 @@ _HOMES = {
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
+    "plan_answer": ("PlanAnswer", "PlanEntry"),
+    "plan_question": ("PlanQuery", "plan_query"),
+    "planning": ("plan",),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "validation": ("ValidateAnswer", "validate"),
     "workloads": ("CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"),

@@ -18,6 +18,7 @@ from gpuwise.evidence.fits import left_out
 from gpuwise.evidence.memory import memory_baselines, memory_questions, score_memory
 from gpuwise.evidence.metrics import accuracy, baselines
 from gpuwise.evidence.operators import batches, score_operators
+from gpuwise.evidence.parallel import parallel_questions, score_parallel
 from gpuwise.evidence.ranges import TRUST
 from gpuwise.evidence.score import score
 from gpuwise.evidence.tables import read_table
@@ -103,6 +104,11 @@ def validate(
         reasons.update({"the step could not be predicted": len(asked) - len(residuals)} if len(residuals) < len(asked) else {})
     elif table.kind == "memory":
         return _memory(table, measured_rows, progress)
+    elif table.kind == "parallel":
+        steps, reasons = parallel_questions(table)
+        progress(f"predicting {len(steps):,} rows")
+        residuals = score_parallel(steps)
+        reasons.update({"the step could not be predicted": len(steps) - len(residuals)} if len(residuals) < len(steps) else {})
     else:
         found, reasons = batches(table)
         residuals = score_operators(found)

@@ -12,6 +12,7 @@ from gpuwise.cli.compare import compare
 from gpuwise.cli.doctor import doctor
 from gpuwise.cli.fit import fit
 from gpuwise.cli.gpus import gpus
+from gpuwise.cli.plan import plan
 from gpuwise.cli.predict import predict
 from gpuwise.cli.validate import validate
 from gpuwise.cli.why import why
@@ -30,6 +31,7 @@ app.command()(capture)
 app.command()(predict)
 app.command()(fit)
 app.command()(compare)
+app.command()(plan)
 app.command()(validate)
 app.command()(why)
 app.command()(doctor)

@@ -166,7 +166,13 @@ class _Step:
         for unit in np.flatnonzero(size.any(axis=1)).tolist():
             self._note("sequence", "send_recv", unit, 3.0 * (count - 1), size[unit], ring[unit] / (count - 1))
         room = self.habits.overlap_fraction / 2.0  # attention is about half of a layer where its sequence is worth dividing
-        return np.maximum(0.0, ring - room * self.forward), np.maximum(0.0, 2.0 * ring - room * self.backward)
+        return self._felt(ring, room * self.forward), self._felt(2.0 * ring, room * self.backward)
+
+    def _felt(self, message_s: Array, room_s: Array) -> Array:
+        """What a message adds to a step that computes meanwhile for so long: what does not hide, and a part of what does."""
+        shown = np.maximum(0.0, message_s - room_s)
+        found: Array = shown + self.habits.contention_fraction * (message_s - shown)
+        return found
 
     def _again(self, waits: Array) -> Array:
         """Seconds of recomputation by unit: what is cheap, or all of a block with its messages."""

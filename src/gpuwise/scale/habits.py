@@ -16,7 +16,7 @@ class Habits:
 
     overlap_fraction: float = 0.9
     data_overlap_fraction: float = 0.8
-    contention_fraction: float = 0.1
+    contention_fraction: float = 0.5  # as fitted on FSDP steps of llm-foundry
     message_s: float = 0.0
     message_host_s: float = 20e-6
     neighbour_s: float = 20e-6

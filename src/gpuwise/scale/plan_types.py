@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
 
@@ -117,7 +116,11 @@ class Estimate:
     memory: RankMemory
     collectives: tuple[Collective, ...] = ()
     stages: tuple[int, ...] = ()
-    about: Mapping[str, float] | None = None
+
+    @property
+    def samples(self) -> int:
+        """Samples of a step on all GPUs together."""
+        return self.plan.micro_batch * self.plan.micro_count * self.plan.mesh.data
 
 
 def group(stride: int, size: int, per_node: int) -> tuple[int, int]:

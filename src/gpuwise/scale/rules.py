@@ -56,7 +56,7 @@ def _no_tensor(parts: Parts, cluster: Cluster, degree: int) -> str:
         layers = "convolutions" if kinds["conv"] else "recurrent layers" if kinds["rnn"] else "other layers"
         return f"tensor {degree}: most weights are in {layers}, which frameworks do not split over GPUs"
     values = product_values(parts.workload)[0]
-    for row, what in split.widths:
+    for row, what in sorted(split.widths, key=lambda width: width[1] == "columns"):
         width = round(float(values[row]))
         if width % degree:
             return f"tensor {degree}: {width} {what} do not divide by {degree}"
