@@ -13,6 +13,7 @@ import numpy as np
 from gpuwise.api.executors import executor_on
 from gpuwise.api.plan_answer import PlanAnswer, PlanEntry, Separate
 from gpuwise.api.plan_question import PlanQuery
+from gpuwise.api.predictions import correction
 from gpuwise.api.question import Assumption, assumed, check_precision, workload_of
 from gpuwise.errors import BadValue
 from gpuwise.evidence.parallel import unknown_range
@@ -20,7 +21,7 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import MOST_GPUS, Cluster, parse_cluster
 from gpuwise.scale.costs import Costs
-from gpuwise.scale.low_precision import in_fp8
+from gpuwise.scale.low_precision import in_low
 from gpuwise.scale.mixed import proportional, slowest
 from gpuwise.scale.parts import Parts, parts_of
 from gpuwise.scale.plan_types import Estimate
@@ -85,7 +86,7 @@ def _case(query: PlanQuery, progress: Callable[[str], None]) -> _Case:
     if seq is not None and "seq" in workload.symbols:
         workload = replace(workload, seq=seq)
     if workload.precision == "fp8":
-        workload = in_fp8(workload)
+        workload = in_low(workload)
     parts = parts_of(workload)
     notes = [*query.assumptions, *step.assumptions]
     batch = query.batch or workload.batch * cluster.gpu_count
@@ -96,7 +97,11 @@ def _case(query: PlanQuery, progress: Callable[[str], None]) -> _Case:
     _check_limits(parts, cluster, query.limits, batch)
     sizes = Sizes(batches=_sizes(workload, cluster, batch, query.limits), seq=_seq(workload))
     setting = as_run(step.setting, workload)
-    costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes) for gpu, _ in cluster.kinds]
+    factor, measured = correction(workload, step)
+    notes += measured
+    setting = replace(setting, stack=replace(setting.stack, factor=setting.stack.factor * factor))
+    limit = step.power_limit_watts
+    costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
     kinds = tuple(zip(costs, (count for _, count in cluster.kinds), strict=True))
     memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds)
     wishes = Wishes(global_batch=batch, memory_bytes=memory, limits=query.limits)

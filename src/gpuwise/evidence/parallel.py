@@ -6,6 +6,7 @@ fitted on some sizes of its models (`data/parallel.json`, written by `tools/fit_
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +27,11 @@ from gpuwise.scale.costs import Costs
 from gpuwise.scale.estimate import Variants, passage
 from gpuwise.scale.habits import Habits
 from gpuwise.scale.language import LanguageModel, language_parts, repeated
-from gpuwise.scale.low_precision import in_fp8
+from gpuwise.scale.low_precision import in_low
 from gpuwise.scale.parts import Parts, parts_of
 from gpuwise.scale.plan_types import RECOMPUTE, Mesh
 from gpuwise.scale.price import Sizes
+from gpuwise.scale.wiring import most_in_a_node
 from gpuwise.step.stacks import as_run, default_stack
 from gpuwise.step.types import Setting
 
@@ -44,10 +46,11 @@ __all__ = [
 ]
 
 _SHARDED = {"FULL_SHARD": 3, "HYBRID_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 0}
-_PRECISIONS = {"fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "fp8-cs": "fp8", "fp8_ds": "fp8", "fp8-mx": "fp8"}
+# how rows begin -> the type of large products; recipes of scaling (fp8-cs, fp8-mx, ...) are not told apart
+_PRECISIONS = {"fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "mxfp8": "fp8", "nvfp4": "fp4", "fp4": "fp4"}
 _VOCABULARY = {"llm_foundry": 50368}
 _USUAL_VOCABULARY = 51200
-_PER_NODE = 8
+_PER_NODE, _RACK = 8, 64
 
 
 class SourceFit(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +148,7 @@ class ParallelQuestion:
     zero: int
     recompute: str
     offload: bool
-    fp8: bool
+    dtype: str
     measured_s: float
 
     @property
@@ -184,8 +187,8 @@ def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
     if ranks["gpu_count"] % shared:
         raise _Unusable("the GPUs do not divide into its plan")
     data = ranks["gpu_count"] // shared
-    precision = _PRECISIONS.get(cells["precision"])
-    if precision is None:
+    dtype = next((found for start, found in _PRECISIONS.items() if cells["precision"].lower().startswith(start)), None)
+    if dtype is None:
         raise _Unusable(f"no {cells['precision']} products are modelled")
     fit = fit_of(cells["source"])
     mesh = Mesh(
@@ -209,7 +212,7 @@ def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
         zero=_zero(cells, fit, data),
         recompute="full" if cells.get("recompute") == "True" else "none",
         offload=cells.get("cpu_offload") == "True",
-        fp8=precision == "fp8",
+        dtype=dtype,
         measured_s=measured,
     )
 
@@ -223,7 +226,7 @@ def _zero(cells: Mapping[str, str], fit: SourceFit, data: int) -> int:
 
 
 def _model(cells: Mapping[str, str]) -> LanguageModel:
-    known = _file().models.get(cells["model"])
+    known = {_plain(name): model for name, model in _file().models.items()}.get(_plain(cells["model"]))
     if known is not None:
         sizes: dict[str, Any] = msgspec.structs.asdict(known)
         return LanguageModel(**{name: value for name, value in sizes.items() if name != "source"})
@@ -234,6 +237,11 @@ def _model(cells: Mapping[str, str]) -> LanguageModel:
         raise _Unusable("heads do not divide the width")
     vocabulary = _VOCABULARY.get(cells["source"], _USUAL_VOCABULARY)
     return LanguageModel(hidden=hidden, heads=heads, layers=layers, vocabulary=vocabulary, positions=seq)
+
+
+def _plain(name: str) -> str:
+    """Without case, spaces and the like."""
+    return re.sub(r"[^a-z0-9.]", "", name.lower())
 
 
 def _gpu(cells: Mapping[str, str]) -> Gpu:
@@ -251,7 +259,7 @@ def score_parallel(asked: Sequence[ParallelQuestion], fits: Mapping[str, SourceF
     """Every question answered, in the order of the rows. Those of one model, GPU and mesh are answered together."""
     groups: dict[tuple[Any, ...], list[ParallelQuestion]] = defaultdict(list)
     for question in asked:
-        key = (question.source, replace(question.model, layers=0), question.gpu.name, question.seq, question.fp8)
+        key = (question.source, replace(question.model, layers=0), question.gpu.name, question.seq, question.dtype)
         groups[key].append(question)
     found: list[Residual] = []
     for members in groups.values():
@@ -264,8 +272,8 @@ def _scored(members: Sequence[ParallelQuestion], fit: SourceFit) -> list[Residua
     first = members[0]
     batches = np.array(sorted({float(question.micro_batch) for question in members}))
     parts = language_parts(first.model, compiled=True)
-    if first.fp8:
-        parts = parts_of(in_fp8(parts.workload))
+    if first.dtype != "bf16":
+        parts = parts_of(in_low(parts.workload, first.dtype))
     costs = _costs(parts, first, fit, batches)
     meshes: dict[tuple[Mesh, int], list[ParallelQuestion]] = defaultdict(list)
     for question in members:
@@ -291,7 +299,10 @@ def _costs(parts: Parts, question: ParallelQuestion, fit: SourceFit, batches: An
 
 @cache
 def _cluster(gpu: Gpu, count: int) -> Cluster:
-    text = f"{count}x{gpu.name}" if count < _PER_NODE else f"{count // _PER_NODE}x{_PER_NODE}x{gpu.name}"
+    """Nodes of eight, or the largest number that one switch joins and that divides them."""
+    most = max(_PER_NODE, min(_RACK, most_in_a_node(gpu)))
+    size = next(size for size in (most, _PER_NODE, 1) if count % size == 0 or size == 1)
+    text = f"{count}x{gpu.name}" if count <= most else f"{count // size}x{size}x{gpu.name}"
     return parse_cluster(text)[0]
 
 
@@ -334,5 +345,5 @@ def _residual(question: ParallelQuestion, seconds: float, fit: SourceFit) -> Res
         group=(question.source, model),
         samples=question.samples,
         known=question.source in parallel_fits(),
-        rates=(gpu.best_peak("fp8" if question.fp8 else "bf16") or 1.0, gpu.memory_bytes_per_s),
+        rates=(gpu.best_peak(question.dtype) or 1.0, gpu.memory_bytes_per_s),
     )

@@ -48,7 +48,7 @@ def _head(answer: PlanAnswer, colour: bool) -> str:
     if cluster.node_count > 1 and cluster.network is not None:
         adapters = f"{cluster.network_count} x " if cluster.network_count > 1 else ""
         joined += f"{'; ' if joined else ''}{adapters}{cluster.network.name} between nodes"
-    where = f"{bold(cluster.name, colour=colour)} ({cluster.gpu_count:,} GPUs{'; ' + joined if joined else ''})"
+    where = f"{bold(cluster.name, colour=colour)} ({_gpus(cluster.gpu_count)}{'; ' + joined if joined else ''})"
     return f"{bold(answer.model, colour=colour)}  train, {answer.precision}, {size} on {where}"
 
 
@@ -224,6 +224,10 @@ def _rejected(answer: PlanAnswer) -> str:
         kinds[axis] = (kinds[axis][0], kinds[axis][1] + count)
     lines = [f"  {count:,} x {reason}" for reason, count in list(kinds.values())[:_MOST_REJECTED]]
     return "\n".join([f"{answer.fitting:,} of {answer.tried:,} plans fit. Left out, among others:", *lines])
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count:,} GPUs"
 
 
 def _rate(value: float) -> str:

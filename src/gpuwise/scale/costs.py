@@ -31,6 +31,7 @@ class Costs:
     setting: Setting
     sizes: Sizes
     constants: Constants | None = None
+    power_limit_watts: float | None = None
     _times: dict[Degrees, UnitTimes] = field(default_factory=dict)
     _memory: dict[Degrees, UnitMemory] = field(default_factory=dict)
     _update: list[tuple[float, float]] = field(default_factory=list)
@@ -39,7 +40,15 @@ class Costs:
     def times(self, degrees: Degrees) -> UnitTimes:
         """Seconds of each unit."""
         if degrees not in self._times:
-            self._times[degrees] = price(self.parts, degrees, self.gpu, self.setting, self.sizes, constants=self.constants)
+            self._times[degrees] = price(
+                self.parts,
+                degrees,
+                self.gpu,
+                self.setting,
+                self.sizes,
+                constants=self.constants,
+                power_limit_watts=self.power_limit_watts,
+            )
         return self._times[degrees]
 
     def sums(self, degrees: Degrees, cluster: Cluster) -> tuple[Array, Array]:

@@ -60,7 +60,14 @@ class UnitTimes:
 
 
 def price(
-    parts: Parts, degrees: Degrees, gpu: Gpu, setting: Setting, sizes: Sizes, *, constants: Constants | None = None
+    parts: Parts,
+    degrees: Degrees,
+    gpu: Gpu,
+    setting: Setting,
+    sizes: Sizes,
+    *,
+    constants: Constants | None = None,
+    power_limit_watts: float | None = None,
 ) -> UnitTimes:
     """All units of a model as one rank of these degrees runs them."""
     share = share_of(parts, degrees)
@@ -76,7 +83,7 @@ def price(
         for name, rows in chosen.items():
             piece = _piece(share, (share.unit == unit) & rows)
             if len(piece.calls):
-                steps = simulate(piece, [gpu], setting, constants=constants, **at)
+                steps = simulate(piece, [gpu], setting, constants=constants, power_limit_watts=power_limit_watts, **at)
                 found[f"{name}_s"][unit] = steps.lanes["gpu"][:, 0]
                 found[f"host_{name}_s"][unit] = steps.lanes["host"][:, 0]
                 flops[unit] += steps.flops[:, 0] if name != "again" else 0.0

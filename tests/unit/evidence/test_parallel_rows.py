@@ -55,7 +55,7 @@ def test_a_row_says_its_plan() -> None:
         ({"tp": "3"}, "do not divide"),
         ({"iteration_ms": ""}, "no step time"),
         ({"gpu": "Banana 9000"}, "unknown GPU Banana 9000"),
-        ({"precision": "fp4"}, "no fp4 products"),
+        ({"precision": "int2"}, "no int2 products"),
     ],
 )
 def test_rows_that_cannot_be_asked_are_counted_with_the_reason(change: dict[str, str], reason: str) -> None:
@@ -90,5 +90,5 @@ def test_a_model_known_by_name_needs_no_sizes() -> None:
     row |= {"hidden": "", "heads": "", "layers": "", "seq": "8192", "vp": "5", "micro_batch": "1", "precision": "fp8"}
     (question,), _ = parallel_questions(table({**row, "global_batch": "128", "recompute": ""}))
     assert question.model.layers == 80
-    assert question.fp8
+    assert question.dtype == "fp8"
     assert question.zero == 1
