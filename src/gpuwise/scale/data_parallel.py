@@ -83,7 +83,7 @@ def data_parallel(
     constants: Constants | None = None,
 ) -> DataParallel:
     """A training step of so many samples on each GPU of the cluster, as DistributedDataParallel runs it. Of mixed cards the
-    first is taken; `mixed.py` knows the others."""
+    first is taken."""
     line = timeline_of(
         workload, cluster.gpu, setting, batch=batch, seq=seq, power_limit_watts=power_limit_watts, constants=constants
     )
