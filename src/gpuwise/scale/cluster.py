@@ -14,7 +14,7 @@ from gpuwise.hardware.machines import find_link, find_node
 from gpuwise.hardware.types import Gpu, Link, Node
 from gpuwise.scale.wiring import Assumption, Wires, assumed, most_in_a_node, network_of, usual_network, usual_wires, wires_of
 
-__all__ = ["MOST_GPUS", "Cluster", "parse_cluster"]
+__all__ = ["MOST_GPUS", "Cluster", "parse_cluster", "usual_cluster"]
 
 MOST_GPUS = 131_072
 _HINT = 'such as "8xH100 SXM", "2x8xH100 SXM" (nodes x GPUs), "2x RTX 3090 + 1x RTX 2080 Ti" or a node: "DGX A100"'
@@ -103,6 +103,25 @@ def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster
     if cluster.gpu_count > MOST_GPUS:
         raise BadValue(f"{cluster.gpu_count:,} GPUs are more than gpuwise plans for", hint=f"up to {MOST_GPUS:,}")
     return cluster, tuple(notes)
+
+
+def usual_cluster(gpu: Gpu, count: int) -> Cluster:
+    """So many GPUs of a kind in machines as they usually are; what does not fill whole machines is spread evenly."""
+    nodes = -(-count // most_in_a_node(gpu))
+    per_node = -(-count // nodes)
+    kinds = ((gpu, per_node),)
+    network, adapters, direct = usual_network(None, gpu, per_node, []) if nodes > 1 else (None, 0, False)
+    return Cluster(
+        name=f"{count}x {gpu.name}",
+        gpu=gpu,
+        gpus_per_node=per_node,
+        node_count=nodes,
+        wires=usual_wires(kinds, []),
+        network=network,
+        network_count=adapters,
+        gpu_direct=direct,
+        kinds=kinds,
+    )
 
 
 def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:

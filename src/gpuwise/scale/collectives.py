@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 _TREE_FRACTION = 0.92  # of a ring's rate: NCCL src/graph/tuning.cc
+_KINDS = {"nvswitch": "nvswitch", "pcie": "pcie", "egpu": "pcie", "ethernet": "network", "infiniband": "network"}
 _IN_SWITCH_FROM = 5  # NCCL keeps rings on four GPUs and fewer: their measured rates show no in-switch reduction
 
 
@@ -88,22 +89,25 @@ def collective_s(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Path:
-    """A way bytes take: what its link carries for one GPU (array over groups), a hop's latency, and its fitted constants."""
+    """A way bytes take: what its link reaches and at most carries for one GPU (arrays over groups), a hop's latency, and its
+    fitted constants."""
 
     bytes_per_s: Array
+    most_bytes_per_s: Array
     hop_s: float
     k: Mapping[str, Any]
 
     def latency_s(self, op: str, size: Array, hops: Array, ranks: Array) -> Array:
         """Hops, and filling the pipeline with chunks."""
-        chunks = size / (size + ranks * self.k["ramp_bytes"])
+        chunks = self.k["ramp_share"].get(op, 1.0) * size / (size + ranks * self.k["ramp_bytes"])
         return np.asarray(hops * self.hop_s + np.where(hops > 0, self.k["ramp_s"] + self.k["ramp_hop_s"] * hops, 0.0) * chunks)
 
     def stream_s(self, op: str, moved: Array, kept: Array, ranks: Array) -> Array:
         """Bytes over the link, and the GPU's own share from one buffer to the other."""
         counts = {int(count): share for count, share in self.k["by_count"].items()}
         share = np.interp(ranks, sorted(counts), [counts[count] for count in sorted(counts)]) if counts else 1.0
-        return np.asarray(moved / (self.bytes_per_s * self.k["rate"][op] * share) + kept / (self.bytes_per_s * self.k["own"][op]))
+        copied = kept / (self.bytes_per_s * self.k["own"][op]) if op in self.k["own"] else 0.0
+        return np.asarray(moved / np.minimum(self.bytes_per_s * self.k["rate"][op] * share, self.most_bytes_per_s) + copied)
 
     def start_s(self, op: str) -> float:
         return float(self.k["start_s"] * (self.k["pair_start"] if op in ("all_to_all", "send_recv") else 1.0))
@@ -163,12 +167,10 @@ def _joined(
     near, far = hops
     moved, sent, kept = bytes_
     ranks = inner * nodes
-    ways = [_over(link, cluster, op, k) for link in (cluster.wires.gpu_link, cluster.wires.host_link)]
+    ways = _over(cluster.wires.gpu_link, cluster, op, k), _over(cluster.wires.host_link, cluster, op, k, "pairs")
     crossing = inner > cluster.wires.joined  # a bridge joins two; a larger group takes the host's lanes
-    inside = [
-        (path.start_s(op) + path.latency_s(op, size, near, ranks), path.stream_s(op, moved, kept, np.maximum(inner, 2.0)))
-        for path in ways
-    ]
+    beside = np.full_like(inner, 2.0) if op == "send_recv" else np.maximum(inner, 2.0)
+    inside = [(path.start_s(op) + path.latency_s(op, size, near, ranks), path.stream_s(op, moved, kept, beside)) for path in ways]
     latency, stream = (np.where(crossing, of_around, of_direct) for of_direct, of_around in zip(*inside, strict=True))
     if cluster.network is None or not np.any(nodes > 1):
         return np.asarray(latency + stream)
@@ -180,27 +182,23 @@ def _joined(
     return np.where(nodes > 1, over_nodes, latency + stream)
 
 
-def _constants(link: Link, cluster: Cluster, k: Constants) -> Mapping[str, Any]:
+def _constants(link: Link, cluster: Cluster, k: Constants, kind: str = "") -> Mapping[str, Any]:
     """Of this very link where it was measured, else of its kind."""
-    if link.kind in ("pcie", "egpu"):
-        kind = "pcie" if cluster.wires.peer_to_peer else "host"
-    else:
-        kind = {"nvswitch": "nvswitch", "ethernet": "network", "infiniband": "network"}.get(link.kind, "nvlink")
-    own: Mapping[str, Any] = k["links"].get(link.name, {}) if kind != "host" else {}
-    return {**k["paths"][kind], **own}
+    if link.kind in ("pcie", "egpu") and not cluster.wires.peer_to_peer:
+        return cast("Mapping[str, Any]", k["paths"]["host"])
+    usual = kind or _KINDS.get(link.kind, "nvlink")
+    own: Mapping[str, Any] = {} if kind else k["links"].get(link.name, {})
+    return {**k["paths"][usual], **own}
 
 
-def _over(link: Link, cluster: Cluster, op: str, k: Constants) -> _Path:
-    constants = _constants(link, cluster, k)
-    return _Path(bytes_per_s=_rate(link, cluster, op), hop_s=link.latency_s * constants["hop"], k=constants)
-
-
-def _rate(link: Link, cluster: Cluster, op: str) -> Array:
-    """What a GPU has of a link. GPUs that share lanes halve them where messages climb to the host or go to all others; a ring
+def _over(link: Link, cluster: Cluster, op: str, k: Constants, kind: str = "") -> _Path:
+    """This link as a GPU has it. GPUs that share lanes divide them where messages climb to the host or go to all others; a ring
     between neighbours passes shared lanes once."""
-    wires = cluster.wires
-    lanes = link.kind in ("pcie", "egpu") and (not wires.peer_to_peer or op == "all_to_all")
-    return np.asarray(link.bytes_per_s_one_way / (wires.shared_by if lanes else 1))
+    constants, wires = _constants(link, cluster, k, kind), cluster.wires
+    divided = link.kind in ("pcie", "egpu") and (not wires.peer_to_peer or op == "all_to_all")
+    most = np.asarray(link.bytes_per_s_one_way / (wires.shared_by if divided else 1))
+    reached = most * link.achieved_fraction
+    return _Path(bytes_per_s=reached, most_bytes_per_s=most, hop_s=link.latency_s * constants["hop"], k=constants)
 
 
 def _between(cluster: Cluster, inner: Array, k: Constants) -> _Path:
@@ -211,8 +209,6 @@ def _between(cluster: Cluster, inner: Array, k: Constants) -> _Path:
     host = cluster.wires.host_link
     lanes = host.bytes_per_s_one_way * host.achieved_fraction / cluster.wires.shared_by
     adapters = link.bytes_per_s_one_way * link.achieved_fraction * cluster.network_count / cluster.gpus_per_node
-    return _Path(
-        bytes_per_s=np.asarray(np.minimum(adapters, lanes) * inner),
-        hop_s=link.latency_s * _constants(link, cluster, k)["hop"],
-        k=_constants(link, cluster, k),
-    )
+    rate = np.asarray(np.minimum(adapters, lanes) * inner)
+    constants = _constants(link, cluster, k)
+    return _Path(bytes_per_s=rate, most_bytes_per_s=rate, hop_s=link.latency_s * constants["hop"], k=constants)

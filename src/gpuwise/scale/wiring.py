@@ -26,6 +26,7 @@ _MODULES = {
     4: "NVLink 4 (H100, 18 links)",
     5: "NVLink 5 (B200, 18 links)",
 }
+_DGX_2, _DGX_2_LINK = "V100 SXM3", "NVLink 2 NVSwitch (V100, DGX-2)"
 _BRIDGES = {2: "NVLink 2 bridge (RTX 2080 Ti)", 3: "NVLink 3 bridge (RTX 3090)", 4: "NVLink 4 bridge (H100 PCIe)"}
 _BRIDGE_OF_SERVERS = {3: "NVLink 3 bridge (A100 PCIe)"}
 _MODULE_NETWORKS = {1: "InfiniBand EDR", 2: "InfiniBand EDR", 3: "InfiniBand HDR", 4: "InfiniBand NDR", 5: "InfiniBand NDR"}
@@ -54,7 +55,7 @@ class Wires:
 
 def most_in_a_node(gpu: Gpu) -> int:
     """How many of these a machine takes."""
-    if gpu.cooler != "module" or gpu.name.startswith("V100 SXM3"):
+    if gpu.cooler != "module" or gpu.name.startswith(_DGX_2):
         return 16
     return 72 if gpu.name.startswith("GB") else 8
 
@@ -77,7 +78,7 @@ def usual_wires(kinds: Sequence[tuple[Gpu, int]], notes: list[Assumption], bridg
     host = _host_link([one for one, _ in kinds], total)
     alike = len(kinds) == 1
     if alike and gpu.cooler == "module" and gpu.nvlink_generation:
-        link = _at_rate_of(gpu, _MODULES[gpu.nvlink_generation])
+        link = _at_rate_of(gpu, _DGX_2_LINK if gpu.name.startswith(_DGX_2) else _MODULES[gpu.nvlink_generation])
         return Wires(gpu_link=link, joined=total, host_link=host, peer_to_peer=True)
     fabric = _fabric(gpu) if alike else None
     if fabric:
