@@ -12,8 +12,13 @@ from gpuwise.evidence.parallel import parallel_questions, score_parallel
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Residual
 
-# source -> median and p90 of the absolute error, at most
-BUDGET = {"vtrain_single": (0.10, 0.25), "llm_foundry": (0.10, 0.20), "megatron_bridge": (0.15, 0.50)}
+# source, how the names of its models begin -> median and p90 of the absolute error, at most
+BUDGET = {
+    ("vtrain_single", ""): (0.05, 0.18),
+    ("llm_foundry", ""): (0.05, 0.15),
+    ("megatron_bridge", "LLAMA"): (0.08, 0.12),
+    ("megatron_bridge", ""): (0.40, 0.45),  # mostly mixtures of experts
+}
 COUNT_OF_GPUS = 5  # its place in a residual's setup
 
 
@@ -25,11 +30,12 @@ def residuals() -> list[Residual]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", BUDGET)
-def test_steps_stay_within_the_budget(residuals: list[Residual], source: str) -> None:
-    errors = [abs(row.predicted_s / row.measured_s - 1) for row in residuals if row.labels["source"] == source]
-    median, worst = BUDGET[source]
-    assert len(errors) > 10
+@pytest.mark.parametrize(("source", "start"), BUDGET)
+def test_steps_stay_within_the_budget(residuals: list[Residual], source: str, start: str) -> None:
+    mine = [row for row in residuals if row.labels["source"] == source and row.labels["family"].startswith(start)]
+    errors = [abs(row.predicted_s / row.measured_s - 1) for row in mine]
+    median, worst = BUDGET[source, start]
+    assert len(errors) >= 4
     assert np.median(errors) <= median
     assert np.quantile(errors, 0.9) <= worst
 

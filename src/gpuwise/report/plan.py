@@ -28,6 +28,7 @@ _PURPOSES = {
     "sequence": "keys and values around the ring",
 }
 _MOST_REJECTED = 6
+_MUCH = 0.08  # of a step
 
 
 def render(answer: PlanAnswer, *, width: int | None = None, colour: bool = False) -> str:
@@ -165,7 +166,20 @@ def _time(best: PlanEntry) -> str:
         f"{format_si(message.total_bytes, 'B')} a GPU, {format_si(message.seconds, 's')}"
         for message in one.collectives
     ]
-    return "\n".join([*lines, f"  limit: {_LIMITS[best.bound]}"])
+    return "\n".join([*lines, f"  limit: {_limit(best)}"])
+
+
+def _limit(best: PlanEntry) -> str:
+    """What the step is bound by, and messages or a bubble that also take much of it."""
+    one = best.estimate
+    also = {"communication": ("messages", one.exposed_comm_s), "bubble": ("the bubble", one.bubble_s)}
+    much = [
+        f"{what} take {seconds / one.step_s:.0%}"
+        for bound, (what, seconds) in also.items()
+        if bound != best.bound and seconds > _MUCH * one.step_s
+    ]
+    text = _LIMITS[best.bound]
+    return ", but ".join([text.split(";")[0], " and ".join(much)]) if much else text
 
 
 def _write(answer: PlanAnswer, colour: bool) -> str:

@@ -129,7 +129,8 @@ def _ring(op: str, size: Array, cluster: Cluster, inner: Array, nodes: Array, k:
         ranks, moved, kept = np.full_like(ranks, 2.0), size * near, np.zeros_like(size)
     sent = size * far if op == "send_recv" else moved
     if op == "all_to_all":
-        moved, sent = size * (inner - 1.0) / ranks, size * (ranks - inner) / ranks
+        # the network is counted for all GPUs of the group in a node, and each of them sends its own
+        moved, sent = size * (inner - 1.0) / ranks, inner * size * (ranks - inner) / ranks
     return _joined(op, size, cluster, inner, nodes, k, hops=(near, far), bytes_=(moved, sent, kept))
 
 

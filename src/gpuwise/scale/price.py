@@ -136,10 +136,8 @@ def _exchanged(parts: Parts, values: Array) -> Array:
     total = np.zeros((parts.units, values.shape[0]))
     for number in np.flatnonzero((parts.unit >= 0) & (parts.workload.calls.phase == _FORWARD)).tolist():
         op = parts.workload.ops[parts.workload.calls.op[number]]
-        if op.attrs.get("groups") == "experts":
-            total[parts.unit[number]] = np.maximum(total[parts.unit[number]], _bytes(parts.workload, values, op.reads[:1]))
-            break_even = _bytes(parts.workload, values, op.writes[:1])
-            total[parts.unit[number]] = np.minimum(total[parts.unit[number]], break_even)
+        if op.attrs.get("groups") == "experts" and not total[parts.unit[number]].any():
+            total[parts.unit[number]] = _bytes(parts.workload, values, op.reads[:1])
     return total
 
 

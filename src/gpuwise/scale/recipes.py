@@ -33,7 +33,7 @@ def recipes(plan: Plan, cluster: Cluster, parts: Parts) -> tuple[Recipe, ...]:
         _ddp,
         _fsdp,
         _deepspeed,
-        _stages,
+        _native,
         _torchtitan,
         _megatron,
     ]
@@ -90,7 +90,8 @@ def _fsdp(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
 
 
 def _deepspeed(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
-    if not _only_data(plan) or (plan.zero_stage == 0 and not plan.offload):
+    mesh = plan.mesh
+    if mesh.ranks > mesh.data or (plan.zero_stage == 0 and not plan.offload) or (mesh.expert > 1 and plan.zero_stage > 2):
         return None
     zero: dict[str, Any] = {"stage": plan.zero_stage or 1, "overlap_comm": True}
     if plan.offload:
@@ -100,23 +101,38 @@ def _deepspeed(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
         "gradient_accumulation_steps": plan.micro_count,
         "zero_optimization": zero,
     }
-    return Recipe(framework="DeepSpeed", lines=(json.dumps(config), *_checkpointed(plan)))
+    experts = [f"deepspeed.moe.layer.MoE(..., ep_size={mesh.expert})"] if mesh.expert > 1 else []
+    return Recipe(framework="DeepSpeed", lines=(json.dumps(config), *experts, *_checkpointed(plan)))
 
 
-def _stages(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
-    """Stages alone: PyTorch's own pipelining, for any model."""
+def _native(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
+    """PyTorch's own parts put together, for any model: pipelining, tensor and context parallelism on a device mesh."""
     mesh = plan.mesh
-    if mesh.pipeline == 1 or mesh.tensor * mesh.sequence * mesh.expert > 1 or plan.zero_stage or plan.offload:
+    if mesh.pipeline * mesh.tensor * mesh.sequence == 1 or mesh.expert > 1 or plan.offload:
         return None
-    each = len(parts.blocks) / (mesh.pipeline * mesh.chunks)
-    schedule = "ScheduleInterleaved1F1B" if mesh.chunks > 1 else "Schedule1F1B"
-    lines = [
-        _launch(cluster),
-        f"torch.distributed.pipelining: {mesh.pipeline * mesh.chunks} PipelineStages of about {each:.3g} blocks each",
-        f"{schedule}(stages, n_microbatches={plan.micro_count}, loss_fn=...), micro-batch {plan.micro_batch}",
-    ]
-    lines += ["each stage in DistributedDataParallel over its data ranks"] if mesh.data > 1 else []
-    return Recipe(framework="PyTorch pipelining", lines=(*lines, *_checkpointed(plan)))
+    axes = [(name, getattr(mesh, name)) for name in ("pipeline", "data", "sequence", "tensor") if getattr(mesh, name) > 1]
+    sizes, names = (tuple(column) for column in zip(*axes, strict=True))
+    lines = [_launch(cluster), f'mesh = init_device_mesh("cuda", {sizes}, mesh_dim_names={names})']
+    if mesh.tensor > 1:
+        split = "{first linear: ColwiseParallel(), last linear: RowwiseParallel()}"
+        lines.append(f'parallelize_module(block, mesh["tensor"], {split})')
+    if mesh.sequence > 1:
+        lines.append('with context_parallel(mesh["sequence"], buffers=[inputs, labels, ...]):')
+    if mesh.data > 1:
+        how = {
+            0: "replicate(model, {})",
+            1: "replicate(model, {}); ZeroRedundancyOptimizer over it",
+            3: "fully_shard(block, mesh={})",
+        }
+        lines.append(how[plan.zero_stage].format('mesh["data"]'))
+    if mesh.pipeline > 1:
+        count = mesh.pipeline * mesh.chunks
+        schedule = "ScheduleInterleaved1F1B" if mesh.chunks > 1 else "Schedule1F1B"
+        lines.append(f"{count} PipelineStages of about {len(parts.blocks) / count:.3g} blocks each")
+        lines.append(f"{schedule}(stages, n_microbatches={plan.micro_count}, loss_fn=...), micro-batch {plan.micro_batch}")
+    else:
+        lines.append(_batches(plan))
+    return Recipe(framework="PyTorch device mesh", lines=(*lines, *_checkpointed(plan)))
 
 
 def _is_language(parts: Parts) -> bool:

@@ -139,9 +139,7 @@ def _variants(costs: Costs, mesh: Mesh, wishes: Wishes) -> Variants:
         place for place, name in enumerate(RECOMPUTE) if limits.allows("recompute", name) and (place == 0 or costs.parts.kinds)
     ]
     offloads = [value for value in (False, True) if limits.allows("offload", value)]
-    rows = [
-        row for row in product(points, zeros, again, offloads) if not (row[3] and mesh.data * mesh.sequence > 1 and row[1] == 0)
-    ]
+    rows = [row for row in product(points, zeros, again, offloads) if not row[3] or _offloads(mesh, row[1])]
     columns = np.array(rows, dtype=np.int64).reshape(-1, 4)
     sizes = costs.sizes.batches.astype(int)
     return Variants(
@@ -158,11 +156,16 @@ def _schedules(mesh: Mesh, micro_count: int) -> bool:
     return mesh.chunks == 1 or micro_count % mesh.pipeline == 0
 
 
+def _offloads(mesh: Mesh, zero: int) -> bool:
+    """Whether software keeps the optimizer on the host here: only samples are divided, and each rank has its own part of it."""
+    return mesh.ranks == mesh.data and mesh.expert == 1 and (mesh.data == 1 or zero >= 1)
+
+
 def _stages(mesh: Mesh) -> tuple[int, ...]:
-    """ZeRO stages that go with a mesh: gradients in parts and a pipeline exclude each other."""
+    """ZeRO stages that go with a mesh: gradients in parts (2) are for ranks that divide nothing but samples and experts."""
     if mesh.data * mesh.sequence == 1:
         return (0,)
-    return (0, 1, 3) if mesh.pipeline > 1 else (0, 1, 2, 3)
+    return (0, 1, 3) if mesh.pipeline * mesh.tensor * mesh.sequence > 1 else (0, 1, 2, 3)
 
 
 def simplest(found: Found, batches: Array) -> int | None:

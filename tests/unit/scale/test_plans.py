@@ -9,6 +9,7 @@ import pytest
 
 from gpuwise.hardware.machines import find_host
 from gpuwise.scale.cluster import Cluster, parse_cluster
+from gpuwise.scale.collectives import collective_s
 from gpuwise.scale.costs import Costs
 from gpuwise.scale.habits import Habits
 from gpuwise.scale.language import LanguageModel, language_parts
@@ -16,6 +17,7 @@ from gpuwise.scale.parts import parts_of
 from gpuwise.scale.pipeline import blocks_of_stages, held
 from gpuwise.scale.plan_types import Mesh, Plan, group
 from gpuwise.scale.price import Sizes
+from gpuwise.scale.recipes import recipes
 from gpuwise.scale.rules import Limits, whynot
 from gpuwise.scale.search import Wishes, estimate, search, simplest
 from gpuwise.scale.share import Degrees
@@ -117,6 +119,14 @@ def test_gpipe_holds_every_micro_batch_and_1f1b_as_many_as_stages() -> None:
     assert held(4, np.array([2]), 1, "1f1b")[:, 0].tolist() == [2, 2, 2, 1]
 
 
+def test_tokens_that_leave_a_node_go_no_faster_than_its_network() -> None:
+    cluster, _ = parse_cluster("2x8xH100 SXM")
+    size = 1e9
+    seconds = float(collective_s("all_to_all", size, cluster, 8, 2))
+    assert seconds > size / 2 / (cluster.network_bytes_per_s / 8)  # half of what each GPU has goes to the other node
+    assert seconds > float(collective_s("all_to_all", size, cluster, 8, 1))
+
+
 @pytest.mark.parametrize("network", ["10Gbit", "25Gbit", "100Gbit"])
 def test_a_faster_network_is_never_slower(network: str) -> None:
     slow, _ = parse_cluster("2x2xRTX 3090", network=network)
@@ -148,6 +158,16 @@ def test_the_best_plan_is_the_fastest_that_fits_and_the_simplest_is_near_it() ->
     assert row is not None
     assert found.step_s[row] <= 1.05 * found.step_s[order[0]]
     assert found.plan(row, costs.sizes.batches).parts <= found.plan(int(order[0]), costs.sizes.batches).parts
+
+
+@pytest.mark.parametrize(("name", "count"), [("mixtral-8x7b", 8), ("vit_base_patch16_224", 4), ("resnet50", 4), ("gpt2", 6)])
+def test_every_plan_has_something_to_write(name: str, count: int) -> None:
+    cluster, _ = parse_cluster(f"{count}xA100 SXM 80GB")
+    costs = costs_of(name, cluster, "amp")
+    found = search(costs, cluster, Wishes(global_batch=24 * count, memory_bytes=1e15))
+    plans = {found.plan(row, costs.sizes.batches) for row in range(len(found))}
+    assert plans
+    assert not [plan for plan in plans if not recipes(plan, cluster, costs.parts)]
 
 
 def test_what_the_user_fixes_is_kept() -> None:
