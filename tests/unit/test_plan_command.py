@@ -58,6 +58,17 @@ def test_text_says_what_to_do() -> None:
     assert "torchrun" in text
 
 
+def test_a_device_mesh_names_its_axes() -> None:
+    answer = asked("gpt2", "4xA100 SXM 80GB", batch=16, tensor=2, data=2, zero_stage=0, scaling=False)
+    (lines,) = (recipe.lines for recipe in answer.entries[0].recipes if recipe.framework == "PyTorch device mesh")
+    assert any("(2, 2), mesh_dim_names=('data', 'tensor')" in line for line in lines)
+
+
+def test_large_batches_are_not_cut_small() -> None:
+    answer = asked("mnist_cnn", "2xRTX 3090", batch=8192, data=2, zero_stage=0)
+    assert answer.entries[0].estimate.plan.micro_batch == 4096
+
+
 def test_plans_come_fastest_first_and_one_is_the_simplest() -> None:
     answer = asked("gpt2", "8xA100 SXM 80GB", batch=128, precision="bf16")
     here = [entry for entry in answer.entries if entry.gpu_count == 8]
@@ -65,6 +76,14 @@ def test_plans_come_fastest_first_and_one_is_the_simplest() -> None:
     assert sum("simplest within 5 %" in entry.labels for entry in answer.entries) == 1
     assert "fastest" in answer.entries[0].labels
     assert any("fewest GPU-hours" in entry.labels for entry in answer.entries)
+
+
+def test_the_simplest_plan_is_shown_however_many_are_faster() -> None:
+    answer = asked("llama-2-7b", "4x8xH100 SXM", batch=256, precision="bf16")
+    assert len(answer.entries) <= 7
+    (easy,) = (entry for entry in answer.entries if "simplest within 5 %" in entry.labels)
+    assert easy.estimate.step_s <= 1.05 * answer.entries[0].estimate.step_s
+    assert name_of(easy) in render(answer)
 
 
 def test_one_plan_can_be_asked_for() -> None:

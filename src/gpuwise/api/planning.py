@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,8 +37,7 @@ from gpuwise.workload.types import Workload
 __all__ = ["plan"]
 
 _MOST_SHOWN = 7
-_LARGEST_MICRO = 512
-_MOST_SIZES = 14
+_MOST_SIZES = 24
 _TRIED_ON_LINKS = 12
 _NODE = 8
 _CLEARLY = 0.98  # of the GPU-seconds: fewer GPUs that save less are not worth a line
@@ -81,6 +80,8 @@ def _case(query: PlanQuery, progress: Callable[[str], None]) -> _Case:
     workload = workload_of(step, progress)
     if workload.mode != "train":
         raise BadValue("plans are for training", hint="`gpuwise fit` splits a model for inference")
+    if np.any(np.diff(workload.calls.phase) < 0):
+        raise BadValue(f"{workload.model} was captured with several micro-batches", hint="capture one; a plan chooses how many")
     check_precision(workload.precision, [gpu for gpu, _ in cluster.kinds])
     seq = step.capture.request.seq
     if seq is not None and "seq" in workload.symbols:
@@ -121,7 +122,7 @@ def _sizes(workload: Workload, cluster: Cluster, batch: int, limits: Limits) -> 
     powers = [1 << power for power in range(batch.bit_length())]
     shares = [batch // data for data in divisors(cluster.gpu_count) if batch % data == 0]
     few = [batch_of(batch, count) // count for count in range(2, min(cluster.gpus_per_node, _NODE) + 1)]
-    found = {size for size in (*powers, *shares, *few, *divisors(shares[-1])) if size <= min(batch, _LARGEST_MICRO)}
+    found = {size for size in (*powers, *shares, *few, *divisors(shares[-1])) if size <= batch}
     ordered = sorted(found, key=lambda size: (size not in (*powers, *shares, *few), size))
     return np.array(sorted(ordered[:_MOST_SIZES]), dtype=float)
 
@@ -165,17 +166,23 @@ def _entries(case: _Case, found: Found, points: Sequence[ScalePoint]) -> tuple[P
     chosen = [*rows.values()]
     labels = {chosen[0]: ["fastest"]}
     if easy is not None:
-        chosen = chosen if easy in chosen else [*chosen[: _MOST_SHOWN - 1], easy]
         labels.setdefault(easy, []).append("simplest within 5 %")
-    full = [(row, estimate(case.costs, case.cluster, found.plan(row, case.batches))) for row in chosen]
-    entries = [_entry(case, one, case.cluster, labels.get(row, ())) for row, one in full]
-    cheap = _cheapest(case, points, entries[0])
-    if cheap is not None:
-        entries = [*entries[: _MOST_SHOWN - 1], cheap] if len(entries) >= _MOST_SHOWN else [*entries, cheap]
-    elif points:
-        entries[0] = replace(entries[0], labels=(*entries[0].labels, "fewest GPU-hours"))
-    shares = _shared(case, entries[0])
-    return tuple([shares, *entries][:_MOST_SHOWN]) if shares is not None else tuple(entries)
+    best = _one(case, found, chosen[0], labels)
+    cheap = _cheapest(case, points, best)
+    if cheap is None and points:
+        best = replace(best, labels=(*best.labels, "fewest GPU-hours"))
+    shared = _shared(case, best)
+    extra = [entry for entry in (cheap,) if entry is not None]
+    room = _MOST_SHOWN - len(extra) - (shared is not None)
+    if easy is not None and easy not in chosen[:room]:
+        chosen = [*chosen[: room - 1], easy]
+    rest = [_one(case, found, row, labels) for row in chosen[1:room]]
+    return tuple(([shared] if shared is not None else []) + [best, *rest, *extra])
+
+
+def _one(case: _Case, found: Found, row: int, labels: Mapping[int, Sequence[str]]) -> PlanEntry:
+    full = estimate(case.costs, case.cluster, found.plan(row, case.batches))
+    return _entry(case, full, case.cluster, labels.get(row, ()))
 
 
 def _cheapest(case: _Case, points: Sequence[ScalePoint], best: PlanEntry) -> PlanEntry | None:

@@ -174,7 +174,7 @@ def _limit(best: PlanEntry) -> str:
     one = best.estimate
     also = {"communication": ("messages", one.exposed_comm_s), "bubble": ("the bubble", one.bubble_s)}
     much = [
-        f"{what} take {seconds / one.step_s:.0%}"
+        f"{seconds / one.step_s:.0%} goes to {what}"
         for bound, (what, seconds) in also.items()
         if bound != best.bound and seconds > _MUCH * one.step_s
     ]

@@ -111,7 +111,7 @@ def _native(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
     if mesh.pipeline * mesh.tensor * mesh.sequence == 1 or mesh.expert > 1 or plan.offload:
         return None
     axes = [(name, getattr(mesh, name)) for name in ("pipeline", "data", "sequence", "tensor") if getattr(mesh, name) > 1]
-    sizes, names = (tuple(column) for column in zip(*axes, strict=True))
+    names, sizes = (tuple(column) for column in zip(*axes, strict=True))
     lines = [_launch(cluster), f'mesh = init_device_mesh("cuda", {sizes}, mesh_dim_names={names})']
     if mesh.tensor > 1:
         split = "{first linear: ColwiseParallel(), last linear: RowwiseParallel()}"
