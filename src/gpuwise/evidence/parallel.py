@@ -31,6 +31,7 @@ from gpuwise.scale.low_precision import in_low
 from gpuwise.scale.parts import Parts, parts_of
 from gpuwise.scale.plan_types import RECOMPUTE, Mesh
 from gpuwise.scale.price import Sizes
+from gpuwise.scale.share import Degrees
 from gpuwise.scale.wiring import most_in_a_node
 from gpuwise.step.stacks import as_run, default_stack
 from gpuwise.step.types import Setting
@@ -286,7 +287,11 @@ def _scored(members: Sequence[ParallelQuestion], fit: SourceFit) -> list[Residua
             step = passage(mine, cluster, mesh, _variants(rows, batches), fit.habits)
         except GpuwiseError:
             continue
-        found += [_residual(question, float(seconds), fit) for question, seconds in zip(rows, step.step_s, strict=True)]
+        each = mine.counts @ mine.times(Degrees()).flops[:, -1] / batches[-1] / mesh.ranks
+        found += [
+            replace(_residual(question, float(seconds), fit), work=(float(each * question.samples), 0.0))
+            for question, seconds in zip(rows, step.step_s, strict=True)
+        ]
     return found
 
 
