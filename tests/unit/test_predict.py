@@ -124,8 +124,10 @@ def test_several_gpus_say_what_their_gradients_cost() -> None:
         (found,) = results("RTX 3090", gpus=4, **options)
         return {entry["name"]: entry["effect"] for entry in found.assumptions}
 
-    assert said()["RTX 3090 averaging gradients"] == "hidden behind the backward pass"
-    assert "% of the step" in said(model="bert-large")["RTX 3090 averaging gradients"]
+    def felt(**options: Any) -> int:
+        return int(said(**options)["RTX 3090 averaging gradients"].split("each other ")[1].split("%")[0])
+
+    assert 0 < felt() < felt(model="bert-large") < 60
     assert said(mode="infer")["gpus"] == "each runs samples of its own"
 
 
