@@ -13,6 +13,7 @@ _FACTORY = 1.03  # boost clock of a factory-overclocked card over the plain one,
 _OWN = 1.07  # what an owner may get out of clock and memory, assumed
 _LOWER = 0.8
 _HOT = 0.9  # of the clock when a card throttles, assumed
+_DESKTOPS = (0.3e9, 1.5e9)  # bytes: the range seen, as the table of `step` has it
 
 
 def overclock(case: Case) -> Matter:
@@ -58,6 +59,8 @@ def display(case: Case) -> Matter:
         question="May the GPU also drive my screen?",
         value=(held - bare) / MIB,
         unit="MiB of memory",
+        low=_DESKTOPS[0] / MIB,
+        high=_DESKTOPS[1] / MIB,
         answer=f"A desktop takes {(held - bare) / MIB:.0f} MiB, {100 * share:.1f} % of this GPU's memory, and hardly any time.",
         how="what a desktop holds, as `gpuwise fit --display` counts it",
         source="the guide's author: 100 to 300 MB and below 5 % of the arithmetic; a reader freed 0.5 GB",
