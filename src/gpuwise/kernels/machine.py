@@ -15,6 +15,7 @@ __all__ = ["gpus_of"]
 _ASSUMED_CACHE_BYTES_PER_UNIT = 64 * 1024  # where no L2 size is published: what small chips of the last decade have
 _ASSUMED_WATTS = 150.0
 _WIDER = {"tf32": "fp32", "fp8": "bf16", "int8": "bf16", "fp4": "fp8"}  # what a type runs as where it is missing
+_MATRIX_FLOPS_A_UNIT = 1024.0  # a clock, of a V100's multiprocessor: what one unit stands for in the models
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
 
 
@@ -29,7 +30,7 @@ def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | No
     rates = [[_engine(gpu, name) for gpu in gpus] for name in DTYPES]
     return Gpus(
         names=tuple(gpu.name for gpu in gpus),
-        units=column([gpu.sm_count for gpu in gpus]),
+        units=column([_units(gpu) for gpu in gpus]),
         clock=column([gpu.boost_clock_hz for gpu in gpus]),
         bandwidth=column([gpu.memory_bytes_per_s for gpu in gpus]),
         cache=column([_cache_bytes(gpu) for gpu in gpus]),
@@ -46,6 +47,13 @@ def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | No
         desktop=column([float(gpu.segment == "desktop") for gpu in gpus]),
         flash=column([float(_has_flash(gpu)) for gpu in gpus]),
     )
+
+
+def _units(gpu: Gpu) -> float:
+    """Multiprocessors; a TPU's few large arrays count as the many that would do as much a clock."""
+    if gpu.segment != "tpu":
+        return gpu.sm_count
+    return gpu.sm_count * gpu.architecture.ops_per_unit_per_clock["matrix"]["bf16"] / _MATRIX_FLOPS_A_UNIT
 
 
 def _year(gpu: Gpu) -> float:
