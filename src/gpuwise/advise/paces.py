@@ -67,6 +67,7 @@ class Pacer:
         self._ways = ways
         self._setting = setting
         self._needs: dict[Choices, Needs] = {}
+        self._refusal: DoesNotApply | None = None  # told where there is nothing else to tell
         self._fitting: dict[tuple[Choices, str], tuple[int, ...]] = {}
         self._steps: dict[tuple[Choices, str], dict[int, tuple[float, str]]] = {}  # seconds and bound by size
 
@@ -76,6 +77,8 @@ class Pacer:
         """The pace of each GPU that has a way to run the job, the fastest of its ways that fit: at `batch` (None: the usual one),
         or with `auto` at the batch of most samples a second."""
         tried = {gpu.name: self._tried(gpu, ways(gpu), batch, auto) for gpu in gpus}
+        if self._refusal is not None and not any(tried.values()):
+            raise self._refusal.__cause__ or self._refusal
         self._price((gpu, one) for gpu in gpus for one in tried[gpu.name])
         return {gpu.name: _whole(self._soonest(gpu, tried[gpu.name]), batch) for gpu in gpus if tried[gpu.name]}
 
@@ -89,7 +92,8 @@ class Pacer:
         for choices in ways:
             try:
                 workload = self.workload(choices)
-            except DoesNotApply:
+            except DoesNotApply as refusal:
+                self._refusal = refusal
                 continue
             if "batch" not in workload.symbols:
                 sizes = [batch or workload.batch]

@@ -222,13 +222,20 @@ def _why(base: Prediction, other: Prediction) -> str:
     if other.bound == "launch":
         return "held up by the host: a faster GPU hardly helps"
     if base.bound != other.bound:
-        held = "by its host" if base.bound == "launch" else f"by {base.bound}: {_more(base.bound, base, other):.2f} times"
-        return f"bound by {other.bound}: {_more(other.bound, base, other):.2f} times; {base.gpu.name} {held}"
+        return f"bound {_held_by(other.bound, base, other)}; {base.gpu.name} {_held_by(base.bound, base, other)}"
     if other.bound == "memory":
         cache = (other.gpu.l2_bytes or 0.0) / (base.gpu.l2_bytes or float("inf"))
         more = f", {cache:.2g} times the cache" if cache >= 1.5 or 0 < cache <= 0.67 else ""
         return f"bound by memory: {_more('memory', base, other):.2f} times the bandwidth{more}"
-    return f"bound by compute: {_more('compute', base, other):.2f} times the arithmetic"
+    if other.bound == "compute":
+        return f"bound by compute: {_more('compute', base, other):.2f} times the arithmetic"
+    return f"bound {_held_by(other.bound, base, other)}"
+
+
+def _held_by(bound: str, base: Prediction, other: Prediction) -> str:
+    """What holds a step up, and how much more of it the other GPU has, where that can be told."""
+    words = {"launch": "by its host", "communication": "by the link between GPUs", "copy": "by copies", "input": "by its inputs"}
+    return words.get(bound) or f"by {bound}: {_more(bound, base, other):.2f} times"
 
 
 def _more(bound: str, base: Prediction, other: Prediction) -> float:
