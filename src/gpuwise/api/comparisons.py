@@ -334,6 +334,7 @@ def _several_told(rigs: Sequence[Rig]) -> list[str]:
     if not several:
         return []
     told = ["memory does not add up: a model must fit each GPU, unless it is split over them (`gpuwise plan`)"]
+    told.append("reasons are those of one GPU against one, the slowest of each set")
     mixed = [rig.name for rig in several if len(rig.parts) > 1]
     if mixed:
         told.append(f"{mixed[0]}: as one job with equal shares the slowest sets the pace; shares in proportion come near the sum")

@@ -201,7 +201,7 @@ def counted(text: str) -> tuple[int, str]:
     >>> counted("2x RTX 2080 Ti"), counted("RTX 3090")
     ((2, 'RTX 2080 Ti'), (1, 'RTX 3090'))
     """
-    match = re.fullmatch(r"\s*(\d{1,9})\s*[x×*]\s*(\S.*)", text)
+    match = re.fullmatch(r"\s*(\d{1,9})\s*[xX×*]\s*(\S.*)", text)
     if match is None:
         return 1, text
     count = int(match[1])
