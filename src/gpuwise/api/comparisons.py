@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gpuwise.advise.market import price_for
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict
 from gpuwise.api.question import Assumption, assumed, step_query
 from gpuwise.api.rigs import Rig, Throughput, find_rigs, throughput
@@ -302,7 +303,7 @@ def _deals(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tuple
 
 
 def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str]:
-    prices = [(purchase_price(gpu, book), count) for gpu, count in rig.parts]
+    prices = [(price_for(gpu, book) or purchase_price(gpu, book), count) for gpu, count in rig.parts]
     known = [(price, count) for price, count in prices if price is not None]
     if len(known) < len(prices):
         return None, "no price published"

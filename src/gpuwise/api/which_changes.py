@@ -12,7 +12,7 @@ __all__ = ["changes"]
 
 _FEW = 4
 _ENOUGH_MEMORY = 0.75  # of the best buy's: a used card with less is another kind of card
-_LEAST_PRICE = 0.15  # of the launch price, assumed: below, nobody sells a card that works
+_LEAST_PRICE = 0.25  # of the launch price, assumed: below, nobody sells a card that works
 _NEARLY_EQUAL = 1.02
 _MORE_MEMORY = 1.4
 _LITTLE_MORE = 1.25  # times the price
@@ -29,15 +29,19 @@ def changes(scene: Scene, chosen: Selection) -> tuple[str, ...]:
 
 def _used(scene: Scene, best: Option) -> str:
     """Used cards and what they may cost. Prices that no owner of a working card would take are not told."""
-    pairs = []
-    for run in scene.older:
-        price = worth_usd(run, scene.query.terms, best)
+    budget = scene.query.limits.budget_usd or float("inf")
+    always, below = [], []
+    for run in sorted(scene.older, key=lambda run: run.seconds):
+        price = worth_usd(run, scene.query.terms, best) or 0.0
         enough = run.fits and run.gpu.memory_bytes >= _ENOUGH_MEMORY * best.gpu.memory_bytes
-        if enough and price is not None and price >= _LEAST_PRICE * (run.gpu.launch_usd or 0.0):
-            pairs.append((run, min(price, scene.query.limits.budget_usd or price)))
-    pairs.sort(key=lambda pair: pair[0].seconds)
-    told = [f"{run.gpu.name} ({run.gpu.memory_bytes / GIB:.0f} GB) {scene.money(price)}" for run, price in pairs[:_FEW]]
-    return f"a used card's runs cost less than those of {a(best.name)} below these prices: {', '.join(told)}" if told else ""
+        if enough and min(price, budget) >= _LEAST_PRICE * (run.gpu.launch_usd or 0.0):
+            name = f"{run.gpu.name} ({run.gpu.memory_bytes / GIB:.0f} GB)"
+            always += [name] if price >= budget else []
+            below += [f"{name} {scene.money(price)}"] if price < budget else []
+    cheaper = f"a used card's runs cost less than those of {a(best.name)}"
+    parts = [f"within the budget: {', '.join(always[:_FEW])}"] if always else []
+    parts += [f"below these prices: {', '.join(below[:_FEW])}"] if below else []
+    return f"{cheaper} {'; '.join(parts)}" if parts else ""
 
 
 def _hours(scene: Scene, chosen: Selection) -> str:

@@ -25,7 +25,11 @@ class Scene:
     build: dict[str, tuple[Line, ...]]
 
     def money(self, usd: float | None) -> str:
-        return "unknown" if usd is None else self.query.book.currency.show(usd)
+        """Cents are told of small amounts only."""
+        if usd is None:
+            return "unknown"
+        currency = self.query.book.currency
+        return currency.show(usd, 0 if abs(usd) >= 10 * currency.usd_per_unit else None)
 
 
 def a(name: str) -> str:

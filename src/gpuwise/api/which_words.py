@@ -18,6 +18,7 @@ from gpuwise.units import GIB, format_si
 
 __all__ = ["notes", "reasons", "rejections", "verdict"]
 
+_FAR = 3.0  # times the budget: nobody who has it looks at that
 _SAME = 0.005  # faster: nothing
 
 
@@ -162,8 +163,10 @@ def rejections(scene: Scene, shown: Sequence[Option], chosen: Selection) -> tupl
     names = {option.name for option in shown}
     kinds = scene.query.kinds & {"buy new", "buy used"} or {"rent"}
     others = [option for option in (*scene.options, *scene.refused) if option.kind in kinds and option.name not in names]
-    best = chosen.best
-    others.sort(key=lambda one: (one.gpu_count, abs(one.run.seconds - best.run.seconds) if best else spent(one)))
+    best, far = chosen.best, _FAR * (scene.query.limits.budget_usd or float("inf"))
+    others.sort(
+        key=lambda one: (one.gpu_count, spent(one) > far, abs(one.run.seconds - best.run.seconds) if best else spent(one))
+    )
     found: dict[str, str] = {}
     for option in others:
         found.setdefault(option.name, _why_not(scene, option, shown, chosen))

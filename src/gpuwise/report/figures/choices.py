@@ -41,7 +41,7 @@ def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
         legend=tuple((kind, place) for place, kind in enumerate(_KINDS) if any(one.kind == kind for one in answer.every))
         if chart == "cost"
         else (),
-        footer=f"gpuwise which. Prices to buy: at launch, or yours. Prices to rent of {answer.data_date}.",
+        footer=f"gpuwise which. Prices to buy: yours, dated, or at launch. Prices to rent of {answer.data_date}.",
     )
 
 
