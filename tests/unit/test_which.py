@@ -341,3 +341,35 @@ def test_a_chart_is_written_beside_the_answer(tmp_path: Path) -> None:
     text = (tmp_path / "out.svg").read_text(encoding="utf-8")
     assert "EUR a run" in text
     assert "$" not in text
+
+
+# ---------------------------------------------------------------- what is said of the others is so
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"budget": 2500.0, "task": "nlp"},
+        {"task": "rnn"},
+        {"model": ["bert-large"], "have": ["4x RTX 2080 Ti"]},
+        {"task": "nlp", "rent": True},
+    ],
+)
+def test_every_reason_to_leave_an_option_out_is_true(question: dict[str, Any]) -> None:
+    found = api.which(api.which_query(today=date(2026, 11, 16), **question))
+    kinds = {"rent"} if question.get("rent") else {"buy new", "buy used"}
+    every = {option.name: option for option in found.every if option.kind in kinds}
+    held = 0
+    for name, reason in found.rejected:
+        if name not in every:  # a set that no usual machine carries
+            continue
+        if reason.startswith("slower and dearer than ") and "renting" not in reason:
+            one, other = every[name], every[reason.removeprefix("slower and dearer than ")]
+            assert other.run.seconds <= one.run.seconds
+            assert (other.total_usd or 0) <= (one.total_usd or 0)
+            held += 1
+        elif reason.endswith("over the budget"):
+            assert (every[name].upfront_usd or 0) > question["budget"]
+        elif "does not fit" in reason:
+            assert not every[name].run.fits
+    assert held
