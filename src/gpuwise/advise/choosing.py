@@ -61,7 +61,8 @@ def select(options: Sequence[Option], limits: Limits) -> Selection:
     able = [option for option in options if not shortfall(option, limits)]
     bought = best_bought(able, limits)
     rented = best_rented(able)
-    kept = next((option for option in options if option.kind == "keep"), None)
+    owned = [option for option in options if option.kind == "keep"]
+    kept = min(owned, key=lambda option: (not option.run.fits, option.run.seconds), default=None)
     best = _best(bought, rented, kept if kept in able else None, limits)
     front = pareto([option for option in able if option.kind != "rent" or option is rented or bought is None])
     return Selection(

@@ -113,6 +113,12 @@ def test_what_one_has_is_kept_unless_something_is_clearly_faster() -> None:
     assert select([mine, fast], Limits(budget_usd=500)).best is fast
 
 
+def test_of_several_cards_that_one_has_the_fastest_that_fits_counts() -> None:
+    slow, fast = (kept(run(seconds, name=f"{seconds}"), TERMS) for seconds in (200.0, 100.0))
+    small = kept(run(50.0, name="small", fits=False), TERMS)
+    assert select([slow, small, fast], Limits()).best is fast
+
+
 def test_renting_wins_where_it_costs_less_than_half_or_nothing_can_be_bought() -> None:
     card, cheap = buy(100.0, 1000.0), hire(100.0, 0.05)
     assert select([card, cheap], Limits()).best is cheap
