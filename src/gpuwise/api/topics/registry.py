@@ -105,7 +105,7 @@ def _find(text: str) -> str:
     key = "-".join(text.lower().replace("_", " ").replace("-", " ").split())
     key = _ALIASES.get(key, key)
     if key not in TOPICS:
-        near = difflib.get_close_matches(key, [*TOPICS, *_ALIASES], n=2, cutoff=0.4)
+        near = difflib.get_close_matches(key, [*TOPICS, *_ALIASES], n=2, cutoff=0.6)
         hint = "did you mean " + " or ".join(f"`{name}`" for name in near) + "?" if near else "`gpuwise matters` lists them all"
         raise UnknownName(f"there is no topic '{text}'", looked_in=", ".join(TOPICS), hint=hint)
     return key

@@ -42,7 +42,7 @@ def mixed_cards(case: Case) -> Matter:
         topic="mixed-cards",
         question="May I mix cards?",
         value=gain,
-        unit=f"times one {case.gpu.name}, with {_a(other.name)} beside it, as one job",
+        unit=f"times one card, with {_a(other.name)} beside it",
         answer=(
             f"With {_a(other.name)}, as one job in equal shares: {gain:.2f} times one {case.gpu.name}, as the slower sets the "
             f"pace; as two jobs, or with shares in proportion, up to {apart:.2f} times."
