@@ -112,6 +112,8 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "resnet50", "cluster": "2xRTX 3090", "tensor": 2}, "convolutions"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 4, "data": 4}, "does not divide 4 GPUs"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 6}, "does not divide by --data 4"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "no whole micro-batches of 7"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks do not make 8 equal chunks"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "zero_stage": 4}, "no stage 4"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "recompute": "some"}, "no recomputation"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 0}, "cannot be run"),
