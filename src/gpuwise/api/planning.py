@@ -107,7 +107,7 @@ def _case(query: PlanQuery, progress: Callable[[str], None]) -> _Case:
     costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
     kinds = tuple(zip(costs, (count for _, count in cluster.kinds), strict=True))
     memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds) / _margin()
-    wishes = Wishes(global_batch=batch, memory_bytes=memory, limits=query.limits)
+    wishes = Wishes(global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule)
     return _Case(query=query, cluster=cluster, costs=costs[slowest(costs)], wishes=wishes, kinds=kinds, notes=tuple(notes))
 
 
