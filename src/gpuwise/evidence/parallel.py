@@ -6,6 +6,7 @@ fitted on some sizes of its models (`data/parallel.json`, written by `tools/fit_
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -178,16 +179,18 @@ def parallel_questions(table: Table) -> tuple[list[ParallelQuestion], Counter[st
             found.append(_question(number, table.row(number)))
         except _Unusable as reason:
             reasons[str(reason)] += 1
+        except (ValueError, OverflowError):
+            reasons["a field that is no number"] += 1
     return found, reasons
 
 
 def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
     if cells.get("task") not in ("", "pretrain", "sft", None):
         raise _Unusable(f"{cells['task']} trains only part of the weights")
-    ranks = {name: int(cells.get(name) or 1) for name in ("gpu_count", "tp", "pp", "cp", "vp", "ep")}
+    ranks = {name: int(float(cells.get(name) or 1)) for name in ("gpu_count", "tp", "pp", "cp", "vp", "ep")}
     measured = float(cells.get("iteration_ms") or 0) / 1e3
     batch, micro = (int(float(cells.get(name) or 0)) for name in ("global_batch", "micro_batch"))
-    if not (measured > 0 and batch > 0 and micro > 0):
+    if not (0 < measured < math.inf and batch > 0 and micro > 0 and min(ranks.values()) > 0):
         raise _Unusable("no step time or batch")
     shared = ranks["tp"] * ranks["pp"] * ranks["cp"]
     if ranks["gpu_count"] % shared:
@@ -228,7 +231,7 @@ def _zero(cells: Mapping[str, str], fit: SourceFit, data: int) -> int:
         return 0
     if cells.get("sharding") in _SHARDED:
         return _SHARDED[cells["sharding"]]
-    return 3 if int(cells.get("fsdp") or 0) > 1 else fit.zero_stage
+    return 3 if int(float(cells.get("fsdp") or 0)) > 1 else fit.zero_stage
 
 
 def _model(cells: Mapping[str, str]) -> LanguageModel:
