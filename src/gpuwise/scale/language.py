@@ -44,8 +44,8 @@ _EXPERTS, _CHOSEN = 10, 3  # of the pattern
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModel:
     """What describes a decoder-only transformer. `inner` of 0 is four times the width, `kv_heads` of 0 one for each head.
-    `gated`: SiLU with a gate, RMS norm and rotary positions, as in Llama; else as in GPT-2, with its `dropout` or without. With `experts`, `chosen` of them work
-    on a token, each as wide as `inner`."""
+    `gated`: SiLU with a gate, RMS norm and rotary positions, as in Llama; else as in GPT-2, with its `dropout` or without. With
+    `experts`, `chosen` of them work on a token, each as wide as `inner`."""
 
     hidden: int
     heads: int
