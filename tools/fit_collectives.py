@@ -288,9 +288,9 @@ def main(arguments: Sequence[str]) -> None:
     for key in sorted({(key_of(entry), entry.op) for entry in sets}):
         score([entry for entry in sets if (key_of(entry), entry.op) == key], constants, "    " + " ".join(key))
     unseen = [score([entry for entry in sets if entry.outer > 1], constants, "between nodes")]
-    for key in sorted({key_of(entry) for entry in sets if is_trusted(entry)} - {"network", "pairs"}):
-        own = [entry for entry in sets if key_of(entry) == key and is_trusted(entry)]
-        unseen.append(score(own, fit(sets, without=key), f"  without {key}", held_back=False))
+    for kind in sorted({key_of(entry) for entry in sets if is_trusted(entry)} - {"network", "pairs"}):
+        own = [entry for entry in sets if key_of(entry) == kind and is_trusted(entry)]
+        unseen.append(score(own, fit(sets, without=kind), f"  without {kind}", held_back=False))
     constants["ranges"] = {"known": _range(known), "unknown": _range(np.concatenate(unseen))}
     print(constants["ranges"])
     fitted = sum(int((weights(entry) > 0).sum()) for entry in sets if is_trusted(entry))
