@@ -285,8 +285,8 @@ def main(arguments: Sequence[str]) -> None:
     known = score([entry for entry in sets if entry.outer == 1 and is_trusted(entry)], constants, "inside a node, as we trust it")
     for source in sorted({entry.source for entry in sets}):
         score([entry for entry in sets if entry.source == source], constants, f"  {source}")
-    for key in sorted({(key_of(entry), entry.op) for entry in sets}):
-        score([entry for entry in sets if (key_of(entry), entry.op) == key], constants, "    " + " ".join(key))
+    for pair in sorted({(key_of(entry), entry.op) for entry in sets}):
+        score([entry for entry in sets if (key_of(entry), entry.op) == pair], constants, "    " + " ".join(pair))
     unseen = [score([entry for entry in sets if entry.outer > 1], constants, "between nodes")]
     for kind in sorted({key_of(entry) for entry in sets if is_trusted(entry)} - {"network", "pairs"}):
         own = [entry for entry in sets if key_of(entry) == kind and is_trusted(entry)]

@@ -71,7 +71,7 @@ class Cluster:
 
     @property
     def gpu_direct(self) -> bool:
-        """Whether adapters reach the GPUs' memory without the host's: RDMA, offered to server and workstation cards."""
+        """Whether adapters reach the GPUs' memory without the host's: RDMA, on cards whose driver offers it (not GeForce)."""
         capable = all(gpu.segment in ("datacenter", "workstation") for gpu, _ in self.kinds)
         return self.network is not None and has_rdma(self.network) and capable
 

@@ -22,8 +22,8 @@ def model_parallel_elements(inputs: int, outputs: int, batch: int, *, gpus: int 
     """Elements a GPU sends to another each step when each holds a slice of the outputs.
 
     Backward, every GPU has its part of the gradient of all inputs, and the parts must be summed. Forward, the next layer needs
-    all outputs, so each GPU hands on its slice, unless that layer is split so that the slice is all it reads
-    (`gathers_outputs` False).
+    all outputs, so each GPU hands on its slice, unless that layer is split so that the slice is all it reads (`gathers_outputs`
+    False).
 
     >>> model_parallel_elements(1000, 500, 128, gathers_outputs=False), model_parallel_elements(1000, 500, 128)
     (128000.0, 160000.0)
