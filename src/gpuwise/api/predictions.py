@@ -16,7 +16,8 @@ from gpuwise.evidence.ranges import TRUST, Range, knows, range_of, ratio_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import usual_cluster
-from gpuwise.scale.data_parallel import all_reduce_s, averaged, gradient_bytes, slowed_fraction, waits_fraction
+from gpuwise.scale.collectives import collective_s
+from gpuwise.scale.data_parallel import averaged, gradient_bytes, slowed_fraction, waits_fraction
 from gpuwise.scale.timeline import timeline_of
 from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
@@ -146,7 +147,7 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        own = (*_own_note(query, gpu), *_sharing_note(workload, result))
+        own = (*_own_note(query, gpu), *_sharing_note(workload, query, result))
         own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes))
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     return PredictAnswer(
@@ -231,21 +232,23 @@ def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, alone
         return 0.0
     size = float(batch) if "batch" in workload.symbols else None
     line = timeline_of(workload, gpu, query.setting, batch=size, power_limit_watts=query.power_limit_watts)
-    cluster, slowed = usual_cluster(gpu, query.gpu_count), slowed_fraction(query.setting)
+    cluster, slowed = usual_cluster(gpu, query.gpu_count, query.link), slowed_fraction(query.setting)
     exposed = averaged(workload, line, cluster, batch=size, slowed_fraction=slowed).exposed_s
     return exposed + waits_fraction(query.gpu_count) * (alone_s + exposed)
 
 
-def _sharing_note(workload: Workload, result: Prediction) -> tuple[Assumption, ...]:
+def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
     """What several GPUs are taken to do."""
     if result.gpu_count == 1:
         return ()
     if workload.mode != "train":
         return (assumed("gpus", f"{result.gpu_count}, each by itself", "each runs samples of its own"),)
-    seconds = all_reduce_s(gradient_bytes(workload), result.gpu, result.gpu_count)
+    cluster = usual_cluster(result.gpu, result.gpu_count, query.link)
+    size = gradient_bytes(workload)
+    seconds = float(collective_s("all_reduce", size, cluster, cluster.gpus_per_node, cluster.node_count))
     felt = result.bound_fractions["communication"]
     effect = f"with waiting for each other {felt:.0%} of the step; the rest hides behind the backward pass"
-    value = f"{format_si(seconds, 's')} between {result.gpu_count} of one node"
+    value = f"{format_si(seconds, 's')} between {result.gpu_count} over {cluster.gpu_link.name}"
     return (assumed(f"{result.gpu.name} averaging gradients", value, effect),)
 
 

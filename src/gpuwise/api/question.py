@@ -32,7 +32,8 @@ _DEFAULT_HOST = "desktop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepQuery:
-    """One model on some GPUs. `batch` of None is the model's usual one, 0 means the largest power of two that fits."""
+    """One model on some GPUs. `batch` of None is the model's usual one, 0 means the largest power of two that fits; `link` is how
+    the GPUs are joined where the user says so."""
 
     capture: CaptureQuery
     gpus: tuple[Gpu, ...]
@@ -41,6 +42,7 @@ class StepQuery:
     setting: Setting
     decoder: Loader | None = None
     power_limit_watts: float | None = None
+    link: str = ""
     measured: tuple[tuple[Gpu, float], ...] = ()
     assumptions: tuple[Assumption, ...] = ()
 
@@ -100,6 +102,7 @@ def step_query(
         ),
         decoder=decoder,
         power_limit_watts=_watts(power_limit, found, notes),
+        link=pcie,
         measured=tuple(_measured(text, notes) for text in measured),
         assumptions=tuple(notes),
     )

@@ -74,6 +74,7 @@ class Case:
         gpu: Gpu | None = None,
         count: int = 1,
         pcie: str = "",
+        between: str = "",
         link_bytes_per_s: float | None = None,
         cpu: str = "",
         launch_factor: float = 1.0,
@@ -92,7 +93,8 @@ class Case:
         if launch_factor != 1.0:
             setting = replace(setting, host=replace(setting.host, launch_s=setting.host.launch_s * launch_factor))
         gpus = (gpu or self.gpu,)
-        return replace(query, gpus=gpus, gpu_count=count, setting=setting, power_limit_watts=watts or query.power_limit_watts)
+        limit = watts or query.power_limit_watts
+        return replace(query, gpus=gpus, gpu_count=count, setting=setting, link=between or query.link, power_limit_watts=limit)
 
     def workload(self, precision: str = "") -> Workload:
         return workload_of(self._changed(precision=precision), self.progress)

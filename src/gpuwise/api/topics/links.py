@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gpuwise.api.topics.case import Case, Matter
-from gpuwise.hardware.types import Gpu
 from gpuwise.units import format_si
 
 __all__ = ["egpu", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
@@ -52,13 +49,12 @@ def pcie_gen(case: Case) -> Matter:
 
 def nvlink(case: Case) -> Matter:
     """A bridge between cards."""
-    bare = _without_nvlink(case.gpu)
     if case.gpu.nvlink_bytes_per_s:
-        without, with_it = case.seconds(gpu=bare, count=case.count), case.seconds(count=case.count)
+        without, with_it = (case.seconds(count=case.count, between=link) for link in (_slot(case), "NVLink"))
         text = f"{case.count} {case.gpu.name} as one job are {_percent_faster(without / with_it - 1)} with NVLink than over PCIe."
         value = 100 * (without / with_it - 1)
     else:
-        found = case.step(gpu=bare, count=case.count)
+        found = case.step(count=case.count, between=_slot(case))
         value = 100 * found.bound_fractions["communication"]
         text = f"{case.gpu.name} has none; it could save at most the {value:.1f} % that {case.count} of them wait for each other."
     return Matter(
@@ -121,13 +117,8 @@ def _lost(case: Case, generation: int, lanes: int) -> float:
 
 def _lost_sharing(case: Case, generation: int, lanes: int) -> float:
     """The same for several GPUs that average gradients over these lanes."""
-    full = case.seconds(gpu=_without_nvlink(case.gpu), count=case.count)
-    narrow = case.with_gpu(pcie_generation=generation, pcie_lanes=lanes, nvlink_bytes_per_s=None)
-    return case.seconds(gpu=narrow, count=case.count) / full - 1
-
-
-def _without_nvlink(gpu: Gpu) -> Gpu:
-    return replace(gpu, nvlink_bytes_per_s=None)
+    full, narrow = (case.seconds(count=case.count, between=slot) for slot in (_slot(case), _slot(case, generation, lanes)))
+    return narrow / full - 1
 
 
 def _percent(share: float) -> str:
