@@ -37,8 +37,12 @@ def _fermi(value: Mapping[str, Any]) -> Reply:
     return {"TitanX/GTX580_mnist": ratio(_TITAN_X, "GTX 580", {"mnist_cnn": "64"})}
 
 
-@scenario("S018", question="the GPU of AWS g2 against Titan X", how="compare GRID K520, Titan X; nets of 2015")
+@scenario(
+    "S018",
+    question="the GPU of AWS g2 against Titan X",
+    how="compare GRID K520, Titan X; nets of 2015",
     why="theirs is a rule of thumb (a K520 is a GTX 680); its 225 W serve two chips, which our power law counts",
+)
 def _g2(value: Mapping[str, Any]) -> Reply:
     return {"g2/TitanX": ratio("GRID K520", _TITAN_X, EARLY)}
 
