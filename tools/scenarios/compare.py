@@ -41,7 +41,7 @@ def _fermi(value: Mapping[str, Any]) -> Reply:
     "S018",
     question="the GPU of AWS g2 against Titan X",
     how="compare GRID K520, Titan X; nets of 2015",
-    why="theirs is a rule of thumb (a K520 is a GTX 680); its 225 W serve two chips, which our power law counts",
+    why="by its sheet it has 0.37 of the arithmetic and 0.48 of the bandwidth; our model lets Kepler reach less of its peak",
 )
 def _g2(value: Mapping[str, Any]) -> Reply:
     return {"g2/TitanX": ratio("GRID K520", _TITAN_X, EARLY)}
@@ -215,7 +215,7 @@ _shared_memory = unanswered(
     "S225",
     question="TPU against GPU for transformers",
     how="predict transformer_big, bert-base: four TPU v2 chips (one Cloud TPU) in bf16, V100 in amp",
-    why="a defect of ours: TPUs come out many times too slow, as their few large units are taken for multiprocessors",
+    why="no TPU is in our calibration",
 )
 def _tpu(value: Mapping[str, Any]) -> Reply:
     nets = {"transformer_big": "", "bert-base": "32"}

@@ -119,9 +119,8 @@ def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster
     return cluster, tuple(notes)
 
 
-def usual_cluster(gpu: Gpu, count: int, link: str = "") -> Cluster:
-    """So many GPUs of a kind in machines as they usually are, or joined by a link of one's own; what does not fill whole machines
-    is spread evenly."""
+def usual_cluster(gpu: Gpu, count: int) -> Cluster:
+    """So many GPUs of a kind in machines as they usually are; what does not fill whole machines is spread evenly."""
     nodes = -(-count // most_in_a_node(gpu))
     per_node = -(-count // nodes)
     kinds = ((gpu, per_node),)
@@ -131,7 +130,7 @@ def usual_cluster(gpu: Gpu, count: int, link: str = "") -> Cluster:
         gpu=gpu,
         gpus_per_node=per_node,
         node_count=nodes,
-        wires=_linked(link, usual_wires(kinds, []), kinds) if link else usual_wires(kinds, []),
+        wires=usual_wires(kinds, []),
         network=network,
         network_count=adapters,
         kinds=kinds,

@@ -20,8 +20,8 @@ __all__ = ["Case", "Matter"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matter:
-    """One answer. `value` is in `unit`; `low` and `high` are its ends where it has a range, `together` is the same for several
-    GPUs as one job. `unless` says when it is not so."""
+    """One answer. `value` is in `unit`; `low` and `high` are its ends where it has a range, `together` is the same for
+    `gpu_count` GPUs as one job. `unless` says when it is not so."""
 
     topic: str
     question: str
@@ -30,6 +30,7 @@ class Matter:
     low: float | None = None
     high: float | None = None
     together: float | None = None
+    gpu_count: int = 1
     answer: str
     how: str
     source: str
@@ -73,8 +74,8 @@ class Case:
         *,
         gpu: Gpu | None = None,
         count: int = 1,
+        gpu_link: str = "",
         pcie: str = "",
-        between: str = "",
         link_bytes_per_s: float | None = None,
         cpu: str = "",
         launch_factor: float = 1.0,
@@ -94,7 +95,7 @@ class Case:
             setting = replace(setting, host=replace(setting.host, launch_s=setting.host.launch_s * launch_factor))
         gpus = (gpu or self.gpu,)
         limit = watts or query.power_limit_watts
-        return replace(query, gpus=gpus, gpu_count=count, setting=setting, link=between or query.link, power_limit_watts=limit)
+        return replace(query, gpus=gpus, gpu_count=count, gpu_link=gpu_link, setting=setting, power_limit_watts=limit)
 
     def workload(self, precision: str = "") -> Workload:
         return workload_of(self._changed(precision=precision), self.progress)
