@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
     from gpuwise.api.topics.registry import MattersAnswer, matters
     from gpuwise.api.validation import ValidateAnswer, validate
+    from gpuwise.api.watching import WatchAnswer, watch_command, watch_pid
+    from gpuwise.api.watching_here import Watch
     from gpuwise.api.which_question import WhichQuery, which_query
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
 
@@ -51,6 +53,8 @@ __all__ = [
     "Prediction",
     "PricesAnswer",
     "ValidateAnswer",
+    "Watch",
+    "WatchAnswer",
     "WhichAnswer",
     "WhichQuery",
     "WhyAnswer",
@@ -73,6 +77,8 @@ __all__ = [
     "prices",
     "refresh_prices",
     "validate",
+    "watch_command",
+    "watch_pid",
     "which",
     "which_query",
     "why",
@@ -93,6 +99,8 @@ _HOMES = {
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "price_lists": ("PricesAnswer", "prices", "refresh_prices"),
     "validation": ("ValidateAnswer", "validate"),
+    "watching": ("WatchAnswer", "watch_command", "watch_pid"),
+    "watching_here": ("Watch",),
     "which_question": ("WhichQuery", "which_query"),
     "workloads": ("CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"),
 }

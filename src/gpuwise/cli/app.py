@@ -18,6 +18,7 @@ from gpuwise.cli.matters import matters
 from gpuwise.cli.predict import predict
 from gpuwise.cli.prices import prices
 from gpuwise.cli.validate import validate
+from gpuwise.cli.watch import watch
 from gpuwise.cli.which import which
 from gpuwise.cli.why import why
 
@@ -42,6 +43,7 @@ app.command()(prices)
 app.command()(build)
 app.command()(validate)
 app.command()(why)
+app.command(context_settings={"allow_interspersed_args": False})(watch)
 app.command()(doctor)
 
 
