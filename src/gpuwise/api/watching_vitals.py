@@ -27,6 +27,7 @@ def vitals_of(run: Run, pace: Pace | None, expected_s: float | None = None) -> V
     """The run in figures."""
     hosts = [sight.host for sight in run.sights if sight.host is not None]
     cores = [mean(host.core_fractions) for host in hosts if host.core_fractions]
+    own = [host.own_cores / len(host.core_fractions) for host in hosts if host.own_cores is not None and host.core_fractions]
     delays = [host.delayed_fraction for host in hosts if host.delayed_fraction is not None]
     return Vitals(
         step_s=pace.mean_s if pace else 0.0,
@@ -38,6 +39,7 @@ def vitals_of(run: Run, pace: Pace | None, expected_s: float | None = None) -> V
         expected_s=expected_s,
         core_count=len(hosts[-1].core_fractions) if hosts else 0,
         cores_used_fraction=mean(cores) if cores else None,
+        own_cores_fraction=mean(own) if own else None,
         delayed_fraction=mean(delays) if delays else None,
         gpus=tuple(_gpu(tuple(run.of_gpu(index)), run.pids) for index in used_gpus(run)),
         blind=next((fault for fault in run.faults if "GPU" in fault), "no GPU was seen: the run was too short"),

@@ -94,9 +94,9 @@ def run_checks(ranks: Sequence[Rank], expected: Expectation | None) -> tuple[tup
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The largest gain first. That a step is slow is no cause: told last."""
+    """The largest gain first, circumstances behind causes. That a step is slow is neither: told last."""
     late = slower_than_expected.CODE
-    return tuple(sorted(findings, key=lambda one: (one.code == late, -one.gain.middle, -one.share_fraction)))
+    return tuple(sorted(findings, key=lambda one: (one.code == late, one.circumstance, -one.gain.middle, -one.share_fraction)))
 
 
 def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:

@@ -43,7 +43,8 @@ class Vitals:
     """A watched run. Seconds are of a mean steady step; `step_s` of 0 means that no steps were seen.
 
     `work_low_s` is a step at its best without waiting, `wait_cpu_s` what the process itself computed while it waited for a
-    batch, `delayed_fraction` the share of time in which it could run and had no core.
+    batch, `delayed_fraction` the share of time in which it could run and had no core, `own_cores_fraction` the run's own part of
+    `cores_used_fraction`.
     """
 
     step_s: float = 0.0
@@ -55,6 +56,7 @@ class Vitals:
     expected_s: float | None = None
     core_count: int = 0
     cores_used_fraction: float | None = None
+    own_cores_fraction: float | None = None
     delayed_fraction: float | None = None
     gpus: tuple[GpuVitals, ...] = ()
     blind: str = ""

@@ -82,7 +82,7 @@ def pace_of(pid: int, data: bytes) -> Pace | None:
         cpu_s=float(cpu[usual].mean()),
         work_low_s=float(np.percentile(work, 10)),
         batch=_usual(marks["number"][kind == b"E"], least=1),
-        workers=_usual(marks["number"][kind == b"L"], least=0),
+        workers=_workers(marks, ends),
         apart_fraction=float(lengths[passes].sum() / counted) if counted > 0 else 0.0,
     )
 
@@ -130,6 +130,16 @@ def _windowed(marks: Array, bounds: Array) -> Array:
         end = after[0] if len(after) else np.inf
         found |= (bounds[1:] > begin) & (bounds[:-1] < end)
     return found
+
+
+def _workers(marks: Array, ends: Array) -> int | None:
+    """The workers of the loader that gave most batches."""
+    passes = marks[marks["kind"] == b"L"]
+    if not len(passes) or not len(ends):
+        return None
+    latest = np.searchsorted(passes["at"], ends, side="right") - 1
+    numbers = passes["number"][latest[latest >= 0]]
+    return _usual(numbers, least=0)
 
 
 def _usual(numbers: Array, least: int) -> int | None:

@@ -110,6 +110,12 @@ def test_the_gain_of_loading_is_bounded_by_the_cores() -> None:
     assert 1.0 < tight.low < tight.high
 
 
+def test_cores_that_others_take_are_told_behind_the_causes() -> None:
+    crowd = replace(HEALTHY, cores_used_fraction=1.0, delayed_fraction=0.8, wait_s=0.01, work_low_s=0.09)
+    assert codes(replace(crowd, own_cores_fraction=0.9)) == ["cpu_starved", "input_starved"]
+    assert codes(replace(crowd, own_cores_fraction=0.2)) == ["input_starved", "cpu_starved"]
+
+
 def test_what_cannot_be_seen_is_said() -> None:
     nothing = Vitals(blind="no GPU was seen: no driver", without_steps="mark them")
     findings, abstained = run_live_checks(nothing)

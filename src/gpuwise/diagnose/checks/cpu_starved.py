@@ -2,7 +2,7 @@
 
 ## What it sees
 A main thread that could run and had no core for 5 % of the time or more (Linux counts it), on cores that are 90 % in use; or
-more loader workers than cores.
+more loader workers than cores. Where most of the load is of other programs it is a circumstance, told behind the causes.
 
 ## Why it costs time
 Workers, the training process and other programs take turns. A launch that comes late leaves the GPU idle.
@@ -25,6 +25,7 @@ CODE = "cpu_starved"
 _BUSY = 0.9
 _DELAYED = 0.05
 _MOST = 0.9
+_OWN = 0.5
 _LIKELY = 1 / 3
 
 
@@ -35,17 +36,27 @@ def check_live(vitals: Vitals) -> Finding | None:
     crowded = vitals.workers is not None and 0 < vitals.core_count < vitals.workers
     if not crowded and (busy < _BUSY or delayed < _DELAYED):
         return None
+    own = vitals.own_cores_fraction
+    foreign = not crowded and own is not None and own < _OWN * busy
+    whose = "" if own is None else f", {own / max(busy, 1e-9):.0%} of that by this run"
     workers = f"{vitals.workers} loader workers on {vitals.core_count} cores" if crowded else ""
     return Finding(
         code=CODE,
-        title="more loader workers than cores" if crowded and delayed < _DELAYED else "the training waits for a free core",
+        title=_title(crowded=crowded and delayed < _DELAYED, foreign=foreign),
         seconds_per_step=delayed * vitals.step_s,
         share_fraction=delayed,
         gain=Gain(low=1.0 / (1.0 - _LIKELY * delayed), high=1.0 / (1.0 - delayed)),
         confidence="medium",
         evidence=tuple(
-            filter(None, (f"{busy:.0%} of the cores in use, ready and without a core {delayed:.0%} of the time", workers))
+            filter(None, (f"{busy:.0%} of the cores in use{whose}; ready and without a core {delayed:.0%} of the time", workers))
         ),
         remedy="no more workers than cores, end other programs, or more cores for each GPU",
         verify="watch again: the time without a core should fall below 5 %",
+        circumstance=foreign,
     )
+
+
+def _title(*, crowded: bool, foreign: bool) -> str:
+    if crowded:
+        return "more loader workers than cores"
+    return "other programs take the cores" if foreign else "the training waits for a free core"
