@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuwise.api.benching import BenchAnswer, bench
     from gpuwise.api.building import BuildAnswer, build, build_query
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.choosing import WhichAnswer, which
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
 
 __all__ = [
+    "BenchAnswer",
     "BreakEven",
     "BuildAnswer",
     "CaptureAnswer",
@@ -58,6 +60,7 @@ __all__ = [
     "WhichAnswer",
     "WhichQuery",
     "WhyAnswer",
+    "bench",
     "build",
     "build_query",
     "capture",
@@ -85,6 +88,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "benching": ("BenchAnswer", "bench"),
     "building": ("BuildAnswer", "build", "build_query"),
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "choosing": ("WhichAnswer", "which"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gpuwise import __version__
+from gpuwise.cli.bench import bench
 from gpuwise.cli.build import build
 from gpuwise.cli.capture import capture
 from gpuwise.cli.compare import compare
@@ -44,6 +45,7 @@ app.command()(build)
 app.command()(validate)
 app.command()(why)
 app.command(context_settings={"allow_interspersed_args": False})(watch)
+app.command()(bench)
 app.command()(doctor)
 
 
