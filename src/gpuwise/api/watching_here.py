@@ -38,20 +38,29 @@ class Watch:
         self._off: list[Callable[[], None]] = []
 
     def __enter__(self) -> Watch:
+        return self.begin()
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+        self.finish(kind.__name__ if kind is not None and kind is not GeneratorExit else "")
+
+    def begin(self, *, hooks: bool = True) -> Watch:
+        """Begin to watch; without `hooks`, steps are what `step_ended` and its like say."""
         self._session = Session()
         self._marks = gpuwise_steps.Marks(self._session.folder, window=self._profile)
-        hooks = {"torch.utils.data": gpuwise_steps.hook_torch_data, "torch.optim": gpuwise_steps.hook_optimizers}
-        if self._items is None:
-            hooks["keras"] = gpuwise_steps.hook_keras
-        else:
-            del hooks["torch.utils.data"]
-        for name, hook in hooks.items():
+        for name, hook in self._hooks().items() if hooks else ():
             if name in sys.modules:
                 self._off.append(hook(sys.modules[name], self._marks))
         self._session.start(os.getpid())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+    def _hooks(self) -> dict[str, Callable[[Any, gpuwise_steps.Marks], Callable[[], None]]]:
+        if self._items is not None:
+            return {"torch.optim": gpuwise_steps.hook_optimizers}
+        data, keras = gpuwise_steps.hook_torch_data, gpuwise_steps.hook_keras
+        return {"torch.utils.data": data, "torch.optim": gpuwise_steps.hook_optimizers, "keras": keras}
+
+    def finish(self, ended_by: str = "") -> None:
+        """Stop watching, judge, and tell."""
         session, marks = self._session, self._marks
         if session is None or marks is None:
             return
@@ -59,7 +68,7 @@ class Watch:
             off()
         marks.close()
         self._off, self._session, self._marks = [], None, None
-        run = session.finish(ended_by=kind.__name__ if kind is not None and kind is not GeneratorExit else "")
+        run = session.finish(ended_by=ended_by)
         try:
             self.answer = judge(run, title="this program", model=self._model, precision=self._precision)
         finally:
@@ -78,7 +87,24 @@ class Watch:
     def __len__(self) -> int:
         return len(self._items)  # type: ignore[arg-type]
 
-    def stepped(self) -> None:
-        """Mark the end of a step by hand, where neither torch nor Keras does."""
+    def pass_begins(self, workers: int = -1) -> None:
+        """A pass over the data begins, with so many workers; -1 where nothing says."""
+        if self._marks is not None:
+            self._marks.starts(workers)
+            self._marks.begin()
+
+    def batch_came(self, batch: Any) -> None:
+        """The next batch is there: itself, or the number of its samples."""
+        if self._marks is not None:
+            self._marks.end(batch if isinstance(batch, int) else gpuwise_steps.samples_of(batch))
+
+    def step_ended(self) -> None:
+        """A step is done, and the next batch is waited for."""
         if self._marks is not None:
             self._marks.stepped()
+            self._marks.begin()
+
+    def pass_ended(self) -> None:
+        """No batch is left."""
+        if self._marks is not None:
+            self._marks.end(None)

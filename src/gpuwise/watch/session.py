@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,7 @@ class Session:
 
     def __init__(self, *, interval_s: float = _INTERVAL_S) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gpuwise-watch-"))
+        self.remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)  # at the latest when Python ends
         self._host = HostSampler(os.getpid())
         self._interval_s = interval_s
         self._sights: list[Sight] = []
@@ -109,10 +111,6 @@ class Session:
             exit_code=exit_code,
             ended_by=ended_by,
         )
-
-    def remove(self) -> None:
-        """Delete the marks and traces."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _look(self) -> None:
         samplers = self._open()

@@ -21,7 +21,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RECORD", "Marks", "Timed", "TraceWindow", "hook_keras", "hook_optimizers", "hook_torch_data", "mark_imports"]
+__all__ = [
+    "RECORD",
+    "Marks",
+    "Timed",
+    "TraceWindow",
+    "hook_keras",
+    "hook_optimizers",
+    "hook_torch_data",
+    "mark_imports",
+    "samples_of",
+]
 
 RECORD = struct.Struct("<c7xddq")  # kind, perf_counter, process_time, a number that the kind gives its meaning
 _WARM_UP = 8
@@ -97,18 +107,18 @@ class Marks:
         self._file, self._depth, self._window = None, 0, None
 
 
-def _samples(batch: Any, depth: int = 0) -> int:
+def samples_of(batch: Any, depth: int = 0) -> int:
     """The first dimension of the first tensor in a batch, 0 where there is none."""
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) and isinstance(shape[0], int) else 0
     if depth < 3 and isinstance(batch, dict):
-        return _samples(next(iter(batch.values()), None), depth + 1)
+        return samples_of(next(iter(batch.values()), None), depth + 1)
     if depth < 3 and isinstance(batch, (list, tuple)) and batch:
-        return _samples(batch[0], depth + 1)
+        return samples_of(batch[0], depth + 1)
     with contextlib.suppress(Exception):  # a BatchEncoding of transformers, and other mappings
         if depth < 3 and hasattr(batch, "values"):
-            return _samples(next(iter(batch.values()), None), depth + 1)
+            return samples_of(next(iter(batch.values()), None), depth + 1)
     return 0
 
 
@@ -131,7 +141,7 @@ class Timed:
         except BaseException:  # interrupted, or the loader failed: the wait has no end
             self._marks.drop()
             raise
-        self._marks.end(_samples(item))
+        self._marks.end(samples_of(item))
         return item
 
     def __len__(self) -> int:
