@@ -28,6 +28,7 @@ __all__ = ["WatchAnswer", "judge", "watch_command", "watch_pid"]
 _TIMED = ("input_starved", "single_process_loader", "slower_than_expected")  # timed live, without a profiler in the way
 _UNEVEN = 0.05
 _FEW = 10
+_LONG = 100
 Tick = Callable[[Session], None]
 
 
@@ -100,7 +101,7 @@ def watch_command(
         raise BadValue("no command was given to watch", hint="for example `gpuwise watch -- python train.py`")
     run, session = run_command(command, window=profile, tick=tick, lines=lines, stdout=stdout)
     try:
-        return judge(run, title=" ".join(command), model=model, precision=precision)
+        return judge(run, title=_title(command), model=model, precision=precision)
     finally:
         session.remove()
 
@@ -146,6 +147,12 @@ def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> Watc
         assumptions=assumptions,
         data_date=tables.data_date(),
     )
+
+
+def _title(command: Sequence[str]) -> str:
+    """The command on one line of a readable length."""
+    text = " ".join(" ".join(command).split())
+    return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
 
 
 def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 import time
@@ -111,6 +112,15 @@ def test_any_iterable_can_be_watched() -> None:
     assert watched.answer.pace.wait_fraction > 0.8
 
 
+def test_a_watched_iterator_can_be_copied_and_is_the_one_inside_in_all_else() -> None:
+    from gpuwise.watch.hook.gpuwise_steps import Marks, Timed
+
+    timed = Timed(iter([1, 2]), Marks("nowhere"))
+    assert list(copy.copy(timed)) == [1, 2]
+    with pytest.raises(AttributeError):
+        _ = timed.no_such_name
+
+
 def test_a_watch_without_a_loader_is_no_loop() -> None:
     with pytest.raises(TypeError, match="for `with`"):
         iter(gpuwise.watch()).__next__()
@@ -132,9 +142,12 @@ def test_a_fit_of_keras_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
     model.compile(loss="mse", optimizer="sgd")
     own = keras.Model.fit
+    seen: list[int] = []
+    told = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
     with gpuwise.watch(quiet=True, profile=False) as watched:
-        model.fit(Data(), epochs=2, verbose=0)
+        model.fit(Data(), None, None, 2, 0, [told])
     assert keras.Model.fit is own
+    assert seen == [0, 1], "callbacks of the program's own, here given by place, are kept"
     assert watched.answer is not None
     assert watched.answer.pace is not None
     assert (watched.answer.pace.count, watched.answer.pace.batch, watched.answer.pace.workers) == (39, 4, 0)

@@ -13,6 +13,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.util
+import inspect
 import os
 import struct
 import sys
@@ -148,6 +149,8 @@ class Timed:
         return len(self._inner)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("_inner", "_marks") or name.startswith("__"):  # asked for by copies that are not filled yet
+            raise AttributeError(name)
         return getattr(self._inner, name)
 
 
@@ -259,13 +262,15 @@ def hook_keras(module: Any, marks: Marks) -> Callable[[], None]:
             marks.end(None)
 
     @functools.wraps(own)
-    def fit(self: Any, x: Any = None, *args: Any, callbacks: Any = None, **kwargs: Any) -> Any:
-        steps = Steps(x)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(own).bind(self, *args, **kwargs)
+        callbacks, steps = given.arguments.get("callbacks"), Steps(given.arguments.get("x"))
         if isinstance(callbacks, module.callbacks.CallbackList):
             callbacks.append(steps)
         else:
-            callbacks = [*(callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []), steps]
-        return own(self, x, *args, callbacks=callbacks, **kwargs)
+            own_list = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
+            given.arguments["callbacks"] = [*own_list, steps]
+        return own(*given.args, **given.kwargs)
 
     model.fit = fit
 
