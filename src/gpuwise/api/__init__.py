@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
     from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
     from gpuwise.api.topics.registry import MattersAnswer, matters
+    from gpuwise.api.tuning import TuneAnswer, tune
     from gpuwise.api.validation import ValidateAnswer, validate
     from gpuwise.api.watching import WatchAnswer, watch_command, watch_pid
     from gpuwise.api.watching_here import Watch
@@ -54,6 +55,7 @@ __all__ = [
     "PredictAnswer",
     "Prediction",
     "PricesAnswer",
+    "TuneAnswer",
     "ValidateAnswer",
     "Watch",
     "WatchAnswer",
@@ -79,6 +81,7 @@ __all__ = [
     "predict_query",
     "prices",
     "refresh_prices",
+    "tune",
     "validate",
     "watch_command",
     "watch_pid",
@@ -102,6 +105,7 @@ _HOMES = {
     "topics.registry": ("MattersAnswer", "matters"),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "price_lists": ("PricesAnswer", "prices", "refresh_prices"),
+    "tuning": ("TuneAnswer", "tune"),
     "validation": ("ValidateAnswer", "validate"),
     "watching": ("WatchAnswer", "watch_command", "watch_pid"),
     "watching_here": ("Watch",),

@@ -18,6 +18,7 @@ from gpuwise.cli.gpus import gpus
 from gpuwise.cli.matters import matters
 from gpuwise.cli.predict import predict
 from gpuwise.cli.prices import prices
+from gpuwise.cli.tune import tune
 from gpuwise.cli.validate import validate
 from gpuwise.cli.watch import watch
 from gpuwise.cli.which import which
@@ -46,6 +47,7 @@ app.command()(validate)
 app.command()(why)
 app.command(context_settings={"allow_interspersed_args": False})(watch)
 app.command()(bench)
+app.command()(tune)
 app.command()(doctor)
 
 
