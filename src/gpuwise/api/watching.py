@@ -18,6 +18,7 @@ from gpuwise.diagnose.vitals import Vitals
 from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
+from gpuwise.watch.bench import store
 from gpuwise.watch.command import follow, run_command
 from gpuwise.watch.session import Session
 from gpuwise.watch.steps import Pace, typical_pace
@@ -169,26 +170,39 @@ def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
 def _expected(
     run: Run, pace: Pace | None, model: str, precision: str, notes: list[str]
 ) -> tuple[Expectation | None, tuple[Assumption, ...]]:
-    """What `predict` says of the model on the GPU that was seen, at the batch that was seen."""
+    """What `predict` says of the model on the GPU that was seen, at the batch that was seen; without a GPU, on this machine's
+    CPU where that was measured."""
     from gpuwise.api.predictions import predict
     from gpuwise.api.question import step_query
 
     gpu = _gpu(run)
-    if gpu is None:
-        notes.append("no GPU of the catalogue was seen, so nothing can be expected of the model on it")
-        return None, ()
     batch = str(pace.batch) if pace and pace.batch else ""
-    count = len(used_gpus(run))
-    found = predict(step_query(model=model, gpu=[gpu.name], gpus=count, mode="train", precision=precision, batch=batch)).results[
-        0
-    ]
+    where: dict[str, Any] = {"gpu": [gpu.name], "gpus": len(used_gpus(run))} if gpu else {"gpu": [], "on_this_machine": True}
+    if gpu is None and not _cpu_was_measured():
+        notes.append("no GPU of the catalogue was seen, so nothing is expected of the model; `gpuwise bench` measures the CPU")
+        return None, ()
+    query = step_query(model=model, mode="train", precision=precision or ("" if gpu else "fp32"), batch=batch, **where)
+    found = predict(query).results[0]
     setting = (
         f"batch {found.batch}{'' if batch else ' (assumed)'}, {found.precision}{'' if precision else ' (assumed)'}, training"
     )
     expected = Expectation(
-        model=model, gpu=gpu.name, step_s=found.step_s, low_s=found.step_low_s, high_s=found.step_high_s, setting=setting
+        model=model,
+        gpu=gpu.name if gpu else "this machine's CPU",
+        step_s=found.step_s,
+        low_s=found.step_low_s,
+        high_s=found.step_high_s,
+        setting=setting,
     )
     return expected, found.assumptions
+
+
+def _cpu_was_measured() -> bool:
+    """Whether the newest profile of this machine is of its CPU."""
+    try:
+        return store.latest().device == "cpu"
+    except GpuwiseError:
+        return False
 
 
 def _gpu(run: Run) -> Gpu | None:

@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from gpuwise import api
+from gpuwise.api.watching import judge
 from gpuwise.cli.app import app
 from gpuwise.errors import BadFile, BadValue
 from gpuwise.watch.bench import store
 from gpuwise.watch.bench.price import price
 from gpuwise.watch.bench.timing import stable_seconds, summary
 from gpuwise.watch.bench.types import VERSION, Profile, Row
+from gpuwise.watch.hook.gpuwise_steps import RECORD
+from gpuwise.watch.types import Run
 from gpuwise.workload.types import Workload
 
 
@@ -148,6 +151,20 @@ def test_predict_on_this_machine_takes_the_profile() -> None:
     assert sum(result["bound_fractions"].values()) == pytest.approx(1.0)
     with pytest.raises(BadValue, match="measured here"):
         api.predict_query(model="resnet18", gpu=["RTX 3090"], on_this_machine=True)
+
+
+def test_a_watched_run_without_a_gpu_is_held_against_the_profile() -> None:
+    marks = b"".join(RECORD.pack(b"E", place, place, 8) + RECORD.pack(b"S", place + 0.5, place, 0) for place in range(20))
+    run = Run(sights=(), marks={1: marks}, traces=(), pids=frozenset(), faults=())
+    assert judge(run, title="a run", model="resnet18").expected is None
+    store.save(made(flops_per_s=1e12))
+    answer = judge(run, title="a run", model="resnet18")
+    assert answer.expected is not None
+    assert answer.expected.gpu == "this machine's CPU"
+    assert answer.expected.setting == "batch 8, fp32 (assumed), training"
+    query = api.predict_query(model="resnet18", gpu=[], on_this_machine=True, batch="8", precision="fp32")
+    assert answer.expected.step_s == api.predict(query).results[0].step_s < 0.5
+    assert answer.findings[-1].code == "slower_than_expected"
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:7", "cuda:x", "mps:3"])
