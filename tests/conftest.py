@@ -1,4 +1,4 @@
-"""What holds for every test: captures are kept in a folder of the test run, never in the user's cache."""
+"""What holds for every test: captures and profiles are kept in a folder of the test run, never in the user's."""
 
 from __future__ import annotations
 
@@ -15,3 +15,4 @@ def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _own_cache(_session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUWISE_CACHE", str(_session_cache))
+    monkeypatch.setenv("GPUWISE_DATA", str(_session_cache / "data"))

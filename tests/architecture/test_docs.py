@@ -60,8 +60,10 @@ def test_every_command_in_the_docs_runs(page: str, command: str, tmp_path: Path,
     (tmp_path / "prices.toml").write_text(own_prices[1], encoding="utf-8")
     if " why " in command:
         _write_traces(tmp_path)
+    (tmp_path / "train.py").write_text("print('trained')", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     arguments = shlex.split(command.split(" | ")[0], comments=True)[1:]
+    arguments = [sys.executable if word == "python" else word for word in arguments]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, f"{page}: {command}: {result.exception}"
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuwise.api.benching import BenchAnswer, bench
     from gpuwise.api.building import BuildAnswer, build, build_query
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.choosing import WhichAnswer, which
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
     from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
     from gpuwise.api.topics.registry import MattersAnswer, matters
+    from gpuwise.api.tuning import TuneAnswer, tune
     from gpuwise.api.validation import ValidateAnswer, validate
+    from gpuwise.api.watching import WatchAnswer, watch_command, watch_pid
+    from gpuwise.api.watching_here import Watch
     from gpuwise.api.which_question import WhichQuery, which_query
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
 
 __all__ = [
+    "BenchAnswer",
     "BreakEven",
     "BuildAnswer",
     "CaptureAnswer",
@@ -56,10 +61,14 @@ __all__ = [
     "PredictAnswer",
     "Prediction",
     "PricesAnswer",
+    "TuneAnswer",
     "ValidateAnswer",
+    "Watch",
+    "WatchAnswer",
     "WhichAnswer",
     "WhichQuery",
     "WhyAnswer",
+    "bench",
     "build",
     "build_query",
     "capture",
@@ -80,13 +89,17 @@ __all__ = [
     "predict_query",
     "prices",
     "refresh_prices",
+    "tune",
     "validate",
+    "watch_command",
+    "watch_pid",
     "which",
     "which_query",
     "why",
 ]
 
 _HOMES = {
+    "benching": ("BenchAnswer", "bench"),
     "building": ("BuildAnswer", "build", "build_query"),
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "choosing": ("WhichAnswer", "which"),
@@ -103,7 +116,10 @@ _HOMES = {
     "planning": ("plan",),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "price_lists": ("PricesAnswer", "prices", "refresh_prices"),
+    "tuning": ("TuneAnswer", "tune"),
     "validation": ("ValidateAnswer", "validate"),
+    "watching": ("WatchAnswer", "watch_command", "watch_pid"),
+    "watching_here": ("Watch",),
     "which_question": ("WhichQuery", "which_query"),
     "workloads": ("CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"),
 }

@@ -26,7 +26,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.trace.read import find_files, read_trace
 from gpuwise.trace.types import Device, Trace
 
-__all__ = ["WhyAnswer", "why"]
+__all__ = ["WhyAnswer", "finding_dict", "why"]
 
 Progress = Callable[[str, float], None]
 
@@ -79,7 +79,7 @@ class WhyAnswer:
             "step_s": steps.median_s,
             "busy_fraction": self.view.whole.busy_fraction,
             "verdict": self.verdict,
-            "findings": [_finding(finding) for finding in self.findings],
+            "findings": [finding_dict(finding) for finding in self.findings],
             "abstained": [asdict(entry) for entry in self.abstained],
             "ranks": [_rank(rank) for rank in self.ranks],
             "missing_ranks": list(self.missing),
@@ -308,7 +308,8 @@ def _loss(count: int) -> str:
     return f"{count:,} " if count else ""
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_dict(finding: Finding) -> dict[str, Any]:
+    """In the names of the JSON contract."""
     return {
         "code": finding.code,
         "title": finding.title,

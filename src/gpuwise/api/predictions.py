@@ -151,6 +151,10 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
         own = (*_own_note(query, gpu), *_sharing_note(workload, query, result))
         own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes))
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
+    if query.on_this_machine:
+        from gpuwise.api.benching import as_measured_here
+
+        results = [as_measured_here(workload, result) for result in results]
     return PredictAnswer(
         model=workload.model,
         results=tuple(results),

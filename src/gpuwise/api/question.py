@@ -44,6 +44,7 @@ class StepQuery:
     decoder: Loader | None = None
     power_limit_watts: float | None = None
     measured: tuple[tuple[Gpu, float], ...] = ()
+    on_this_machine: bool = False
     assumptions: tuple[Assumption, ...] = ()
 
 
@@ -70,9 +71,14 @@ def step_query(
     workers: int | None = None,
     power_limit: str = "",
     measured: Sequence[str] = (),
+    on_this_machine: bool = False,
     **captured: Any,
 ) -> StepQuery:
     """The question as typed. `captured` are options of a capture: seq, image, phase, channels_last, checkpoint, inputs, ..."""
+    if on_this_machine:
+        from gpuwise.api.benching import gpu_here  # looks for a profile of `gpuwise bench`
+
+        gpu, gpus = gpu_here(gpu, gpus), 1
     if not gpu:
         raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
     if not 1 <= gpus <= _MOST_GPUS:
@@ -104,6 +110,7 @@ def step_query(
         power_limit_watts=_watts(power_limit, found, notes),
         gpu_link=pcie,
         measured=tuple(_measured(text, notes) for text in measured),
+        on_this_machine=on_this_machine,
         assumptions=tuple(notes),
     )
 

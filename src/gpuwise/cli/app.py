@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gpuwise import __version__
+from gpuwise.cli.bench import bench
 from gpuwise.cli.build import build
 from gpuwise.cli.capture import capture
 from gpuwise.cli.compare import compare
@@ -18,7 +19,9 @@ from gpuwise.cli.matters import matters
 from gpuwise.cli.plan import plan
 from gpuwise.cli.predict import predict
 from gpuwise.cli.prices import prices
+from gpuwise.cli.tune import tune
 from gpuwise.cli.validate import validate
+from gpuwise.cli.watch import watch
 from gpuwise.cli.which import which
 from gpuwise.cli.why import why
 
@@ -44,6 +47,9 @@ app.command()(build)
 app.command()(plan)
 app.command()(validate)
 app.command()(why)
+app.command(context_settings={"allow_interspersed_args": False})(watch)
+app.command()(bench)
+app.command()(tune)
 app.command()(doctor)
 
 

@@ -39,6 +39,9 @@ def predict(
     workers: Annotated[Optional[int], typer.Option(help="Loader processes of each GPU, with --image-decode.")] = None,
     power_limit: options.PowerLimit = "",
     measured: options.Measured = None,
+    on_this_machine: Annotated[
+        bool, typer.Option("--on-this-machine", help="On the device that `gpuwise bench` measured here; no --gpu.")
+    ] = False,
     timeout_s: options.Timeout = 120.0,
     figure: options.FigureFile = None,
     json: options.AsJson = False,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gpuwise.diagnose.checks import (
     allocator_churn,
     bandwidth_bound,
+    cpu_starved,
     exposed_comm,
     exposed_h2d,
     fp32_matmul,
@@ -17,21 +18,27 @@ from gpuwise.diagnose.checks import (
     misaligned_shapes,
     old_arch_kernels,
     pageable_copies,
+    pcie_degraded,
+    power_limited,
+    shared_gpu,
     single_process_loader,
     slower_than_expected,
     small_grids,
     small_model,
     straggler,
     tf32_off,
+    throttled,
     unfused_optimizer,
+    vram_spill,
     wrong_backend,
 )
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.ranks import Rank, typical
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
+from gpuwise.diagnose.vitals import Vitals
 
-__all__ = ["CODES", "run_checks"]
+__all__ = ["CODES", "ranked", "run_checks", "run_live_checks"]
 
 _CHECKS: tuple[Callable[[View], Finding | Abstained | None], ...] = (
     input_starved.check,
@@ -53,7 +60,14 @@ _CHECKS: tuple[Callable[[View], Finding | Abstained | None], ...] = (
     small_model.check,
 )
 _OTHERS = (exposed_comm.CODE, straggler.CODE, slower_than_expected.CODE)
-CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS)
+_OF_GPUS: tuple[Callable[[Vitals], Finding | None], ...] = (
+    throttled.check_live,
+    pcie_degraded.check_live,
+    vram_spill.check_live,
+    power_limited.check_live,
+    shared_gpu.check_live,
+)
+_OF_STEPS: tuple[Callable[[Vitals], Finding | None], ...] = (input_starved.check_live, single_process_loader.check_live)
 
 _LIVE = {
     "pcie_degraded": "the link's generation and width",
@@ -63,6 +77,7 @@ _LIVE = {
     "shared_gpu": "other processes on the GPU",
     "cpu_starved": "the load of the cores",
 }
+CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS, *_LIVE)
 
 
 def run_checks(ranks: Sequence[Rank], expected: Expectation | None) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
@@ -75,12 +90,33 @@ def run_checks(ranks: Sequence[Rank], expected: Expectation | None) -> tuple[tup
     findings = [answer for answer in answers if isinstance(answer, Finding)]
     abstained = [answer for answer in answers if isinstance(answer, Abstained)]
     abstained += _not_in_traces()
-    findings.sort(key=lambda finding: (finding.code == slower_than_expected.CODE, -finding.gain.middle, -finding.share_fraction))
-    return tuple(findings), tuple(abstained)
+    return ranked(findings), tuple(abstained)
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The largest gain first, circumstances behind causes. That a step is slow is neither: told last."""
+    late = slower_than_expected.CODE
+    return tuple(sorted(findings, key=lambda one: (one.code == late, one.circumstance, -one.gain.middle, -one.share_fraction)))
+
+
+def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
+    """What is wrong with a watched run, and what could not be seen of it."""
+    answers = [check(vitals) for check in (*_OF_STEPS, *_OF_GPUS, cpu_starved.check_live)]
+    blind = []
+    if not vitals.gpus:
+        names = [check.__module__.rpartition(".")[2] for check in _OF_GPUS]
+        blind += [Abstained(code=name, reason=vitals.blind, record_next="watch where the GPU's driver answers") for name in names]
+    if not vitals.step_s:
+        names = [check.__module__.rpartition(".")[2] for check in _OF_STEPS]
+        blind += [Abstained(code=name, reason="no steps were seen", record_next=vitals.without_steps) for name in names]
+    if vitals.cores_used_fraction is None:
+        reason = next((fault for fault in vitals.faults if "cores" in fault), "the run was too short")
+        blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch it for some seconds, on Linux"))
+    return ranked(answer for answer in answers if answer is not None), tuple(blind)
 
 
 def _not_in_traces() -> list[Abstained]:
     return [
-        Abstained(code=code, reason=f"a trace does not hold {what}", record_next="nvidia-smi or rocm-smi beside the running job")
+        Abstained(code=code, reason=f"a trace does not hold {what}", record_next="`gpuwise watch` beside the running job")
         for code, what in _LIVE.items()
     ]

@@ -26,7 +26,8 @@ class Gain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One cause of lost time. `seconds_per_step` is what it costs now, not what fixing it saves."""
+    """One cause of lost time. `seconds_per_step` is what it costs now, not what fixing it saves. A `circumstance` is none of the
+    program's own: told behind its causes, however large."""
 
     code: str
     title: str
@@ -37,6 +38,7 @@ class Finding:
     evidence: tuple[str, ...]
     remedy: str
     verify: str
+    circumstance: bool = False
 
     @property
     def severity(self) -> str:

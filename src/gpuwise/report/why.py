@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 
 from gpuwise.api.diagnosis import WhyAnswer
 from gpuwise.diagnose.compare import Difference
-from gpuwise.diagnose.types import Abstained, Finding
+from gpuwise.diagnose.types import Finding
+from gpuwise.report.findings import MOST_FINDINGS, bar, cost, finding_text, shares_of, smaller, time_text, untold
 from gpuwise.report.text import Column, bold, join_notes, table
 
 __all__ = ["FORMATS", "render", "render_html", "render_markdown"]
 
 FORMATS = ("text", "markdown", "html")
 
-_MOST_FINDINGS = 5
-_BAR_WIDTH = 60
 _LEAST_SHARE = 0.01
 _UNEVEN = 0.05  # between the median and the mean step, from which on both are told
-_MARKS = "█▓▒░▚▞▙▟◆◇●○"
 
 
 def render(answer: WhyAnswer, *, width: int | None = None, colour: bool = False) -> str:
@@ -26,7 +23,7 @@ def render(answer: WhyAnswer, *, width: int | None = None, colour: bool = False)
     blocks = [bold(answer.verdict, colour=colour), _head(answer), _bar(answer)]
     if len(answer.ranks) > 1:
         blocks.append(_rank_table(answer, width, colour))
-    blocks += [_finding(place, finding, colour) for place, finding in enumerate(answer.findings[:_MOST_FINDINGS], start=1)]
+    blocks += [finding_text(place, finding, colour) for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1)]
     if answer.difference is not None:
         blocks.append(_difference(answer, answer.difference, width, colour))
     return "\n\n".join(blocks) + join_notes(_closing(answer))
@@ -41,64 +38,40 @@ def _head(answer: WhyAnswer) -> str:
         busy += f" ({view.facts.busy_fraction:.1%} in steady steps)"
     count = f"median of {len(steps.start_ns)}" if len(steps.start_ns) > 1 else "one only"
     if abs(view.step_s / max(steps.median_s, 1e-12) - 1.0) > _UNEVEN:
-        count += f"; shares are of the mean, {_time(view.step_s)}"
-    length = f"step {_time(steps.median_s)} ({count})" if steps.marked else f"{_time(steps.median_s)} recorded"
+        count += f"; shares are of the mean, {time_text(view.step_s)}"
+    length = f"step {time_text(steps.median_s)} ({count})" if steps.marked else f"{time_text(steps.median_s)} recorded"
     return f"{where}, {length}, {busy}\nsteps: {answer.steps_by}"
 
 
 def _parts(answer: WhyAnswer) -> list[tuple[str, float]]:
-    step = answer.view.parts.step_s
-    shares = [(name, seconds / step) for name, seconds in answer.view.parts.parts_s.items() if seconds > 0]
-    return sorted((part for part in shares if part[1] >= _LEAST_SHARE), key=lambda part: -part[1])
+    return shares_of(answer.view.parts.parts_s, answer.view.parts.step_s)
 
 
 def _bar(answer: WhyAnswer) -> str:
-    parts = _parts(answer)
-    marks = [(_MARKS[place % len(_MARKS)], name, share) for place, (name, share) in enumerate(parts)]
-    cells, filled, reached = [], 0, 0.0
-    for mark, _, share in marks:
-        reached += share
-        upto = round(reached * _BAR_WIDTH)
-        cells.append(mark * (upto - filled))
-        filled = upto
-    legend = "  ".join(f"{mark} {name.replace('_', ' ')} {share:.0%}" for mark, name, share in marks)
     hidden = answer.view.parts.hidden_communication_s / answer.view.parts.step_s
     beside = f"\nhidden beside compute: communication {hidden:.0%}" if hidden >= _LEAST_SHARE else ""
-    return f"[{''.join(cells).ljust(_BAR_WIDTH)}]\n{legend}{beside}"
+    return bar(_parts(answer)) + beside
 
 
 def _rank_table(answer: WhyAnswer, width: int | None, colour: bool) -> str:
     views = [rank.view for rank in answer.ranks]
     columns = [
         Column(title="rank", cells=[rank.label for rank in answer.ranks], right=False),
-        Column(title="step", cells=[_time(view.scene.steps.median_s) for view in views]),
+        Column(title="step", cells=[time_text(view.scene.steps.median_s) for view in views]),
         Column(title="busy", cells=[f"{view.whole.busy_fraction:.0%}" for view in views]),
-        Column(title="in collectives", cells=[_time(rank.communication_s) for rank in answer.ranks]),
+        Column(title="in collectives", cells=[time_text(rank.communication_s) for rank in answer.ranks]),
         Column(title="exposed", cells=[f"{view.whole.communication_exposed_fraction:.0%}" for view in views], drop=2),
         Column(title="loader", cells=[f"{view.whole.loader_fraction:.0%}" for view in views], drop=1),
     ]
     return table(columns, width=width, colour=colour)
 
 
-def _finding(place: int, finding: Finding, colour: bool) -> str:
-    head = f"{place}. {finding.code} ({finding.severity}): {finding.title}"
-    cost = _cost(finding)
-    lines = [bold(head, colour=colour), f"   {cost}", *(f"   {line}" for line in finding.evidence)]
-    return "\n".join([*lines, f"   do: {finding.remedy}", f"   check: {finding.verify}"])
-
-
-def _cost(finding: Finding) -> str:
-    now = f"{_time(finding.seconds_per_step)} a step ({finding.share_fraction:.0%})"
-    then = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times as fast"
-    return f"{now}; fixed: {then}; confidence {finding.confidence}"
-
-
 def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour: bool) -> str:
     head = f"against {answer.compared}: {found.verdict}"
     columns = [
         Column(title="part", cells=[part.part.replace("_", " ") for part in found.parts], right=False),
-        Column(title="first", cells=[_time(part.before_s) for part in found.parts]),
-        Column(title="second", cells=[_time(part.after_s) for part in found.parts]),
+        Column(title="first", cells=[time_text(part.before_s) for part in found.parts]),
+        Column(title="second", cells=[time_text(part.after_s) for part in found.parts]),
         Column(title="faster", cells=[f"{part.speed_up:.2f}x" if part.speed_up is not None else "–" for part in found.parts]),
         Column(title="promised", cells=[f"{part.promised:.2f}x" if part.promised else "–" for part in found.parts], drop=1),
         Column(title="why", cells=[part.why for part in found.parts], right=False, drop=2),
@@ -108,42 +81,14 @@ def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour:
 
 
 def _closing(answer: WhyAnswer) -> list[str]:
-    lines = []
-    more = len(answer.findings) - _MOST_FINDINGS
-    if more > 0:
-        names = ", ".join(finding.code for finding in answer.findings[_MOST_FINDINGS:])
-        lines.append(f"{more} smaller finding{'s' if more > 1 else ''}: {names} (--json has all)")
+    lines = smaller(answer.findings)
     if answer.missing:
         shown = ", ".join(f"rank {number}" for number in answer.missing[:8]) + (", …" if len(answer.missing) > 8 else "")
         lines.append(f"missing: {shown}")
-    lines += _untold(answer.abstained)
+    lines += untold(answer.abstained)
     lines += [f"note: {note}" for note in answer.notes]
     lines += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
     return lines
-
-
-def _untold(abstained: Sequence[Abstained]) -> list[str]:
-    """What could not be told; reasons that share a remedy are put in one line."""
-    groups: dict[str, list[Abstained]] = {}
-    for entry in abstained:
-        groups.setdefault(entry.record_next, []).append(entry)
-    lines = []
-    for remedy, entries in groups.items():
-        codes = ", ".join(entry.code for entry in entries)
-        reason = entries[0].reason if len({entry.reason for entry in entries}) == 1 else "not in a trace"
-        lines.append(f"cannot tell: {codes} ({reason}); {remedy}")
-    return lines
-
-
-def _time(seconds: float) -> str:
-    """Seconds in a unit that reads well.
-
-    >>> _time(0.0123), _time(2.5), _time(4e-6)
-    ('12.3 ms', '2.50 s', '4.0 µs')
-    """
-    if seconds >= 1.0:
-        return f"{seconds:,.2f} s"
-    return f"{seconds * 1e3:,.1f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:,.1f} µs"
 
 
 def render_markdown(answer: WhyAnswer) -> str:
@@ -151,9 +96,9 @@ def render_markdown(answer: WhyAnswer) -> str:
     parts = _parts(answer)
     lines = [f"# {answer.verdict}", "", _head(answer).replace("\n", "  \n"), "", "| part | share |", "|---|---|"]
     lines += [f"| {name.replace('_', ' ')} | {share:.1%} |" for name, share in parts]
-    for place, finding in enumerate(answer.findings[:_MOST_FINDINGS], start=1):
-        cost = _cost(finding) + "."
-        lines += ["", f"## {place}. {finding.title} (`{finding.code}`)", "", cost, ""]
+    for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1):
+        price = cost(finding) + "."
+        lines += ["", f"## {place}. {finding.title} (`{finding.code}`)", "", price, ""]
         lines += [f"- {line}" for line in finding.evidence]
         lines += [f"- do: {finding.remedy}", f"- check: {finding.verify}"]
     if answer.difference is not None:
@@ -168,7 +113,7 @@ def render_html(answer: WhyAnswer) -> str:
         for place, (name, share) in enumerate(_parts(answer))
     )
     legend = ", ".join(f"{escape(name.replace('_', ' '))} {share:.0%}" for name, share in _parts(answer))
-    findings = "".join(_html_finding(finding) for finding in answer.findings[:_MOST_FINDINGS])
+    findings = "".join(_html_finding(finding) for finding in answer.findings[:MOST_FINDINGS])
     closing = "".join(f"<li>{escape(line)}</li>" for line in _closing(answer))
     return (
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>gpuwise why</title>\n<style>{_STYLE}</style>\n'
@@ -184,8 +129,7 @@ _STYLE = (
 
 
 def _html_finding(finding: Finding) -> str:
-    cost = _cost(finding)
     evidence = "".join(f"<li>{escape(line)}</li>" for line in finding.evidence)
     steps = f"<li>do: {escape(finding.remedy)}</li><li>check: {escape(finding.verify)}</li>"
     head = f"<b>{escape(finding.title)}</b> (<code>{escape(finding.code)}</code>)"
-    return f"<li>{head}<br>{escape(cost)}<ul>{evidence}{steps}</ul></li>"
+    return f"<li>{head}<br>{escape(cost(finding))}<ul>{evidence}{steps}</ul></li>"

@@ -15,21 +15,25 @@ make a sample cheaper: smaller files, decoded once, augmentation on the GPU.
 
 ## How sure
 High: both sides are measured. The upper end of the gain is a replay without any loading, the lower end keeps three fifths of
-it, because workers need cores and a slow disk stays slow (assumed).
+it, because workers need cores and a slow disk stays slow (assumed). Watched live, the wait for each batch is timed without a
+profiler; the upper end is then a step at its best without waiting, but not below what its CPU seconds need on all cores.
 """
 
 from __future__ import annotations
 
 from gpuwise.diagnose.replay import Change
-from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.diagnose.view import View
+from gpuwise.diagnose.vitals import Vitals
 
-__all__ = ["CODE", "check"]
+__all__ = ["CODE", "check", "check_live", "live_gain"]
 
 CODE = "input_starved"
 THRESHOLD = 0.05
 _SURE = 0.2
 _KEPT = 0.6
+_COMPUTES = 0.5
+_REMEDY = "more loader workers (num_workers near the core count, persistent_workers, prefetch_factor=4, pin_memory)"
 
 
 def check(view: View) -> Finding | None:
@@ -50,6 +54,38 @@ def check(view: View) -> Finding | None:
             f"the main thread spends {loading:.1%} of the time in the loader",
             f"in {share:.1%} of the time nothing runs on the device meanwhile",
         ),
-        remedy="more loader workers (num_workers near the core count, persistent_workers, prefetch_factor=4, pin_memory)",
+        remedy=_REMEDY,
         verify="profile again: the loader's share of the step should fall below 5 %",
     )
+
+
+def check_live(vitals: Vitals) -> Finding | None:
+    """Timed waits for batches, as a share of the steady steps."""
+    share = vitals.wait_s / vitals.step_s if vitals.step_s > 0 else 0.0
+    if share < THRESHOLD:
+        return None
+    computing = vitals.wait_cpu_s / vitals.wait_s
+    how = "loads and computes the batch itself" if computing > _COMPUTES else "is idle: the batch comes from elsewhere, or sleeps"
+    return Finding(
+        code=CODE,
+        title="the GPU waits for the input pipeline" if not vitals.on_cpu else "the step waits for the input pipeline",
+        seconds_per_step=vitals.wait_s,
+        share_fraction=share,
+        gain=live_gain(vitals, _KEPT),
+        confidence="high" if share >= _SURE else "medium",
+        evidence=(
+            f"the loop waits {share:.1%} of the time for its next batch",
+            f"meanwhile the process {how} ({computing:.0%} of a core)",
+        ),
+        remedy=_REMEDY,
+        verify="watch again: the wait should fall below 5 % of the step",
+    )
+
+
+def live_gain(vitals: Vitals, kept: float) -> Gain:
+    """The range where between `kept` and nothing of the waiting stays."""
+    step = vitals.step_s
+    least = max(vitals.work_low_s, vitals.cpu_s / max(vitals.core_count, 1), 0.05 * step)
+    low = step / max(step - (1.0 - kept) * vitals.wait_s, 0.05 * step)
+    high = max(step / least, 1.0)
+    return Gain(low=min(low, high), high=max(low, high))

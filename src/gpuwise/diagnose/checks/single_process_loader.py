@@ -1,7 +1,8 @@
 """The loader has no workers.
 
 ## What it sees
-`_SingleProcessDataLoaderIter` in the names of the loader's marks, where the input also holds the step up.
+`_SingleProcessDataLoaderIter` in the names of the loader's marks, where the input also holds the step up. Watched live: a
+`num_workers` of 0, or a Keras `PyDataset` with one thread.
 
 ## Why it costs time
 With `num_workers=0` the training process itself reads and augments each batch, one sample after another, while the GPU waits.
@@ -11,7 +12,7 @@ With `num_workers=0` the training process itself reads and augments each batch, 
 "__main__":`.
 
 ## How sure
-High that there are no workers; the gain is that of `input_starved`, limited by the number of cores, which the trace does not
+High that there are no workers; the gain is that of `input_starved`, limited by the number of cores, which a trace does not
 tell.
 """
 
@@ -21,11 +22,13 @@ from gpuwise.diagnose.checks import input_starved
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
+from gpuwise.diagnose.vitals import Vitals
 
-__all__ = ["CODE", "check"]
+__all__ = ["CODE", "check", "check_live"]
 
 CODE = "single_process_loader"
 _KEPT = 0.7
+_REMEDY = "DataLoader(..., num_workers=4, persistent_workers=True), up to the number of cores"
 
 
 def check(view: View) -> Finding | None:
@@ -41,6 +44,24 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, likely=Change(loading=_KEPT), best=Change(loading=0.1)),
         confidence="high",
         evidence=("the loader's marks are those of _SingleProcessDataLoaderIter",),
-        remedy="DataLoader(..., num_workers=4, persistent_workers=True), up to the number of cores",
+        remedy=_REMEDY,
         verify="the marks should read _MultiProcessingDataLoaderIter and take less than 5 % of the step",
+    )
+
+
+def check_live(vitals: Vitals) -> Finding | None:
+    """Only beside `input_starved`, where the loader said that it has no workers."""
+    share = vitals.wait_s / vitals.step_s if vitals.step_s > 0 else 0.0
+    if share < input_starved.THRESHOLD or vitals.workers != 0:
+        return None
+    return Finding(
+        code=CODE,
+        title="the loader runs in the training process (no workers)",
+        seconds_per_step=vitals.wait_s,
+        share_fraction=share,
+        gain=input_starved.live_gain(vitals, _KEPT),
+        confidence="high",
+        evidence=(f"the loader has no workers; this machine has {vitals.core_count} cores",),
+        remedy=_REMEDY + "; a Keras PyDataset: workers=4, use_multiprocessing=True",
+        verify="watch again: the wait should fall below 5 % of the step",
     )

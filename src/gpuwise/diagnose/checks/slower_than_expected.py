@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from gpuwise.diagnose.types import Abstained, Finding, Gain
 from gpuwise.diagnose.view import View
 
-__all__ = ["CODE", "Expectation", "check_expected"]
+__all__ = ["CODE", "Expectation", "check_expected", "judge_step"]
 
 CODE = "slower_than_expected"
 
@@ -41,13 +41,17 @@ class Expectation:
 
 def check_expected(view: View, expected: Expectation | None) -> Finding | Abstained | None:
     """Above the range of the prediction or not."""
+    return judge_step(view.scene.steps.median_s, expected)
+
+
+def judge_step(step: float, expected: Expectation | None) -> Finding | Abstained | None:
+    """The same for a step of this many seconds, however it was measured."""
     if expected is None:
         return Abstained(
             code=CODE,
             reason="what a healthy step costs needs the model",
             record_next="name it with --model, such as --model resnet50",
         )
-    step = view.scene.steps.median_s
     if step <= expected.high_s:
         return None
     lost = step - expected.step_s

@@ -1,0 +1,171 @@
+"""Predicted against measured on the machine you sit at: ten small models trained on this CPU.
+
+    OMP_NUM_THREADS=1 python benchmarks/this_machine.py [--cpu-time]
+
+Measures the device as `gpuwise bench --device cpu` does, predicts a training step of each model as `predict --on-this-machine`
+does, then times real steps. Both sides are lower quartiles: what else runs on the machine only adds. On a machine that others
+use, --cpu-time counts the process's own seconds on both sides instead of the clock's. None of the models is part of the
+profile.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import torch
+from torch import nn
+
+from gpuwise import api
+from gpuwise.watch.bench.price import price
+from gpuwise.watch.bench.run import measure
+
+STEPS, WARM_UP = 25, 3
+
+
+class LastOfLstm(nn.Module):
+    """A recurrent classifier."""
+
+    def __init__(self, width: int = 64, hidden: int = 128, layers: int = 1) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(width, hidden, layers, batch_first=True), nn.Linear(hidden, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.rnn(x)[0][:, -1])
+
+
+class Encoder(nn.Module):
+    """A small transformer."""
+
+    def __init__(self, width: int = 64, heads: int = 4, layers: int = 2) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True)
+        self.body, self.head = nn.TransformerEncoder(layer, layers), nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(x).mean(1))
+
+
+class WideEncoder(Encoder):
+    """A wider one."""
+
+    def __init__(self) -> None:
+        super().__init__(128, 8, 2)
+
+
+class DeepLstm(LastOfLstm):
+    """Two layers of LSTM."""
+
+    def __init__(self) -> None:
+        super().__init__(32, 64, 2)
+
+
+def small_mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+def wide_mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+
+
+def deep_mlp() -> nn.Module:
+    layers: list[nn.Module] = []
+    for _ in range(12):
+        layers += [nn.Linear(128, 128), nn.GELU()]
+    return nn.Sequential(*layers, nn.Linear(128, 10))
+
+
+def small_cnn() -> nn.Module:
+    body = [nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU()]
+    return nn.Sequential(*body, nn.Flatten(), nn.Linear(32 * 16 * 16, 10))
+
+
+def norm_cnn() -> nn.Module:
+    layers: list[nn.Module] = []
+    for before, after in ((3, 32), (32, 64), (64, 64)):
+        layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def pool_cnn() -> nn.Module:
+    layers: list[nn.Module] = []
+    for before, after in ((3, 32), (32, 64), (64, 128)):
+        layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * 16, 10))
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], int, tuple[int, ...]]] = {
+    "small_mlp": (small_mlp, 128, (784,)),
+    "wide_mlp": (wide_mlp, 64, (256,)),
+    "deep_mlp": (deep_mlp, 256, (128,)),
+    "small_cnn": (small_cnn, 32, (3, 32, 32)),
+    "norm_cnn": (norm_cnn, 16, (3, 32, 32)),
+    "pool_cnn": (pool_cnn, 32, (3, 32, 32)),
+    "LastOfLstm": (LastOfLstm, 32, (48, 64)),
+    "DeepLstm": (DeepLstm, 16, (32, 32)),
+    "Encoder": (Encoder, 16, (64, 64)),
+    "WideEncoder": (WideEncoder, 8, (128, 128)),
+}
+
+
+def measured_s(name: str, clock: Callable[[], float]) -> float:
+    """The lower quartile of real training steps."""
+    build, batch, shape = MODELS[name]
+    model = build()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    inputs, labels = torch.randn(batch, *shape), torch.randint(0, 10, (batch,))
+    times = []
+    for step in range(WARM_UP + STEPS):
+        begun = clock()
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+        if step >= WARM_UP:
+            times.append(clock() - begun)
+    return quantiles(times, n=4)[0]
+
+
+def predicted(name: str, profile: Any) -> Any:
+    """What the profile says of a captured step."""
+    _, batch, shape = MODELS[name]
+    given = ["input=batch," + ",".join(map(str, shape)) + ":fp32"]
+    query = api.capture_query(
+        model=f"{__file__}:{name}", batch=batch, precision="fp32", optimizer="adam", mode="train", inputs=_named(name, given)
+    )
+    return price(api.capture(query).workload, profile)
+
+
+def _named(name: str, given: list[str]) -> list[str]:
+    """`nn.Sequential` calls its input `input`, our classes `x`."""
+    return [given[0].replace("input=", "x=", 1)] if name[0].isupper() else given
+
+
+def main() -> None:
+    """Measure, predict, time, print."""
+    clock = time.process_time if "--cpu-time" in sys.argv else time.perf_counter
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        profile = measure("cpu", Path(folder), seconds=50.0, progress=lambda text, share: None, clock=clock)
+    spent = time.perf_counter() - begun
+    print(f"profile: {len(profile.rows)} rows in {spent:.0f} s, {profile.threads} thread(s), clock {clock.__name__}")
+    errors = []
+    first = {name: measured_s(name, clock) for name in MODELS}  # twice, apart in time, as the profile is
+    for name in MODELS:
+        found, real = predicted(name, profile), min(first[name], measured_s(name, clock))
+        errors.append(abs(found.seconds / real - 1.0))
+        top = sorted(found.by_kind.items(), key=lambda pair: -pair[1])[:3]
+        parts = ", ".join(f"{kind} {seconds / found.seconds:.0%}" for kind, seconds in top)
+        print(
+            f"{name:<12} predicted {found.seconds * 1e3:7.2f} ms, measured {real * 1e3:7.2f} ms, "
+            f"{found.seconds / real:.2f}x; {parts}"
+        )
+    print(f"median error {median(errors):.0%}, worst {max(errors):.0%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What does watching cost a step? The same training with and without, in turns, so that a noisy machine disturbs both alike.
+
+    OMP_NUM_THREADS=1 python benchmarks/watch_overhead.py
+
+Counted first: the marks of a step (by a loop of nothing else), and the share of a core that the sampling thread takes, which
+under `gpuwise watch -- ...` is another process's and under `with gpuwise.watch()` the program's own. Then compared: the CPU
+seconds a step of a small training without, with the marks (hook), and with marks and thread (inside). CPU seconds and not the
+clock's, yet on a machine that others use the comparison moves by several percent: the counts are what the limit is held
+against. The profiler's window is left out: its steps are few and not timed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median, quantiles
+
+from gpuwise.watch.hook.gpuwise_steps import Marks, Timed
+from gpuwise.watch.session import Session, environment
+
+ROUNDS, STEPS, MARKS, WATCHED_S, LIMIT = 5, 150, 20_000, 20.0, 0.01
+TRAINING = """
+import contextlib, sys, time
+import torch
+from torch import nn
+import gpuwise
+torch.set_num_threads(1)
+model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512))
+update = torch.optim.SGD(model.parameters(), lr=1e-4)
+data = torch.utils.data.TensorDataset(torch.randn(64 * STEPS, 512))
+inside = gpuwise.watch(quiet=True, profile=False) if sys.argv[1] == "inside" else contextlib.nullcontext()
+times = []
+with inside:
+    for (batch,) in torch.utils.data.DataLoader(data, batch_size=64):
+        begun = time.process_time()
+        update.zero_grad()
+        model(batch).square().mean().backward()
+        update.step()
+        times.append(begun)
+steps = sorted(after - before for before, after in zip(times, times[1:]))
+print(sum(steps[: len(steps) * 3 // 4]) / (len(steps) * 3 // 4))
+""".replace("STEPS", str(STEPS))
+
+
+def marks_s() -> float:
+    """Seconds that the marks of one step take: a wait, a batch, a step."""
+    with tempfile.TemporaryDirectory() as folder:
+        marks = Marks(folder)
+        begun = time.process_time()
+        for _ in Timed(iter(range(MARKS)), marks):
+            marks.stepped()
+        return (time.process_time() - begun) / MARKS
+
+
+def thread_share() -> float:
+    """The share of a core that looking at the machine takes."""
+    session = Session()
+    begun = time.process_time()
+    session.start(os.getpid())
+    time.sleep(WATCHED_S)
+    used = time.process_time() - begun
+    session.finish()
+    session.remove()
+    return used / WATCHED_S
+
+
+def step_s(way: str) -> float:
+    """Mean CPU seconds of the lower three quarters of the steps of one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        variables = environment(Path(folder), window=False) if way == "hook" else dict(os.environ)
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", TRAINING, way], env=variables, capture_output=True, text=True, check=True
+        )
+    return float(done.stdout)
+
+
+def main() -> None:
+    """Measure in turns and print ratios."""
+    marks, thread = marks_s(), thread_share()
+    ways = ("plain", "hook", "inside")
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(ROUNDS):
+        for way in ways:
+            seconds[way].append(step_s(way))
+    step = median(seconds["plain"])
+    print(f"marks: {marks * 1e6:.1f} µs a step: {marks / step:.2%} of {step * 1e3:.1f} ms, 1 % of {marks * 1e5:.2f} ms")
+    print(f"sampling: {thread:.2%} of a core")
+    total = marks / step + thread
+    print(f"counted together {total:.2%} of a step, {'below' if total < LIMIT else 'ABOVE'} the limit of {LIMIT:.0%}")
+    for way in ways[1:]:
+        ratios = [one / plain for one, plain in zip(seconds[way], seconds["plain"], strict=True)]
+        low, _, high = quantiles(ratios, n=4)
+        print(f"compared, {way}: {median(ratios) - 1:+.1%} (half of {ROUNDS} rounds {low - 1:+.1%} to {high - 1:+.1%})")
+
+
+if __name__ == "__main__":
+    main()

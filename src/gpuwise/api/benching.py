@@ -1,0 +1,104 @@
+"""What does this machine's device reach? Measured, saved, and used by `predict --on-this-machine`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import msgspec
+
+from gpuwise.api.predictions import Prediction
+from gpuwise.api.question import Assumption
+from gpuwise.errors import BadValue
+from gpuwise.hardware import tables
+from gpuwise.watch.bench import store
+from gpuwise.watch.bench.price import Priced, price
+from gpuwise.watch.bench.run import measure
+from gpuwise.watch.bench.types import Profile
+from gpuwise.workload.types import Workload
+
+__all__ = ["BenchAnswer", "as_measured_here", "bench", "gpu_here"]
+
+_COMPUTING = ("matmul", "conv", "attention", "rnn")
+_LONGEST_S = 60.0
+_RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU (benchmarks/this_machine.py), rounded outwards
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchAnswer:
+    """A profile, and where it was saved."""
+
+    profile: Profile
+    path: Path
+    data_date: date
+
+    def to_dict(self) -> dict[str, Any]:
+        """Rows with their rates and uncertainty."""
+        profile = msgspec.to_builtins(self.profile)
+        for row in profile["rows"]:
+            row["work_per_s"] = row["work"] / row["seconds"]
+        return {**profile, "file": str(self.path), "assumptions": [], "data_date": self.data_date.isoformat()}
+
+
+def bench(
+    device: str = "", *, seconds: float = _LONGEST_S, progress: Callable[[str, float], None] = lambda text, share: None
+) -> BenchAnswer:
+    """Measure a device of this machine and save its profile."""
+    if not 2.0 <= seconds <= 600.0:
+        raise BadValue(f"{seconds:g} s is no time to measure in", hint="between 2 and 600 s; 60 if you do not say")
+    profile = measure(device, Path(gettempdir()), seconds=0.8 * seconds, progress=progress)
+    return BenchAnswer(profile=profile, path=store.save(profile), data_date=tables.data_date())
+
+
+def gpu_here(named: Sequence[str], count: int) -> list[str]:
+    """The catalogue's name of the device that was measured here, for a question that names no other."""
+    if named or count != 1:
+        raise BadValue("--on-this-machine is about the device that was measured here", hint="leave `--gpu` and `--gpus` out")
+    profile = store.latest()
+    if profile.device == "cpu":
+        return ["cpu"]
+    return [profile.name]
+
+
+def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
+    """A prediction with its ops priced by what was measured on this machine."""
+    profile = store.latest()
+    found = price(
+        workload,
+        profile,
+        float(result.batch) if "batch" in workload.symbols else None,
+        float(result.seq) if "seq" in workload.symbols and result.seq is not None else None,
+    )
+    low, high = _RANGE
+    rows = [replace(row, seconds=found.by_kind.get(row.op, 0.0)) for row in result.by_op]
+    parts = _parts(found)
+    peak = result.peak_flops_per_s
+    return replace(
+        result,
+        step_s=found.seconds,
+        step_low_s=found.seconds * low,
+        step_high_s=found.seconds * high,
+        bound=max(parts, key=parts.__getitem__),
+        bound_fractions=dict.fromkeys(result.bound_fractions, 0.0) | parts,
+        lanes_s={"gpu": found.seconds - found.overhead_s, "host": found.overhead_s, "copy": 0.0, "input": 0.0},
+        utilisation_fraction=sum(row.flops for row in rows) / found.seconds / peak if peak else None,
+        by_op=tuple(sorted(rows, key=lambda row: -row.seconds)),
+        assumptions=(*(entry for entry in result.assumptions if entry["name"] not in ("stack", "cpu")), _told(profile)),
+    )
+
+
+def _parts(found: Priced) -> dict[str, float]:
+    """The step as compute, memory and what the framework itself needs."""
+    compute = sum(seconds for kind, seconds in found.by_kind.items() if kind in _COMPUTING)
+    memory = sum(found.by_kind.values()) - compute
+    whole = max(found.seconds, 1e-12)
+    return {"compute": compute / whole, "memory": memory / whole, "launch": found.overhead_s / whole}
+
+
+def _told(profile: Profile) -> Assumption:
+    effect = f"{len(profile.rows)} rows measured on {profile.day} with torch {profile.torch}, {profile.threads} thread(s)"
+    return {"name": "this machine", "value": f"{profile.device}: {profile.name}", "basis": "measured", "effect": effect}

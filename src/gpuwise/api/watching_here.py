@@ -1,0 +1,110 @@
+"""Watching from inside: `with gpuwise.watch(): ...` and `for batch in gpuwise.watch(loader): ...` in the user's own program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+from gpuwise.api.watching import WatchAnswer, judge
+from gpuwise.watch.hook import gpuwise_steps
+from gpuwise.watch.session import Session
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """A part of this program under watch, from entering to leaving it. `answer` is there afterwards.
+
+    As a loop it times the waits for `items`; else those of every DataLoader of torch and every `fit` of Keras meanwhile.
+    `then` is called with the answer.
+    """
+
+    def __init__(
+        self,
+        items: Iterable[Any] | None = None,
+        *,
+        model: str = "",
+        precision: str = "",
+        profile: bool = True,
+        then: Callable[[WatchAnswer], None] = lambda answer: None,
+    ) -> None:
+        self.answer: WatchAnswer | None = None
+        self._items, self._model, self._precision, self._profile, self._then = items, model, precision, profile, then
+        self._session: Session | None = None
+        self._marks: gpuwise_steps.Marks | None = None
+        self._off: list[Callable[[], None]] = []
+
+    def __enter__(self) -> Watch:
+        return self.begin()
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+        self.finish(kind.__name__ if kind is not None and kind is not GeneratorExit else "")
+
+    def begin(self, *, hooks: bool = True) -> Watch:
+        """Begin to watch; without `hooks`, steps are what `step_ended` and its like say."""
+        self._session = Session()
+        self._marks = gpuwise_steps.Marks(self._session.folder, window=self._profile)
+        for name, hook in self._hooks().items() if hooks else ():
+            if name in sys.modules:
+                self._off.append(hook(sys.modules[name], self._marks))
+        self._session.start(os.getpid())
+        return self
+
+    def _hooks(self) -> dict[str, Callable[[Any, gpuwise_steps.Marks], Callable[[], None]]]:
+        if self._items is not None:
+            return {"torch.optim": gpuwise_steps.hook_optimizers}
+        data, keras = gpuwise_steps.hook_torch_data, gpuwise_steps.hook_keras
+        return {"torch.utils.data": data, "torch.optim": gpuwise_steps.hook_optimizers, "keras": keras}
+
+    def finish(self, ended_by: str = "") -> None:
+        """Stop watching, judge, and tell."""
+        session, marks = self._session, self._marks
+        if session is None or marks is None:
+            return
+        for off in self._off:
+            off()
+        marks.close()
+        self._off, self._session, self._marks = [], None, None
+        run = session.finish(ended_by=ended_by)
+        try:
+            self.answer = judge(run, title="this program", model=self._model, precision=self._precision)
+        finally:
+            session.remove()
+        self._then(self.answer)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._items is None:
+            raise TypeError("gpuwise.watch() without a loader is for `with`, not for loops")
+        with self:
+            marks = self._marks
+            if marks is not None:
+                marks.starts(int(getattr(self._items, "num_workers", -1)))
+                yield from gpuwise_steps.Timed(iter(self._items), marks)
+
+    def __len__(self) -> int:
+        return len(self._items)  # type: ignore[arg-type]
+
+    def pass_begins(self, workers: int = -1) -> None:
+        """A pass over the data begins, with so many workers; -1 where nothing says."""
+        if self._marks is not None:
+            self._marks.starts(workers)
+            self._marks.begin()
+
+    def batch_came(self, batch: Any) -> None:
+        """The next batch is there: itself, or the number of its samples."""
+        if self._marks is not None:
+            self._marks.end(batch if isinstance(batch, int) else gpuwise_steps.samples_of(batch))
+
+    def step_ended(self) -> None:
+        """A step is done, and the next batch is waited for."""
+        if self._marks is not None:
+            self._marks.stepped()
+            self._marks.begin()
+
+    def pass_ended(self) -> None:
+        """No batch is left."""
+        if self._marks is not None:
+            self._marks.end(None)

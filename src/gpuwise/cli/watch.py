@@ -1,0 +1,101 @@
+"""`gpuwise watch`: a running training, watched."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from gpuwise import api
+from gpuwise.cli.output import colour, print_json, print_text
+from gpuwise.errors import BadValue
+
+if TYPE_CHECKING:
+    from gpuwise.watch.session import Session
+
+__all__ = ["watch"]
+
+_EVERY_S = 0.5
+_RECENT = 32 * 3 * 300  # bytes of marks: some hundred steps
+
+
+def watch(
+    command: Annotated[Optional[list[str]], typer.Argument(metavar="[--] COMMAND...", help="What to run and watch.")] = None,
+    pid: Annotated[Optional[int], typer.Option(help="A process that runs already, seen from outside.")] = None,
+    model: Annotated[str, typer.Option(help="The model that runs: its step is held against its prediction.")] = "",
+    precision: Annotated[str, typer.Option(help="The precision it runs in, for --model.")] = "",
+    profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Record a few steps of torch programs.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON; what the command prints goes to stderr.")] = False,
+) -> None:
+    """Watch a training while it runs, and say at its end why it was slow, as `why` does. Ctrl-C ends it early.
+
+    The exit code is that of the command.
+    """
+    if (pid is None) == (not command):
+        raise BadValue("name a command to watch, or a process with --pid", hint="for example `gpuwise watch -- python train.py`")
+    live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    with _panel(live) as (tick, lines):
+        if pid is not None:
+            answer = api.watch_pid(pid, model=model, precision=precision, tick=tick)
+        else:
+            answer = api.watch_command(
+                command or [],
+                model=model,
+                precision=precision,
+                profile=profile,
+                tick=tick,
+                lines=lines,
+                stdout=sys.stderr.fileno() if json and lines is None else None,
+            )
+    if json:
+        print_json(answer.to_dict())
+    else:
+        from gpuwise.report.watch import render
+
+        print_text(render(answer, colour=colour()))
+    if answer.run.exit_code:
+        raise typer.Exit(answer.run.exit_code)
+
+
+@contextmanager
+def _panel(live: bool) -> Iterator[tuple[Callable[[Session], None], Callable[[str, bool], None] | None]]:
+    """What to do now and then, and with the command's lines: a panel on stderr where a person is looking, else nothing."""
+    if not live:
+        yield (lambda session: None), None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from gpuwise.report.watch import panel
+    from gpuwise.watch.steps import typical_pace
+
+    state: dict[str, Any] = {"at": -_EVERY_S, "passing": ""}
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as screen:
+
+        def tick(session: Session) -> None:
+            if session.seconds - state["at"] < _EVERY_S:
+                return
+            state["at"] = session.seconds
+            recent = {number: data[-_RECENT:] for number, data in session.read().items()}
+            text = panel(
+                session.latest,
+                typical_pace(recent),
+                seconds=session.seconds,
+                waiting_s=session.waiting_s(),
+                faults=session.faults,
+            )
+            screen.update(Text("\n".join(filter(None, (state["passing"], text)))), refresh=True)
+
+        def lines(line: str, passing: bool) -> None:
+            if passing:
+                state["passing"] = line
+            else:
+                state["passing"] = ""
+                screen.console.print(Text.from_ansi(line), soft_wrap=True)
+
+        yield tick, lines

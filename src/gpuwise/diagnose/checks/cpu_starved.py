@@ -1,0 +1,62 @@
+"""The host has too few cores for what runs on it.
+
+## What it sees
+A main thread that could run and had no core for 5 % of the time or more (Linux counts it), on cores that are 90 % in use; or
+more loader workers than cores. Where most of the load is of other programs it is a circumstance, told behind the causes.
+
+## Why it costs time
+Workers, the training process and other programs take turns. A launch that comes late leaves the GPU idle.
+
+## What to do
+No more workers than cores; `torch.set_num_threads(1)` in workers; end other programs; a machine with more cores for each GPU.
+
+## How sure
+The delay is measured. The upper end is a step without it, the lower end a third of that, because other limits remain (assumed).
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.types import Finding, Gain
+from gpuwise.diagnose.vitals import Vitals
+
+__all__ = ["CODE", "check_live"]
+
+CODE = "cpu_starved"
+_BUSY = 0.9
+_DELAYED = 0.05
+_MOST = 0.9
+_OWN = 0.5
+_LIKELY = 1 / 3
+
+
+def check_live(vitals: Vitals) -> Finding | None:
+    """Delayed on busy cores, or more workers than cores."""
+    delayed = min(vitals.delayed_fraction or 0.0, _MOST)
+    busy = vitals.cores_used_fraction or 0.0
+    crowded = vitals.workers is not None and 0 < vitals.core_count < vitals.workers
+    if not crowded and (busy < _BUSY or delayed < _DELAYED):
+        return None
+    own = vitals.own_cores_fraction
+    foreign = not crowded and own is not None and own < _OWN * busy
+    whose = "" if own is None else f", {own / max(busy, 1e-9):.0%} of that by this run"
+    workers = f"{vitals.workers} loader workers on {vitals.core_count} cores" if crowded else ""
+    return Finding(
+        code=CODE,
+        title=_title(crowded=crowded and delayed < _DELAYED, foreign=foreign),
+        seconds_per_step=delayed * vitals.step_s,
+        share_fraction=delayed,
+        gain=Gain(low=1.0 / (1.0 - _LIKELY * delayed), high=1.0 / (1.0 - delayed)),
+        confidence="medium",
+        evidence=tuple(
+            filter(None, (f"{busy:.0%} of the cores in use{whose}; ready and without a core {delayed:.0%} of the time", workers))
+        ),
+        remedy="no more workers than cores, end other programs, or more cores for each GPU",
+        verify="watch again: the time without a core should fall below 5 %",
+        circumstance=foreign,
+    )
+
+
+def _title(*, crowded: bool, foreign: bool) -> str:
+    if crowded:
+        return "more loader workers than cores"
+    return "other programs take the cores" if foreign else "the training waits for a free core"

@@ -1,0 +1,74 @@
+"""The link of the GPU is narrower or slower than the card can do.
+
+## What it sees
+Generation or lanes of the PCIe link below the card's maximum while the GPU works. An idle card lowers its link to save power,
+so only samples at load count.
+
+## Why it costs time
+Copies to the GPU, and gradients between cards, take as many times longer as the link is slower.
+
+## What to do
+Another slot (many boards have one with all lanes), seat the card again, no riser, check the board's lane sharing with M.2
+drives.
+
+## How sure
+High that the link is degraded. What it costs is worked out from the bytes that were seen to pass: nothing is lost where hardly
+any do. The lower end is none, because copies may hide behind work.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.types import Finding, Gain
+from gpuwise.diagnose.vitals import GpuVitals, Vitals
+from gpuwise.hardware.machines import links
+
+__all__ = ["CODE", "check_live"]
+
+CODE = "pcie_degraded"
+_FEW = 2
+
+
+def check_live(vitals: Vitals) -> Finding | None:
+    """The GPU whose link has lost most."""
+    worse = [
+        (_rate(now) / _rate(most), gpu) for gpu in vitals.gpus if (now := _now(gpu)) and (most := _most(gpu)) and now != most
+    ]
+    if not worse:
+        return None
+    ratio, gpu = min(worse, key=lambda pair: pair[0])
+    now, most = _now(gpu), _most(gpu)
+    if now is None or most is None or ratio >= 1.0:
+        return None
+    passing = min((gpu.traffic_bytes_per_s or 0.0) / _rate(now), 1.0)
+    lost = passing * (1.0 - ratio)
+    traffic = "" if gpu.traffic_bytes_per_s is None else f"{gpu.traffic_bytes_per_s / 1e9:.2f} GB/s pass, {passing:.0%} of it"
+    return Finding(
+        code=CODE,
+        title=f"the PCIe link of {gpu.name} runs below what the card can do",
+        seconds_per_step=lost * vitals.step_s,
+        share_fraction=lost,
+        gain=Gain(low=1.0, high=1.0 / max(1.0 - lost, 0.05)),
+        confidence="high" if gpu.load_count >= 2 * _FEW else "medium",
+        evidence=tuple(filter(None, (f"PCIe {now[0]}.0 x{now[1]} at load, the card can do {most[0]}.0 x{most[1]}", traffic))),
+        remedy="another slot, seat the card again, no riser; see which M.2 drives share its lanes",
+        verify=f"watch again: the link should read x{most[1]} at load",
+    )
+
+
+def _now(gpu: GpuVitals) -> tuple[int, int] | None:
+    if gpu.load_count < _FEW or not gpu.pcie_generation or not gpu.pcie_lanes:
+        return None
+    return gpu.pcie_generation, gpu.pcie_lanes
+
+
+def _most(gpu: GpuVitals) -> tuple[int, int] | None:
+    if not gpu.pcie_generation_max or not gpu.pcie_lanes_max:
+        return None
+    return gpu.pcie_generation_max, gpu.pcie_lanes_max
+
+
+def _rate(link: tuple[int, int]) -> float:
+    """Bytes a second one way; lanes beyond the table scale."""
+    generation, lanes = link
+    single = links().get(f"PCIe {generation}.0 x1") or links()["PCIe 3.0 x1"]
+    return single.bytes_per_s_one_way * lanes

@@ -1,0 +1,46 @@
+"""Other processes use the same GPU.
+
+## What it sees
+Processes that are not of the watched run and that keep 5 % of the GPU busy, or hold 1 GB of its memory.
+
+## Why it costs time
+Kernels of two processes take turns. Their memory is missing for a larger batch.
+
+## What to do
+End them, wait for them, or choose another GPU (`CUDA_VISIBLE_DEVICES`).
+
+## How sure
+High for what the driver lists. In a container the driver's process numbers may be the host's: then nothing is told.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.types import Finding, Gain
+from gpuwise.diagnose.vitals import Vitals
+
+__all__ = ["CODE", "check_live"]
+
+CODE = "shared_gpu"
+_BUSY = 0.05
+_HELD_BYTES = 1e9
+
+
+def check_live(vitals: Vitals) -> Finding | None:
+    """The GPU that others use most."""
+    shared = [gpu for gpu in vitals.gpus if gpu.other_busy_fraction >= _BUSY or gpu.other_memory_bytes >= _HELD_BYTES]
+    if not shared:
+        return None
+    gpu = max(shared, key=lambda one: (one.other_busy_fraction, one.other_memory_bytes))
+    lost = min(gpu.other_busy_fraction, 0.9)
+    count = gpu.other_processes or 1
+    return Finding(
+        code=CODE,
+        title=f"{gpu.name} is shared with {count} other process{'es' if count > 1 else ''}",
+        seconds_per_step=lost * vitals.step_s,
+        share_fraction=lost,
+        gain=Gain(low=1.0, high=1.0 / (1.0 - lost)),
+        confidence="high" if lost >= _BUSY else "medium",
+        evidence=(f"they keep it busy {gpu.other_busy_fraction:.0%} of the time and hold {gpu.other_memory_bytes / 1e9:.1f} GB",),
+        remedy="end them, or choose another GPU with CUDA_VISIBLE_DEVICES",
+        verify="`nvidia-smi` should list your process alone",
+    )

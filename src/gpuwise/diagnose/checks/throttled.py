@@ -1,0 +1,57 @@
+"""The GPU slows itself down.
+
+## What it sees
+Samples at load in which the driver gives heat or a power brake as the reason for a lower clock, from 5 % of them on.
+
+## Why it costs time
+Everything that computes runs at the lower clock. The power cap that every card meets under full load is not counted here.
+
+## What to do
+Clean filters and fans, more space between cards, a fan curve, a lower room temperature; a power brake comes from the supply or
+the board: check cables and connectors.
+
+## How sure
+High where the driver names the reason. The upper end is the ratio of the boost clock to the one seen, the lower end a third of
+that, because what waits for memory does not follow the clock (assumed).
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.types import Finding, Gain
+from gpuwise.diagnose.vitals import GpuVitals, Vitals
+
+__all__ = ["CODE", "check_live"]
+
+CODE = "throttled"
+_THRESHOLD = 0.05
+_BAD = ("thermal (software)", "thermal (hardware)", "power brake", "hardware slowdown")
+_FEW = 3
+_FOLLOWS = 1 / 3
+
+
+def check_live(vitals: Vitals) -> Finding | None:
+    """The GPU that is held back most."""
+    held = [(share, gpu) for gpu in vitals.gpus if gpu.load_count >= _FEW and (share := _held(gpu)) >= _THRESHOLD]
+    if not held:
+        return None
+    share, gpu = max(held, key=lambda pair: pair[0])
+    ratio = max((gpu.boost_hz or 0.0) / gpu.clock_hz, 1.0) if gpu.clock_hz else 1.0
+    lost = 1.0 - 1.0 / ratio
+    names = [f"{name} {of:.0%}" for name, of in (gpu.reasons or {}).items() if name in _BAD and of > 0]
+    heat = f", up to {gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else ""
+    clock = f"clock {(gpu.clock_hz or 0) / 1e6:,.0f} of {(gpu.boost_hz or 0) / 1e6:,.0f} MHz at load" if gpu.clock_hz else ""
+    return Finding(
+        code=CODE,
+        title=f"{gpu.name} slows itself down",
+        seconds_per_step=lost * vitals.step_s,
+        share_fraction=lost,
+        gain=Gain(low=1.0 + _FOLLOWS * (ratio - 1.0), high=ratio),
+        confidence="high" if share >= 0.2 else "medium",
+        evidence=tuple(filter(None, (f"reasons at load: {', '.join(names)}{heat}", clock))),
+        remedy="cooling: fans, filters, space between cards; for a power brake the cables and the supply",
+        verify="watch again: the reasons should be gone and the clock near its boost",
+    )
+
+
+def _held(gpu: GpuVitals) -> float:
+    return max(((gpu.reasons or {}).get(name, 0.0) for name in _BAD), default=0.0)

@@ -1,0 +1,63 @@
+"""The GPU's memory is full and the driver moves data to the host's.
+
+## What it sees
+At least 95 % of the memory in use, and either a step of twice the expected length, or a fifth of the PCIe link in use all the
+time. A full memory alone is no sign: allocators keep what they once had.
+
+## Why it costs time
+Memory of the host is reached over PCIe, ten to fifty times slower than the card's own. On Windows and WSL the driver does this
+silently; on Linux managed memory does.
+
+## What to do
+A smaller batch, checkpointing, a smaller precision (`gpuwise fit` ranks them); on Windows "CUDA - Sysmem Fallback Policy:
+Prefer No Sysmem Fallback" turns silent slowness into an honest error.
+
+## How sure
+Medium: the driver does not say it. High where the step is also twice as long as predicted.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.types import Finding, Gain
+from gpuwise.diagnose.vitals import GpuVitals, Vitals
+from gpuwise.hardware.machines import links
+
+__all__ = ["CODE", "check_live"]
+
+CODE = "vram_spill"
+_FULL = 0.95
+_TWICE = 2.0
+_PASSING = 0.2
+_MOST = 20.0
+
+
+def check_live(vitals: Vitals) -> Finding | None:
+    """A full GPU whose step is too long, or whose link is too busy."""
+    full = [gpu for gpu in vitals.gpus if (gpu.memory_used_fraction or 0.0) >= _FULL and gpu.load_count]
+    if not full:
+        return None
+    gpu = max(full, key=lambda one: one.traffic_bytes_per_s or 0.0)
+    ratio = vitals.step_s / vitals.expected_s if vitals.expected_s else 0.0
+    passing = (gpu.traffic_bytes_per_s or 0.0) / _link_rate(gpu)
+    if ratio < _TWICE and passing < _PASSING:
+        return None
+    high = min(max(ratio, 1.0 / max(1.0 - passing, 1.0 / _MOST)), _MOST)
+    evidence = [f"{gpu.memory_used_fraction or 0.0:.0%} of its memory in use, {passing:.0%} of the PCIe link busy"]
+    if vitals.expected_s:
+        evidence.append(f"the step takes {ratio:.1f} times what is expected")
+    return Finding(
+        code=CODE,
+        title=f"the memory of {gpu.name} is full and spills to the host",
+        seconds_per_step=vitals.step_s * (1.0 - 1.0 / high),
+        share_fraction=1.0 - 1.0 / high,
+        gain=Gain(low=1.0 + 0.3 * (high - 1.0), high=high),
+        confidence="high" if ratio >= _TWICE else "medium",
+        evidence=tuple(evidence),
+        remedy="a smaller batch, checkpointing or a smaller precision: `gpuwise fit` ranks them",
+        verify="halve the batch: a step should take far less than half the time",
+    )
+
+
+def _link_rate(gpu: GpuVitals) -> float:
+    link = links().get(f"PCIe {gpu.pcie_generation or 3}.0 x1") or links()["PCIe 3.0 x1"]
+    return link.bytes_per_s_one_way * (gpu.pcie_lanes or 16)

@@ -1,0 +1,53 @@
+"""Keras, watched, on any backend: `model.fit(..., callbacks=[gpuwise.integrations.keras.callback()])`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuwise.errors import MissingExtra
+from gpuwise.integrations.figures import figures, tell_wandb
+from gpuwise.report.watch_here import watch
+
+__all__ = ["callback"]
+
+
+def callback(*, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Any:
+    """A `keras.callbacks.Callback`. Its `answer` is there after `fit`. The profiler's window needs the torch backend."""
+    try:
+        import keras
+    except ImportError:
+        raise MissingExtra("keras", extra="keras", needed_for="a callback for Keras") from None
+
+    class GpuwiseCallback(keras.callbacks.Callback):
+        """What lies between two batches is fetching the next one."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.watch = watch(model=model, precision=precision, profile=profile, quiet=quiet)
+
+        @property
+        def answer(self) -> Any:
+            return self.watch.answer
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            self.watch.begin(hooks=False)
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.watch.pass_begins(-1)
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            self.watch.batch_came(0)
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.watch.step_ended()
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.watch.pass_ended()
+
+        def on_train_end(self, logs: Any = None) -> None:
+            self.watch.finish()
+            if logs is not None:
+                logs.update(figures(self.answer))
+            tell_wandb(self.answer)
+
+    return GpuwiseCallback()

@@ -1,0 +1,58 @@
+"""Lightning, watched: `Trainer(callbacks=[gpuwise.integrations.lightning.callback()])`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuwise.errors import MissingExtra
+from gpuwise.integrations.figures import figures, tell_wandb
+from gpuwise.report.watch_here import watch
+
+__all__ = ["callback"]
+
+
+def callback(*, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Any:
+    """A `lightning.Callback`. Its `answer` is there after the training; figures go to the loggers of the trainer."""
+    try:
+        from lightning.pytorch import Callback
+    except ImportError:
+        try:
+            from pytorch_lightning import Callback
+        except ImportError:
+            raise MissingExtra("lightning", extra="lightning", needed_for="a callback for Lightning") from None
+
+    class GpuwiseCallback(Callback):
+        """Marks the end of each batch, and the moment the next one is there."""
+
+        def __init__(self) -> None:
+            self.watch = watch(model=model, precision=precision, profile=profile, quiet=quiet)
+
+        @property
+        def answer(self) -> Any:
+            return self.watch.answer
+
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            self.watch.begin(hooks=False)
+
+        def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+            self.watch.pass_begins(int(getattr(trainer.train_dataloader, "num_workers", -1)))
+
+        def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+            self.watch.batch_came(batch)
+
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+            self.watch.step_ended()
+
+        def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+            self.watch.pass_ended()
+
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            self.watch.finish()
+            for logger in trainer.loggers:
+                logger.log_metrics(figures(self.answer), step=trainer.global_step)
+            tell_wandb(self.answer)
+
+        def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+            self.watch.finish(type(exception).__name__)
+
+    return GpuwiseCallback()

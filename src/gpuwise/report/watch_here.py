@@ -1,0 +1,28 @@
+"""`gpuwise.watch` in a program: watches, and prints the verdict at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from gpuwise.api.watching import WatchAnswer
+from gpuwise.api.watching_here import Watch
+from gpuwise.report.watch import render
+
+__all__ = ["watch"]
+
+
+def watch(
+    items: Iterable[Any] | None = None, *, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False
+) -> Watch:
+    """Watch this program: `with gpuwise.watch(): ...`, or `for batch in gpuwise.watch(loader): ...`.
+
+    Prints what `gpuwise watch` would; `quiet` leaves that to you (`.answer`). `profile` records a few steps of torch programs.
+    """
+
+    def tell(answer: WatchAnswer) -> None:
+        if not quiet:
+            sys.stdout.write(render(answer) + "\n")
+
+    return Watch(items, model=model, precision=precision, profile=profile, then=tell)

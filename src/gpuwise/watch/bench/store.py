@@ -1,0 +1,62 @@
+"""Profiles on disk: one file a device and day, in the user's data folder, written whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from gpuwise.errors import BadFile
+from gpuwise.outputs import write_whole
+from gpuwise.watch.bench.types import VERSION, Profile
+
+__all__ = ["folder", "latest", "read", "save"]
+
+
+def folder() -> Path:
+    """Where profiles are kept: `GPUWISE_DATA`, or the usual place of the system."""
+    given = os.environ.get("GPUWISE_DATA")
+    if given:
+        return Path(given) / "profiles"
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return base / "gpuwise" / "profiles"
+
+
+def save(profile: Profile) -> Path:
+    """Write it; a profile of the same device and day is replaced."""
+    path = folder() / f"{profile.device.replace(':', '')}-{profile.day}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise BadFile(f"{path.parent} cannot be made: {fault.strerror}", hint="GPUWISE_DATA names another folder") from None
+    write_whole(path, msgspec.json.format(msgspec.json.encode(profile), indent=1))
+    return path
+
+
+def read(path: Path) -> Profile:
+    """A profile as it was saved."""
+    try:
+        profile = msgspec.json.decode(path.read_bytes(), type=Profile)
+    except (OSError, msgspec.DecodeError) as fault:
+        raise BadFile(f"{path} is no profile of this machine: {fault}", hint="measure again with `gpuwise bench`") from None
+    if profile.version != VERSION:
+        raise BadFile(f"{path} was written by another version", hint="measure again with `gpuwise bench`")
+    return profile
+
+
+def latest(device: str = "") -> Profile:
+    """The newest profile of a device, of any where none is named."""
+    pattern = f"{device.replace(':', '')}-*.json" if device else "*.json"
+    found = sorted(folder().glob(pattern), key=lambda path: path.name[-15:])
+    if not found:
+        raise BadFile(
+            f"this machine has not been measured{f' for {device}' if device else ''}",
+            looked_in=str(folder()),
+            hint="`gpuwise bench` takes a minute",
+        )
+    return read(found[-1])

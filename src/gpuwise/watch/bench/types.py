@@ -1,0 +1,39 @@
+"""A measured profile of one device of this machine: rows of work and seconds, with their own uncertainty."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["VERSION", "Profile", "Row"]
+
+VERSION = 1
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One piece of work. `work` counts FLOP where the kind computes, else bytes (or images, or operations); `sizes` are what the
+    rate may depend on; `spread_fraction` is the half-width of a 95 % interval around the seconds."""
+
+    kind: str
+    sizes: tuple[float, ...]
+    work: float
+    seconds: float
+    spread_fraction: float
+    runs: int
+    unit: str = "FLOP"
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One device on one day."""
+
+    version: int
+    device: str
+    name: str
+    day: str
+    torch: str
+    threads: int
+    rows: tuple[Row, ...]
+    missing: tuple[str, ...] = ()
+
+    def of(self, kind: str) -> tuple[Row, ...]:
+        """The rows of one kind."""
+        return tuple(row for row in self.rows if row.kind == kind)

@@ -1,0 +1,325 @@
+"""Marks of a running training: when a batch is waited for, when it is there, when the optimizer has stepped.
+
+Written one record at a time to a file of the process's own; a record is one `write`, so a reader never sees half of one that
+counts. What is hooked is public: the iteration of `torch.utils.data.DataLoader`, the step hooks that
+`torch.optim.optimizer` has for all optimizers, and `callbacks` of `keras.Model.fit`. Nothing here may break the run: a fault
+ends the marks, not the training.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.abc
+import importlib.util
+import inspect
+import os
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "RECORD",
+    "Marks",
+    "Timed",
+    "TraceWindow",
+    "hook_keras",
+    "hook_optimizers",
+    "hook_torch_data",
+    "mark_imports",
+    "samples_of",
+]
+
+RECORD = struct.Struct("<c7xddq")  # kind, perf_counter, process_time, a number that the kind gives its meaning
+_WARM_UP = 8
+_STEPS = 6
+_LONGEST_S = 60.0
+
+
+class Marks:
+    """The marks of this process. Kinds: L a loader begins (its workers), B a batch is waited for, E it is there (its samples), C
+    there is none left, S the optimizer has stepped, P a profiler window opens, Q it is closed (1 where it was written)."""
+
+    def __init__(self, folder: str | os.PathLike[str], *, window: bool = False) -> None:
+        self.folder = Path(folder)
+        self._file: int | None = None
+        self._broken = False
+        self._depth = 0
+        self._inner = 0  # samples that a loader inside of another has given
+        self._window = TraceWindow(self) if window and os.environ.get("RANK", "0") == "0" else None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def write(self, kind: bytes, number: int = 0) -> None:
+        """One record."""
+        if self._broken:
+            return
+        try:
+            if self._file is None:
+                self._file = os.open(self.folder / f"{os.getpid()}.steps", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.write(self._file, RECORD.pack(kind, time.perf_counter(), time.process_time(), number))
+        except OSError:  # the disk is full, or the watcher has gone
+            self._broken = True
+
+    def stepped(self) -> None:
+        """The optimizer has stepped."""
+        self.write(b"S")
+        if self._window is not None and self._window.stepped():
+            self._window = None
+
+    def begin(self) -> None:
+        """A batch is waited for from now on. Loaders inside of loaders count once."""
+        self._depth += 1
+        if self._depth == 1:
+            self.write(b"B")
+
+    def end(self, samples: int | None) -> None:
+        """It is there; None where there is none left."""
+        self._depth = max(self._depth - 1, 0)
+        if self._depth == 0:
+            self.write(b"C") if samples is None else self.write(b"E", samples or self._inner)
+        else:
+            self._inner = samples or 0
+
+    def drop(self) -> None:
+        """The wait was cut short."""
+        self._depth = max(self._depth - 1, 0)
+
+    def starts(self, workers: int) -> None:
+        """A loader begins a pass over its data."""
+        if self._depth == 0:
+            self.write(b"L", workers)
+
+    def close(self) -> None:
+        """No more marks."""
+        self._broken = True
+        if self._window is not None:
+            self._window.close()
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _forget(self) -> None:
+        """A forked child (a loader's worker) has a file of its own, if it ever needs one."""
+        self._file, self._depth, self._window = None, 0, None
+
+
+def samples_of(batch: Any, depth: int = 0) -> int:
+    """The first dimension of the first tensor in a batch, 0 where there is none."""
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) and isinstance(shape[0], int) else 0
+    if depth < 3 and isinstance(batch, dict):
+        return samples_of(next(iter(batch.values()), None), depth + 1)
+    if depth < 3 and isinstance(batch, (list, tuple)) and batch:
+        return samples_of(batch[0], depth + 1)
+    with contextlib.suppress(Exception):  # a BatchEncoding of transformers, and other mappings
+        if depth < 3 and hasattr(batch, "values"):
+            return samples_of(next(iter(batch.values()), None), depth + 1)
+    return 0
+
+
+class Timed:
+    """An iterator that marks how long each item is waited for; in all else it is the one inside."""
+
+    def __init__(self, inner: Iterator[Any], marks: Marks) -> None:
+        self._inner, self._marks = inner, marks
+
+    def __iter__(self) -> Timed:
+        return self
+
+    def __next__(self) -> Any:
+        self._marks.begin()
+        try:
+            item = next(self._inner)
+        except StopIteration:
+            self._marks.end(None)
+            raise
+        except BaseException:  # interrupted, or the loader failed: the wait has no end
+            self._marks.drop()
+            raise
+        self._marks.end(samples_of(item))
+        return item
+
+    def __len__(self) -> int:
+        return len(self._inner)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_inner", "_marks") or name.startswith("__"):  # asked for by copies that are not filled yet
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+
+class TraceWindow:
+    """A short recording of torch.profiler, once, after the first steps: what the step is made of."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks, self._count, self._begun = marks, 0, 0.0
+        self._profiler: Any = None
+
+    def stepped(self) -> bool:
+        """Count a step; True when there is nothing left to do."""
+        self._count += 1
+        try:
+            if self._profiler is None and self._count > _WARM_UP:
+                return not self._open()
+            if self._profiler is not None:
+                late = time.perf_counter() - self._begun > _LONGEST_S
+                if self._count > _WARM_UP + _STEPS or late:
+                    self._write()
+                    return True
+        except Exception:  # another profiler runs, no disk: the run goes on without a window
+            self._marks.write(b"Q", 0)
+            return True
+        return False
+
+    def _open(self) -> bool:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return False
+        from torch.profiler import ProfilerActivity, profile
+
+        kinds = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])
+        self._marks.write(b"P")
+        profiler: Any = profile(activities=kinds, record_shapes=True)
+        profiler.start()
+        self._profiler, self._begun = profiler, time.perf_counter()
+        return True
+
+    def _write(self) -> None:
+        profiler: Any = self._profiler
+        self._profiler = None
+        profiler.stop()
+        draft = self._marks.folder / f"{os.getpid()}.draft.json"
+        profiler.export_chrome_trace(str(draft))
+        draft.replace(self._marks.folder / f"{os.getpid()}.trace.json")
+        self._marks.write(b"Q", 1)
+
+    def close(self) -> None:
+        """End a recording that is still open; what it holds is lost."""
+        if self._profiler is not None:
+            with contextlib.suppress(Exception):
+                self._profiler.stop()
+            self._profiler = None
+
+
+# ---------------------------------------------------------------- hooks; each returns how to take it off again
+
+
+def hook_torch_data(module: Any, marks: Marks) -> Callable[[], None]:
+    """Time the iteration of every `DataLoader`."""
+    loader = module.DataLoader
+    own = loader.__iter__
+
+    @functools.wraps(own)
+    def timed(self: Any) -> Timed:
+        marks.starts(int(getattr(self, "num_workers", -1)))
+        return Timed(own(self), marks)
+
+    loader.__iter__ = timed
+
+    def off() -> None:
+        if loader.__iter__ is timed:
+            loader.__iter__ = own
+
+    return off
+
+
+def hook_optimizers(module: Any, marks: Marks) -> Callable[[], None]:
+    """Mark the step of every optimizer of torch."""
+    public = importlib.import_module(f"{module.__name__}.optimizer")  # torch.optim deletes the name after import
+    handle = public.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: marks.stepped())
+    off: Callable[[], None] = handle.remove
+    return off
+
+
+def hook_keras(module: Any, marks: Marks) -> Callable[[], None]:
+    """Add a callback to every `Model.fit`. What lies between two batches is fetching the next one."""
+    model = module.Model
+    own = model.fit
+
+    class Steps(module.callbacks.Callback):  # type: ignore[misc]
+        def __init__(self, data: Any) -> None:
+            super().__init__()
+            self._workers = _workers(data)
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            marks.starts(self._workers)
+            marks.begin()
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            marks.end(0)
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            marks.stepped()
+            marks.begin()
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            marks.end(None)
+
+    @functools.wraps(own)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(own).bind(self, *args, **kwargs)
+        callbacks, steps = given.arguments.get("callbacks"), Steps(given.arguments.get("x"))
+        if isinstance(callbacks, module.callbacks.CallbackList):
+            callbacks.append(steps)
+        else:
+            own_list = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
+            given.arguments["callbacks"] = [*own_list, steps]
+        return own(*given.args, **given.kwargs)
+
+    model.fit = fit
+
+    def off() -> None:
+        if model.fit is fit:
+            model.fit = own
+
+    return off
+
+
+def _workers(data: Any) -> int:
+    """Workers of what `fit` was given; one thread of a PyDataset that does not run ahead is none. -1 where it does not say."""
+    if hasattr(data, "num_workers"):
+        return int(data.num_workers)
+    if hasattr(data, "use_multiprocessing") and hasattr(data, "workers"):
+        return int(data.workers) if data.use_multiprocessing or int(data.workers) > 1 else 0
+    return -1
+
+
+_HOOKS = {"torch.utils.data": hook_torch_data, "torch.optim": hook_optimizers, "keras": hook_keras}
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Sees a framework being imported and hooks it when it is whole."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks, self._waiting = marks, dict(_HOOKS)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        hook = self._waiting.pop(name, None)
+        if hook is None:
+            return None
+        spec = importlib.util.find_spec(name)
+        loader: Any = None if spec is None else spec.loader
+        if loader is None:
+            return spec
+        run = loader.exec_module
+
+        def run_and_hook(module: Any) -> None:
+            run(module)
+            try:
+                hook(module, self._marks)
+            except Exception as fault:
+                sys.stderr.write(f"gpuwise watch: {name} cannot be watched: {fault}\n")
+
+        loader.exec_module = run_and_hook
+        return spec
+
+
+def mark_imports(marks: Marks) -> None:
+    """Hook the frameworks when the program imports them; those it does not use are never touched."""
+    sys.meta_path.insert(0, _Finder(marks))

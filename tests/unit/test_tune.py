@@ -1,0 +1,62 @@
+"""Which batch is enough: predicted for a named GPU, or from a profile of this machine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise import api
+from gpuwise.cli.app import app
+from gpuwise.errors import BadValue
+
+
+def tuned(model: str = "resnet50", gpu: str = "RTX 3090", **more: str) -> api.TuneAnswer:
+    return api.tune("batch", api.predict_query(model=model, gpu=[gpu], precision="amp", **more))  # type: ignore[arg-type]
+
+
+def test_the_chosen_batches_are_what_they_claim() -> None:
+    answer = tuned()
+    best = max(point.samples_per_s for point in answer.batches)
+    chosen = [answer.enough(share) for share in (0.90, 0.95, 0.99)]
+    assert [point.batch for point in chosen] == sorted(point.batch for point in chosen)
+    for share, point in zip((0.90, 0.95, 0.99), chosen, strict=True):
+        assert point.samples_per_s >= share * best
+        smaller = [other for other in answer.batches if other.batch < point.batch]
+        assert all(other.samples_per_s < share * best for other in smaller)
+
+
+def test_points_are_those_of_predict_and_all_fit() -> None:
+    answer = tuned()
+    point = next(point for point in answer.batches if point.batch == 64)
+    found = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], precision="amp", batch="64")).results[0]
+    assert point.step_s == pytest.approx(found.step_s)
+    assert answer.batches[-1].batch <= answer.largest_batch < 2 * answer.batches[-1].batch
+    assert found.fits
+
+
+def test_before_doubling_stops_paying_it_pays() -> None:
+    answer = tuned()
+    points = {point.batch: point.samples_per_s for point in answer.batches}
+    stop = answer.stops_paying.batch
+    assert points[2 * stop] < 1.05 * points[stop]
+    assert all(points[2 * size] >= 1.05 * points[size] for size in points if size < stop)
+
+
+def test_text_and_json_agree() -> None:
+    arguments = ["tune", "batch", "resnet50", "--gpu", "RTX 3090", "--precision", "amp"]
+    answer = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    text = CliRunner().invoke(app, arguments).stdout
+    assert f"90% from {answer['batch_for_90']}, 95% from {answer['batch_for_95']}, 99% from {answer['batch_for_99']}" in text
+    assert f"doubling stops paying at {answer['batch_where_doubling_stops_paying']}" in text
+
+
+def test_a_model_that_does_not_fit_and_other_odd_questions_are_refused() -> None:
+    with pytest.raises(BadValue, match="not even a batch of one fits"):
+        tuned("gpt2-xl", "GTX 1060 6GB", optimizer="adamw")
+    query = api.predict_query(model="resnet50", gpu=["RTX 3090"])
+    with pytest.raises(BadValue, match="cannot be tuned"):
+        api.tune("colour", query)
+    with pytest.raises(BadValue, match="one GPU"):
+        api.tune("batch", api.predict_query(model="resnet50", gpu=["RTX 3090", "RTX 4090"]))

@@ -1,0 +1,157 @@
+"""`gpuwise watch -- COMMAND` on real programs: how they end, what they print, what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+WATCH = [sys.executable, "-m", "gpuwise", "watch"]
+
+
+def run(*arguments: str, code: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [*WATCH, *arguments, *(["--", sys.executable, "-c", code] if code else [])]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **more)
+
+
+def start(code: str) -> subprocess.Popen[str]:
+    command = [*WATCH, "--json", "--", sys.executable, "-c", code]
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never happened")
+
+
+def alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize(
+    ("code", "ends"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 137), ("raise ValueError('no')", 1)]
+)
+def test_the_exit_code_is_passed_on_and_the_verdict_printed(code: str, ends: int) -> None:
+    done = run(code=code)
+    assert done.returncode == ends
+    assert f"exit code {ends}" in done.stdout
+    assert done.stdout.startswith("cannot tell: too few steps")
+
+
+def test_what_the_command_prints_stays_its_own() -> None:
+    done = run("--json", code="print('hello')")
+    assert "hello" in done.stderr
+    assert json.loads(done.stdout)["exit_code"] == 0
+    assert run(code="print('hello')").stdout.startswith("hello")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--pid", "1", "--", "true"), ("--", "no-such-command"), ("--pid", "999999999")])
+def test_what_cannot_be_watched_is_refused_in_words(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "hint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_options_behind_the_command_are_the_commands_own() -> None:
+    done = subprocess.run(
+        [*WATCH, sys.executable, "-c", "import sys; print(sys.argv)", "--json", "--pid", "5"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("['-c', '--json', '--pid', '5']")
+
+
+def test_an_interrupt_ends_the_command_and_gives_the_verdict(tmp_path: Path) -> None:
+    process = start(f"import time, pathlib; pathlib.Path({str(tmp_path / 'up')!r}).touch(); time.sleep(600)")
+    wait_for((tmp_path / "up").exists)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert json.loads(output)["ended_by"] == "SIGINT"
+
+
+STUBBORN = """
+import os, pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+code = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+pathlib.Path("FILE.new").write_text(f"{os.getpid()} {child.pid}")
+pathlib.Path("FILE.new").rename("FILE")
+time.sleep(600)
+"""
+
+
+def test_a_second_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
+    process = start(STUBBORN.replace("FILE", str(tmp_path / "pids")))
+    wait_for((tmp_path / "pids").exists)
+    pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
+    process.send_signal(signal.SIGINT)
+    time.sleep(1.0)
+    assert process.poll() is None, "one interrupt asks, it does not kill"
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 137
+    assert json.loads(output)["verdict"]
+    wait_for(lambda: not any(alive(pid) for pid in pids))
+
+
+HANGING = """
+import os, pathlib, sys, time
+sys.path.insert(0, "STEPS")
+import gpuwise_steps
+marks = gpuwise_steps.Marks(os.environ["GPUWISE_WATCH"])
+def never():
+    for place in range(5):
+        yield place
+    time.sleep(600)
+for item in gpuwise_steps.Timed(never(), marks):
+    marks.stepped()
+    if item == 4:
+        pathlib.Path("FILE").touch()
+"""
+
+
+def test_a_loader_that_never_yields_is_named(tmp_path: Path) -> None:
+    steps = Path(__file__).parents[3] / "src/gpuwise/watch/hook"
+    process = start(HANGING.replace("STEPS", str(steps)).replace("FILE", str(tmp_path / "up")))
+    wait_for((tmp_path / "up").exists)
+    time.sleep(6.5)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert json.loads(output)["verdict"].startswith("the loader has given no batch for")
+
+
+def test_a_process_is_followed_from_outside_and_left_alone() -> None:
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(2.5)"])
+    done = run("--json", "--pid", str(other.pid))
+    assert other.wait() == 0
+    answer = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert answer["exit_code"] is None
+    assert answer["vitals"]["core_count"] == os.cpu_count()
+    assert {entry["code"] for entry in answer["abstained"]} >= {"input_starved"}
+
+
+def test_a_sitecustomize_of_the_users_own_still_runs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = 'still here'")
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    done = run(code="print(mine)", env={**os.environ, "PYTHONPATH": paths})
+    assert done.stdout.startswith("still here")

@@ -1,0 +1,112 @@
+"""Watching a GPU: the real nvidia-ml-py on a stand-in for its driver, playing scenarios."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from making_nvml import build_nvml
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+Path(os.environ["NVML_PID_FILE"]).write_text(str(os.getpid()))
+sys.path.insert(0, os.environ["STEPS"])
+import gpuwise_steps
+marks = gpuwise_steps.Marks(os.environ["GPUWISE_WATCH"])
+marks.starts(4)
+for _ in range(45):
+    marks.begin(); time.sleep(0.001); marks.end(32)
+    time.sleep(0.05)
+    marks.stepped()
+"""
+pytestmark = pytest.mark.slow
+STEPS = Path(__file__).parents[3] / "src/gpuwise/watch/hook"
+
+
+@pytest.fixture(scope="module")
+def nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_nvml(tmp_path_factory.mktemp("nvml"))
+
+
+def watched(nvml: Path, folder: Path, scenario: str, *options: str) -> dict[str, Any]:
+    """What `gpuwise watch --json` says of a small program under this scenario."""
+    variables = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(nvml),
+        "NVML_SCENARIO": scenario,
+        "NVML_PID_FILE": str(folder / "pid"),
+        "STEPS": str(STEPS),
+    }
+    command = [sys.executable, "-m", "gpuwise", "watch", "--json", *options, "--", sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def about_the_gpu(answer: dict[str, Any]) -> list[str]:
+    """Codes of findings that are not about this machine's own load."""
+    return [finding["code"] for finding in answer["findings"] if finding["code"] != "cpu_starved"]
+
+
+def test_a_healthy_gpu_is_seen_and_has_no_finding(nvml: Path, tmp_path: Path) -> None:
+    answer = watched(nvml, tmp_path, "healthy")
+    assert about_the_gpu(answer) == []
+    (gpu,) = answer["vitals"]["gpus"]
+    assert (answer["gpu"], gpu["pcie_lanes"], gpu["temperature_c"]) == ("RTX 3090", 16, 68)
+    assert gpu["busy_fraction"] == pytest.approx(0.96)
+    assert gpu["other_processes"] == 0
+    assert answer["steps"]["batch"] == 32
+    assert answer["steps"]["workers"] == 4
+    assert answer["exit_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("scenario", "code", "word"),
+    [
+        ("throttled", "throttled", "thermal (hardware) 100%"),
+        ("x4", "pcie_degraded", "PCIe 4.0 x4 at load, the card can do 4.0 x16"),
+        ("spilled", "vram_spill", "of its memory in use"),
+        ("shared", "shared_gpu", "hold 5.4 GB"),
+        ("limited", "power_limited", "71% of the default"),
+    ],
+)
+def test_each_scenario_is_named(nvml: Path, tmp_path: Path, scenario: str, code: str, word: str) -> None:
+    answer = watched(nvml, tmp_path, scenario)
+    assert about_the_gpu(answer) == [code]
+    finding = next(finding for finding in answer["findings"] if finding["code"] == code)
+    assert any(word in line for line in finding["evidence"])
+    assert 1.0 <= finding["gain_low"] <= finding["gain_high"] < 25.0
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        ("lost", "fell off the bus"),
+        ("unloaded", "the driver stopped answering"),
+        ("silent", "does not answer any more"),
+        ("forbidden", "no rights to ask the NVIDIA driver"),
+    ],
+)
+def test_a_driver_that_fails_is_told_and_the_verdict_is_still_given(
+    nvml: Path, tmp_path: Path, scenario: str, words: str
+) -> None:
+    answer = watched(nvml, tmp_path, scenario)
+    assert any(words in fault for fault in answer["faults"])
+    assert answer["steps"]["count"] == 44
+    assert answer["verdict"]
+
+
+def test_the_step_is_held_against_the_prediction(nvml: Path, tmp_path: Path) -> None:
+    answer = watched(nvml, tmp_path, "healthy", "--model", "resnet18", "--precision", "amp")
+    assert answer["expected"]["gpu"] == "RTX 3090"
+    assert "batch 32, amp" in answer["expected"]["setting"]
+    found = [finding for finding in answer["findings"] if finding["code"] == "slower_than_expected"]
+    assert bool(found) == (answer["step_s"] > answer["expected"]["high_s"])
