@@ -215,3 +215,15 @@ def test_dask_without_dask_says_how_to_install_it() -> None:
     else:
         with pytest.raises(BadValue, match="no Dask scheduler"), executor_on("dask://localhost:1"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "count", "batch"), [("resnet50", "RTX 2080 Ti", 4, 64), ("bert-large-uncased", "RTX 3090", 2, 16)]
+)
+def test_plain_data_parallel_takes_what_predict_says(model: str, gpu: str, count: int, batch: int) -> None:
+    fixed = {"data": count, "zero_stage": 0, "recompute": "none", "micro_batch": batch, "precision": "amp", "scaling": False}
+    planned = asked(model, f"{count}x{gpu}", batch=count * batch, **fixed).entries[0].estimate
+    query = api.predict_query(model=model, gpu=[gpu], gpus=count, batch=str(batch), precision="amp")
+    assert planned.step_s == pytest.approx(api.predict(query).results[0].step_s, rel=1e-9)
+    assert planned.exposed_comm_s > 0
+    assert planned.wait_s > 0

@@ -21,6 +21,7 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import MOST_GPUS, Cluster, parse_cluster
 from gpuwise.scale.costs import Costs
+from gpuwise.scale.data_parallel import habits_of, waits_fraction
 from gpuwise.scale.low_precision import in_low
 from gpuwise.scale.mixed import proportional, slowest
 from gpuwise.scale.parts import Parts, parts_of
@@ -107,7 +108,9 @@ def _case(query: PlanQuery, progress: Callable[[str], None]) -> _Case:
     costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
     kinds = tuple(zip(costs, (count for _, count in cluster.kinds), strict=True))
     memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds) / _margin()
-    wishes = Wishes(global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule)
+    wishes = Wishes(
+        global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule, habits=habits_of(setting)
+    )
     return _Case(query=query, cluster=cluster, costs=costs[slowest(costs)], wishes=wishes, kinds=kinds, notes=tuple(notes))
 
 
@@ -199,7 +202,7 @@ def _entries(case: _Case, found: Found, points: Sequence[ScalePoint]) -> tuple[P
 
 
 def _one(case: _Case, found: Found, row: int, labels: Mapping[int, Sequence[str]]) -> PlanEntry:
-    full = estimate(case.costs, case.cluster, found.plan(row, case.batches))
+    full = estimate(case.costs, case.cluster, found.plan(row, case.batches), case.wishes.habits)
     return _entry(case, full, case.cluster, labels.get(row, ()))
 
 
@@ -272,12 +275,13 @@ def _shared(case: _Case, best: PlanEntry) -> PlanEntry | None:
     if found is None:
         return None
     shares, seconds = found
-    step = seconds + one.exposed_comm_s + one.update_s
+    busy = seconds + one.exposed_comm_s + one.update_s
+    step = busy * (1.0 + waits_fraction(mesh.ranks))
     if step >= one.step_s:
         return None
     scale = step / one.step_s
     named = tuple((costs.gpu.name, share) for (costs, _), share in zip(case.kinds, shares, strict=True))
-    changed = replace(one, step_s=step, compute_s=seconds, wait_s=0.0)
+    changed = replace(one, step_s=step, compute_s=seconds, wait_s=step - busy)
     return replace(
         best,
         estimate=changed,

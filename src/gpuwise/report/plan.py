@@ -157,7 +157,7 @@ def _time(best: PlanEntry) -> str:
         ("update", one.update_s),
         ("waiting for messages", one.exposed_comm_s),
         ("bubble", one.bubble_s),
-        ("waiting for the host", one.wait_s),
+        ("waiting for the host and slower GPUs", one.wait_s),
     )
     shown = ", ".join(f"{name} {format_si(seconds, 's')}" for name, seconds in parts if seconds > 0.002 * one.step_s)
     lines = [f"A step of the fastest: {shown}; messages that hide behind it {format_si(one.hidden_comm_s, 's')}."]

@@ -102,7 +102,7 @@ class Collective:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A step under a plan. Its seconds are made of `compute_s`, `recompute_s`, `update_s`, `exposed_comm_s`, `bubble_s` and
-    `wait_s`, in which the GPU waits for the host; `hidden_comm_s` passes while the GPU computes."""
+    `wait_s`, in which the GPU waits for the host and for slower GPUs; `hidden_comm_s` passes while the GPU computes."""
 
     plan: Plan
     step_s: float
