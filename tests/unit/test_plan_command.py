@@ -227,3 +227,10 @@ def test_plain_data_parallel_takes_what_predict_says(model: str, gpu: str, count
     assert planned.step_s == pytest.approx(api.predict(query).results[0].step_s, rel=1e-9)
     assert planned.exposed_comm_s > 0
     assert planned.wait_s > 0
+
+
+def test_an_update_that_is_divided_does_not_make_memory_the_limit() -> None:
+    alone = api.predict(api.predict_query(model="gpt2-xl", gpu=["A100 SXM 80GB"], batch="4"))
+    best = asked("gpt2-xl", "2x8xA100 SXM 80GB", scaling=False).entries[0]
+    assert best.estimate.plan.zero_stage == 1
+    assert (alone.results[0].bound, best.bound) == ("memory", "compute")

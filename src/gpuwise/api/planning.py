@@ -31,6 +31,7 @@ from gpuwise.scale.recipes import recipes
 from gpuwise.scale.rules import AXES, Limits, divisors, whynot
 from gpuwise.scale.scaling import ScalePoint, batch_of, counts_of, faster_links, scale_points, stops_at
 from gpuwise.scale.search import Found, Wishes, estimate, search, simplest
+from gpuwise.scale.share import Degrees
 from gpuwise.step.device_memory import memory_data
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
@@ -261,8 +262,14 @@ def _bound(case: _Case, one: Estimate) -> str:
         "batch": np.array([float(one.plan.micro_batch)]) if "batch" in workload.symbols else None,
         "seq": costs.sizes.seq,
     }
-    bound = str(simulate(workload, [costs.gpu], costs.setting, **at).bound[0, 0])
-    return bound if bound in ("compute", "memory") else "compute"
+    steps = simulate(workload, [costs.gpu], costs.setting, **at, power_limit_watts=costs.power_limit_watts)
+    shares = {name: float(steps.shares[name][0, 0]) for name in ("compute", "memory")}
+    busy_s = float(steps.lanes["gpu"][0, 0])
+    passes_s = busy_s - costs.update[0] * costs.memory(Degrees()).total_parameters
+    # the update reads and writes memory, and is here as often as in the plan: divided by ZeRO, once for many micro-batches
+    products = min(1.0, shares["compute"] / sum(shares.values()) * busy_s / max(passes_s, 1e-12))
+    computing = products * (one.compute_s + one.recompute_s)
+    return "compute" if computing >= parts["compute"] / 2.0 else "memory"
 
 
 def _shared(case: _Case, best: PlanEntry) -> PlanEntry | None:
