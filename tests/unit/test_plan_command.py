@@ -132,7 +132,7 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "gpt2", "cluster": "1000000xH100 SXM"}, "more than gpuwise plans for"),
         ({"model": "resnet50", "cluster": "2xRTX 3090", "tensor": 2}, "convolutions"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 4, "data": 4}, "does not divide 4 GPUs"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 6}, "does not divide by --data 4"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 3}, "does not divide by --data 4"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "no whole micro-batches of 7"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks do not make 8 equal chunks"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "random"}, "no schedule"),
@@ -234,3 +234,20 @@ def test_an_update_that_is_divided_does_not_make_memory_the_limit() -> None:
     best = asked("gpt2-xl", "2x8xA100 SXM 80GB", scaling=False).entries[0]
     assert best.estimate.plan.zero_stage == 1
     assert (alone.results[0].bound, best.bound) == ("memory", "compute")
+
+
+def test_a_batch_that_does_not_divide_is_shared_nearly_evenly() -> None:
+    answer = asked("resnet50", "3xRTX 2080 Ti", batch=512, precision="fp32")
+    best = answer.entries[0]
+    plan = best.estimate.plan
+    assert (plan.mesh.data, plan.samples, best.samples) == (3, 512, 512)
+    assert 0 < plan.short < plan.mesh.data * plan.micro_count
+    assert "one sample smaller" in render(answer)
+    assert [recipe.framework for recipe in best.recipes] == ["PyTorch DDP"]
+
+
+def test_no_number_of_gpus_falls_behind_its_neighbours() -> None:
+    rows = asked("resnet50", "4xRTX 2080 Ti", batch=512, precision="fp32").scaling()
+    shares = [row["efficiency_fraction"] for row in rows]
+    assert len(shares) == 4
+    assert shares[2] > min(shares[1], shares[3]) - 0.02

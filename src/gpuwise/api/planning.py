@@ -25,10 +25,10 @@ from gpuwise.scale.data_parallel import habits_of, waits_fraction
 from gpuwise.scale.low_precision import in_low
 from gpuwise.scale.mixed import proportional, slowest
 from gpuwise.scale.parts import Parts, parts_of
-from gpuwise.scale.plan_types import Estimate
+from gpuwise.scale.plan_types import Estimate, Mesh
 from gpuwise.scale.price import Sizes
 from gpuwise.scale.recipes import recipes
-from gpuwise.scale.rules import AXES, Limits, divisors, whynot
+from gpuwise.scale.rules import AXES, Limits, divisors, micro_count, whynot
 from gpuwise.scale.scaling import ScalePoint, batch_of, counts_of, faster_links, scale_points, stops_at
 from gpuwise.scale.search import Found, Wishes, estimate, search, simplest
 from gpuwise.scale.share import Degrees
@@ -40,7 +40,8 @@ from gpuwise.workload.types import Workload
 __all__ = ["plan"]
 
 _MOST_SHOWN = 7
-_MOST_SIZES = 24
+_MOST_SIZES = 32
+_MOST_PARTS = 4  # micro-batches that a share which does not divide is cut into
 _TRIED_ON_LINKS = 12
 _NODE = 8
 _SURE = 0.9
@@ -134,6 +135,7 @@ def _sizes(workload: Workload, cluster: Cluster, batch: int, limits: Limits) -> 
     powers = [1 << power for power in range(batch.bit_length())]
     shares = [batch // data for data in divisors(cluster.gpu_count) if batch % data == 0]
     few = [batch_of(batch, count) // count for count in range(2, min(cluster.gpus_per_node, _NODE) + 1)]
+    few += [-(-batch // (count * parts)) for count in counts_of(cluster) if batch % count for parts in range(1, _MOST_PARTS + 1)]
     found = {size for size in (*powers, *shares, *few, *divisors(shares[-1])) if size <= batch}
     ordered = sorted(found, key=lambda size: (size not in (*powers, *shares, *few), size))
     return np.array(sorted(ordered[:_MOST_SIZES]), dtype=float)
@@ -151,10 +153,12 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
     if cluster.gpu_count % ranks or (len(named) == len(AXES[:4]) and ranks != cluster.gpu_count):
         asked = " x ".join(f"{axis} {fixed[axis]}" for axis in named)
         raise BadValue(f"{asked} does not divide {cluster.gpu_count} GPUs", hint="their product must divide the number of GPUs")
-    if "data" in fixed and batch % fixed["data"]:
-        raise BadValue(f"a batch of {batch:,} does not divide by --data {fixed['data']}", hint="a multiple of it for `--batch`")
+    data = fixed.get("data", 1)
+    if batch % data and (data < cluster.gpu_count or batch < data):
+        raise BadValue(f"a batch of {batch:,} does not divide by --data {data}", hint="a multiple of it for `--batch`")
     micro = fixed.get("micro_batch", 1)
-    if not any(batch % (data * micro) == 0 for data in ([fixed["data"]] if "data" in fixed else divisors(cluster.gpu_count))):
+    degrees = [data] if "data" in fixed else divisors(cluster.gpu_count)
+    if not any(batch % (ranks * micro) == 0 or _uneven(cluster, batch, ranks, micro) for ranks in degrees):
         raise BadValue(
             f"a batch of {batch:,} has no whole micro-batches of {micro} on each rank", hint="a multiple of it for `--batch`"
         )
@@ -163,6 +167,11 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
         raise BadValue(
             f"{len(parts.kinds)} blocks do not make {stages} equal chunks", hint="leave `--chunks` out to see what is possible"
         )
+
+
+def _uneven(cluster: Cluster, batch: int, ranks: int, micro: int) -> bool:
+    """Whether samples alone are divided, some micro-batches being one smaller."""
+    return ranks == cluster.gpu_count and micro_count(Mesh(data=ranks), batch, micro) > 0
 
 
 # ---------------------------------------------------------------- what is answered

@@ -104,6 +104,7 @@ def name_of(entry: PlanEntry) -> str:
     if mesh.chunks > 1:
         head += f", {mesh.chunks} chunks a stage"
     tail = f", micro-batch {plan.micro_batch}" + (f" x {plan.micro_count}" if plan.micro_count > 1 else "")
+    tail += f" ({plan.short} of {plan.micro_count * mesh.data} one sample smaller)" if plan.short else ""
     again = "" if plan.recompute == "none" else f", {plan.recompute} recomputation"
     shares = "; samples " + ", ".join(f"{name} {count}" for name, count in entry.shares) if entry.shares else ""
     return f"{head}{tail}{again}{', optimizer on the host' if plan.offload else ''}{shares}"
