@@ -251,3 +251,9 @@ def test_no_number_of_gpus_falls_behind_its_neighbours() -> None:
     shares = [row["efficiency_fraction"] for row in rows]
     assert len(shares) == 4
     assert shares[2] > min(shares[1], shares[3]) - 0.02
+
+
+def test_where_no_plan_is_possible_the_reason_is_told() -> None:
+    answer = asked("resnet50", "4xRTX 3090", data=1, zero_stage=2)
+    assert not answer.fits
+    assert "ZeRO-2: there is one data rank" in render(answer)

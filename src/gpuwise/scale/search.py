@@ -93,6 +93,8 @@ def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor
     work = partial(_tried, costs, cluster, wishes)
     answers = list(executor.map(work, tasks) if executor is not None else map(work, tasks))
     rows = [row for answer in answers for row in answer]
+    tried = {mesh for mesh, _, _, _ in rows}
+    rejected.update(_why_none(mesh, wishes.limits) for mesh in possible if mesh not in tried)
     if not rows:
         return _nothing(tuple(possible), rejected, wishes.global_batch)
     order = {mesh: place for place, mesh in enumerate(possible)}
@@ -168,6 +170,17 @@ def _variants(costs: Costs, mesh: Mesh, wishes: Wishes) -> Variants:
         recompute=columns[:, 2],
         offload=columns[:, 3].astype(bool),
     )
+
+
+def _why_none(mesh: Mesh, limits: Limits) -> str:
+    """Why a mesh has no plan at all."""
+    stage = limits.fixed.get("zero_stage")
+    if stage is not None and stage not in _stages(mesh):
+        alone = mesh.data * mesh.sequence == 1
+        return f"ZeRO-{stage}: {'there is one data rank' if alone else 'does not go with tensor, sequence or pipeline ranks'}"
+    if limits.fixed.get("offload"):
+        return "offload: only where nothing but samples is divided, with ZeRO on several ranks"
+    return "micro-batches: no size divides the samples of a rank into as many as the stages need"
 
 
 def _schedules(mesh: Mesh, micro_count: int) -> bool:
