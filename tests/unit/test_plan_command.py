@@ -257,3 +257,11 @@ def test_where_no_plan_is_possible_the_reason_is_told() -> None:
     answer = asked("resnet50", "4xRTX 3090", data=1, zero_stage=2)
     assert not answer.fits
     assert "ZeRO-2: there is one data rank" in render(answer)
+
+
+def test_samples_by_speed_take_the_labels_of_slower_plans() -> None:
+    first, *rest = asked("resnet50", "2x RTX 3090 + 1x RTX 2080 Ti", batch=300).entries
+    assert "samples by speed" in first.labels
+    assert not any("fastest" in entry.labels for entry in rest)
+    near = [entry for entry in rest if "simplest within 5 %" in entry.labels]
+    assert all(entry.estimate.step_s <= 1.05 * first.estimate.step_s for entry in near)

@@ -30,7 +30,7 @@ from gpuwise.scale.price import Sizes
 from gpuwise.scale.recipes import recipes
 from gpuwise.scale.rules import AXES, Limits, divisors, micro_count, whynot
 from gpuwise.scale.scaling import ScalePoint, batch_of, counts_of, faster_links, scale_points, stops_at
-from gpuwise.scale.search import Found, Wishes, estimate, search, simplest
+from gpuwise.scale.search import WITHIN, Found, Wishes, estimate, search, simplest
 from gpuwise.scale.share import Degrees
 from gpuwise.step.device_memory import memory_data
 from gpuwise.step.simulate import simulate
@@ -208,7 +208,16 @@ def _entries(case: _Case, found: Found, points: Sequence[ScalePoint]) -> tuple[P
     if easy is not None and easy not in chosen[:room]:
         chosen = [*chosen[: room - 1], easy]
     rest = [_one(case, found, row, labels) for row in chosen[1:room]]
-    return tuple(([shared] if shared is not None else []) + [best, *rest, *extra])
+    if shared is None:
+        return (best, *rest, *extra)
+    return (shared, *(_beside(shared, entry) for entry in (best, *rest)), *extra)
+
+
+def _beside(fastest: PlanEntry, entry: PlanEntry) -> PlanEntry:
+    """Without the labels that it had before a faster one was found."""
+    near = entry.estimate.step_s <= WITHIN * fastest.estimate.step_s
+    kept = (label for label in entry.labels if label != "fastest" and (near or not label.startswith("simplest")))
+    return replace(entry, labels=tuple(kept))
 
 
 def _one(case: _Case, found: Found, row: int, labels: Mapping[int, Sequence[str]]) -> PlanEntry:

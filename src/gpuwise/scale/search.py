@@ -26,9 +26,9 @@ from gpuwise.scale.rules import Limits, meshes, micro_count
 from gpuwise.scale.share import Degrees
 from gpuwise.step.types import Array
 
-__all__ = ["Found", "Wishes", "estimate", "search", "simplest"]
+__all__ = ["WITHIN", "Found", "Wishes", "estimate", "search", "simplest"]
 
-_WITHIN = 1.05  # of the best: a simpler plan is worth this much
+WITHIN = 1.05  # of the best: a simpler plan is worth this much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +205,7 @@ def simplest(found: Found, batches: Array) -> int | None:
     order = found.order()
     if not len(order):
         return None
-    near = [row for row in order.tolist() if found.step_s[row] <= _WITHIN * found.step_s[order[0]]]
+    near = [row for row in order.tolist() if found.step_s[row] <= WITHIN * found.step_s[order[0]]]
     return int(min(near, key=lambda row: (found.plan(row, batches).parts, found.step_s[row])))
 
 
