@@ -132,7 +132,7 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "gpt2", "cluster": "1000000xH100 SXM"}, "more than gpuwise plans for"),
         ({"model": "resnet50", "cluster": "2xRTX 3090", "tensor": 2}, "convolutions"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 4, "data": 4}, "does not divide 4 GPUs"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 6}, "does not divide by --data 4"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 3}, "does not divide by --data 4"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "no whole micro-batches of 7"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks do not make 8 equal chunks"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "random"}, "no schedule"),
@@ -215,3 +215,53 @@ def test_dask_without_dask_says_how_to_install_it() -> None:
     else:
         with pytest.raises(BadValue, match="no Dask scheduler"), executor_on("dask://localhost:1"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "count", "batch"), [("resnet50", "RTX 2080 Ti", 4, 64), ("bert-large-uncased", "RTX 3090", 2, 16)]
+)
+def test_plain_data_parallel_takes_what_predict_says(model: str, gpu: str, count: int, batch: int) -> None:
+    fixed = {"data": count, "zero_stage": 0, "recompute": "none", "micro_batch": batch, "precision": "amp", "scaling": False}
+    planned = asked(model, f"{count}x{gpu}", batch=count * batch, **fixed).entries[0].estimate
+    query = api.predict_query(model=model, gpu=[gpu], gpus=count, batch=str(batch), precision="amp")
+    assert planned.step_s == pytest.approx(api.predict(query).results[0].step_s, rel=1e-9)
+    assert planned.exposed_comm_s > 0
+    assert planned.wait_s > 0
+
+
+def test_an_update_that_is_divided_does_not_make_memory_the_limit() -> None:
+    alone = api.predict(api.predict_query(model="gpt2-xl", gpu=["A100 SXM 80GB"], batch="4"))
+    best = asked("gpt2-xl", "2x8xA100 SXM 80GB", scaling=False).entries[0]
+    assert best.estimate.plan.zero_stage == 1
+    assert (alone.results[0].bound, best.bound) == ("memory", "compute")
+
+
+def test_a_batch_that_does_not_divide_is_shared_nearly_evenly() -> None:
+    answer = asked("resnet50", "3xRTX 2080 Ti", batch=512, precision="fp32")
+    best = answer.entries[0]
+    plan = best.estimate.plan
+    assert (plan.mesh.data, plan.samples, best.samples) == (3, 512, 512)
+    assert 0 < plan.short < plan.mesh.data * plan.micro_count
+    assert "one sample smaller" in render(answer)
+    assert [recipe.framework for recipe in best.recipes] == ["PyTorch DDP"]
+
+
+def test_no_number_of_gpus_falls_behind_its_neighbours() -> None:
+    rows = asked("resnet50", "4xRTX 2080 Ti", batch=512, precision="fp32").scaling()
+    shares = [row["efficiency_fraction"] for row in rows]
+    assert len(shares) == 4
+    assert shares[2] > min(shares[1], shares[3]) - 0.02
+
+
+def test_where_no_plan_is_possible_the_reason_is_told() -> None:
+    answer = asked("resnet50", "4xRTX 3090", data=1, zero_stage=2)
+    assert not answer.fits
+    assert "ZeRO-2: there is one data rank" in render(answer)
+
+
+def test_samples_by_speed_take_the_labels_of_slower_plans() -> None:
+    first, *rest = asked("resnet50", "2x RTX 3090 + 1x RTX 2080 Ti", batch=300).entries
+    assert "samples by speed" in first.labels
+    assert not any("fastest" in entry.labels for entry in rest)
+    near = [entry for entry in rest if "simplest within 5 %" in entry.labels]
+    assert all(entry.estimate.step_s <= 1.05 * first.estimate.step_s for entry in near)

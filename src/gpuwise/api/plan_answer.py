@@ -60,6 +60,7 @@ class PlanEntry:
             "gpu_count": self.gpu_count,
             "chunks": mesh.chunks,
             "micro_count": one.plan.micro_count,
+            "short": one.plan.short,
             "offload": one.plan.offload,
             "schedule": one.plan.schedule,
             "sequence_parallel": mesh.degrees.tokens,

@@ -21,15 +21,17 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import MOST_GPUS, Cluster, parse_cluster
 from gpuwise.scale.costs import Costs
+from gpuwise.scale.data_parallel import habits_of, waits_fraction
 from gpuwise.scale.low_precision import in_low
 from gpuwise.scale.mixed import proportional, slowest
 from gpuwise.scale.parts import Parts, parts_of
-from gpuwise.scale.plan_types import Estimate
+from gpuwise.scale.plan_types import Estimate, Mesh
 from gpuwise.scale.price import Sizes
 from gpuwise.scale.recipes import recipes
-from gpuwise.scale.rules import AXES, Limits, divisors, whynot
+from gpuwise.scale.rules import AXES, Limits, divisors, micro_count, whynot
 from gpuwise.scale.scaling import ScalePoint, batch_of, counts_of, faster_links, scale_points, stops_at
-from gpuwise.scale.search import Found, Wishes, estimate, search, simplest
+from gpuwise.scale.search import WITHIN, Found, Wishes, estimate, search, simplest
+from gpuwise.scale.share import Degrees
 from gpuwise.step.device_memory import memory_data
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
@@ -38,7 +40,8 @@ from gpuwise.workload.types import Workload
 __all__ = ["plan"]
 
 _MOST_SHOWN = 7
-_MOST_SIZES = 24
+_MOST_SIZES = 32
+_MOST_PARTS = 4  # micro-batches that a share which does not divide is cut into
 _TRIED_ON_LINKS = 12
 _NODE = 8
 _SURE = 0.9
@@ -107,7 +110,9 @@ def _case(query: PlanQuery, progress: Callable[[str], None]) -> _Case:
     costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
     kinds = tuple(zip(costs, (count for _, count in cluster.kinds), strict=True))
     memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds) / _margin()
-    wishes = Wishes(global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule)
+    wishes = Wishes(
+        global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule, habits=habits_of(setting)
+    )
     return _Case(query=query, cluster=cluster, costs=costs[slowest(costs)], wishes=wishes, kinds=kinds, notes=tuple(notes))
 
 
@@ -130,6 +135,7 @@ def _sizes(workload: Workload, cluster: Cluster, batch: int, limits: Limits) -> 
     powers = [1 << power for power in range(batch.bit_length())]
     shares = [batch // data for data in divisors(cluster.gpu_count) if batch % data == 0]
     few = [batch_of(batch, count) // count for count in range(2, min(cluster.gpus_per_node, _NODE) + 1)]
+    few += [-(-batch // (count * parts)) for count in counts_of(cluster) if batch % count for parts in range(1, _MOST_PARTS + 1)]
     found = {size for size in (*powers, *shares, *few, *divisors(shares[-1])) if size <= batch}
     ordered = sorted(found, key=lambda size: (size not in (*powers, *shares, *few), size))
     return np.array(sorted(ordered[:_MOST_SIZES]), dtype=float)
@@ -147,10 +153,12 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
     if cluster.gpu_count % ranks or (len(named) == len(AXES[:4]) and ranks != cluster.gpu_count):
         asked = " x ".join(f"{axis} {fixed[axis]}" for axis in named)
         raise BadValue(f"{asked} does not divide {cluster.gpu_count} GPUs", hint="their product must divide the number of GPUs")
-    if "data" in fixed and batch % fixed["data"]:
-        raise BadValue(f"a batch of {batch:,} does not divide by --data {fixed['data']}", hint="a multiple of it for `--batch`")
+    data = fixed.get("data", 1)
+    if batch % data and (data < cluster.gpu_count or batch < data):
+        raise BadValue(f"a batch of {batch:,} does not divide by --data {data}", hint="a multiple of it for `--batch`")
     micro = fixed.get("micro_batch", 1)
-    if not any(batch % (data * micro) == 0 for data in ([fixed["data"]] if "data" in fixed else divisors(cluster.gpu_count))):
+    degrees = [data] if "data" in fixed else divisors(cluster.gpu_count)
+    if not any(batch % (ranks * micro) == 0 or _uneven(cluster, batch, ranks, micro) for ranks in degrees):
         raise BadValue(
             f"a batch of {batch:,} has no whole micro-batches of {micro} on each rank", hint="a multiple of it for `--batch`"
         )
@@ -159,6 +167,11 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
         raise BadValue(
             f"{len(parts.kinds)} blocks do not make {stages} equal chunks", hint="leave `--chunks` out to see what is possible"
         )
+
+
+def _uneven(cluster: Cluster, batch: int, ranks: int, micro: int) -> bool:
+    """Whether samples alone are divided, some micro-batches being one smaller."""
+    return ranks == cluster.gpu_count and micro_count(Mesh(data=ranks), batch, micro) > 0
 
 
 # ---------------------------------------------------------------- what is answered
@@ -195,11 +208,20 @@ def _entries(case: _Case, found: Found, points: Sequence[ScalePoint]) -> tuple[P
     if easy is not None and easy not in chosen[:room]:
         chosen = [*chosen[: room - 1], easy]
     rest = [_one(case, found, row, labels) for row in chosen[1:room]]
-    return tuple(([shared] if shared is not None else []) + [best, *rest, *extra])
+    if shared is None:
+        return (best, *rest, *extra)
+    return (shared, *(_beside(shared, entry) for entry in (best, *rest)), *extra)
+
+
+def _beside(fastest: PlanEntry, entry: PlanEntry) -> PlanEntry:
+    """Without the labels that it had before a faster one was found."""
+    near = entry.estimate.step_s <= WITHIN * fastest.estimate.step_s
+    kept = (label for label in entry.labels if label != "fastest" and (near or not label.startswith("simplest")))
+    return replace(entry, labels=tuple(kept))
 
 
 def _one(case: _Case, found: Found, row: int, labels: Mapping[int, Sequence[str]]) -> PlanEntry:
-    full = estimate(case.costs, case.cluster, found.plan(row, case.batches))
+    full = estimate(case.costs, case.cluster, found.plan(row, case.batches), case.wishes.habits)
     return _entry(case, full, case.cluster, labels.get(row, ()))
 
 
@@ -258,8 +280,14 @@ def _bound(case: _Case, one: Estimate) -> str:
         "batch": np.array([float(one.plan.micro_batch)]) if "batch" in workload.symbols else None,
         "seq": costs.sizes.seq,
     }
-    bound = str(simulate(workload, [costs.gpu], costs.setting, **at).bound[0, 0])
-    return bound if bound in ("compute", "memory") else "compute"
+    steps = simulate(workload, [costs.gpu], costs.setting, **at, power_limit_watts=costs.power_limit_watts)
+    shares = {name: float(steps.shares[name][0, 0]) for name in ("compute", "memory")}
+    busy_s = float(steps.lanes["gpu"][0, 0])
+    passes_s = busy_s - costs.update[0] * costs.memory(Degrees()).total_parameters
+    # the update reads and writes memory, and is here as often as in the plan: divided by ZeRO, once for many micro-batches
+    products = min(1.0, shares["compute"] / sum(shares.values()) * busy_s / max(passes_s, 1e-12))
+    computing = products * (one.compute_s + one.recompute_s)
+    return "compute" if computing >= parts["compute"] / 2.0 else "memory"
 
 
 def _shared(case: _Case, best: PlanEntry) -> PlanEntry | None:
@@ -272,12 +300,13 @@ def _shared(case: _Case, best: PlanEntry) -> PlanEntry | None:
     if found is None:
         return None
     shares, seconds = found
-    step = seconds + one.exposed_comm_s + one.update_s
+    busy = seconds + one.exposed_comm_s + one.update_s
+    step = busy * (1.0 + waits_fraction(mesh.ranks))
     if step >= one.step_s:
         return None
     scale = step / one.step_s
     named = tuple((costs.gpu.name, share) for (costs, _), share in zip(case.kinds, shares, strict=True))
-    changed = replace(one, step_s=step, compute_s=seconds, wait_s=0.0)
+    changed = replace(one, step_s=step, compute_s=seconds, wait_s=step - busy)
     return replace(
         best,
         estimate=changed,

@@ -104,6 +104,7 @@ def name_of(entry: PlanEntry) -> str:
     if mesh.chunks > 1:
         head += f", {mesh.chunks} chunks a stage"
     tail = f", micro-batch {plan.micro_batch}" + (f" x {plan.micro_count}" if plan.micro_count > 1 else "")
+    tail += f" ({plan.short} of {plan.micro_count * mesh.data} one sample smaller)" if plan.short else ""
     again = "" if plan.recompute == "none" else f", {plan.recompute} recomputation"
     shares = "; samples " + ", ".join(f"{name} {count}" for name, count in entry.shares) if entry.shares else ""
     return f"{head}{tail}{again}{', optimizer on the host' if plan.offload else ''}{shares}"
@@ -157,7 +158,7 @@ def _time(best: PlanEntry) -> str:
         ("update", one.update_s),
         ("waiting for messages", one.exposed_comm_s),
         ("bubble", one.bubble_s),
-        ("waiting for the host", one.wait_s),
+        ("waiting for the host and slower GPUs", one.wait_s),
     )
     shown = ", ".join(f"{name} {format_si(seconds, 's')}" for name, seconds in parts if seconds > 0.002 * one.step_s)
     lines = [f"A step of the fastest: {shown}; messages that hide behind it {format_si(one.hidden_comm_s, 's')}."]

@@ -15,6 +15,7 @@ from gpuwise.scale.parts import Parts
 from gpuwise.scale.plan_types import group
 from gpuwise.scale.price import Sizes, UnitTimes, price, update_times
 from gpuwise.scale.share import Degrees
+from gpuwise.scale.timeline import Timeline, timeline_of
 from gpuwise.step.types import Array, Setting
 
 __all__ = ["Costs", "longest"]
@@ -35,6 +36,7 @@ class Costs:
     _times: dict[Degrees, UnitTimes] = field(default_factory=dict)
     _memory: dict[Degrees, UnitMemory] = field(default_factory=dict)
     _update: list[tuple[float, float]] = field(default_factory=list)
+    _lines: dict[int, Timeline] = field(default_factory=dict)
     _sums: dict[tuple[object, ...], tuple[Array, Array]] = field(default_factory=dict)
 
     def times(self, degrees: Degrees) -> UnitTimes:
@@ -72,6 +74,25 @@ class Costs:
                 found[phase, unit] += known[size.tobytes()]
         return found[0], found[1]
 
+    def timeline(self, point: int) -> Timeline:
+        """Of a whole step on one GPU that divides nothing."""
+        if point not in self._lines:
+            workload, sizes = self.parts.workload, self.sizes
+            self._lines[point] = timeline_of(
+                workload,
+                self.gpu,
+                self.setting,
+                batch=self.batch(point),
+                seq=sizes.seq,
+                power_limit_watts=self.power_limit_watts,
+                constants=self.constants,
+            )
+        return self._lines[point]
+
+    def batch(self, point: int) -> float | None:
+        """Samples of this micro-batch, where the workload leaves them open."""
+        return float(self.sizes.batches[point]) if "batch" in self.parts.workload.symbols else None
+
     def memory(self, degrees: Degrees) -> UnitMemory:
         """Bytes of each unit."""
         if degrees not in self._memory:
@@ -82,7 +103,9 @@ class Costs:
     def update(self) -> tuple[float, float]:
         """Seconds of GPU and host to update one parameter."""
         if not self._update:
-            whole = update_times(self.parts, self.gpu, self.setting, constants=self.constants)
+            whole = update_times(
+                self.parts, self.gpu, self.setting, power_limit_watts=self.power_limit_watts, constants=self.constants
+            )
             count = max(1.0, self.memory(Degrees()).total_parameters)
             self._update.append((whole[0] / count, whole[1] / count))
         return self._update[0]

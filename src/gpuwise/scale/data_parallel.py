@@ -16,6 +16,7 @@ from gpuwise.kernels.types import Constants
 from gpuwise.scale.cluster import Cluster, usual_cluster
 from gpuwise.scale.collectives import collective_s
 from gpuwise.scale.constants import load_scaling
+from gpuwise.scale.habits import Habits
 from gpuwise.scale.overlap import Overlap, overlapped
 from gpuwise.scale.timeline import Timeline, gradients_of, timeline_of
 from gpuwise.step.types import Setting
@@ -29,6 +30,7 @@ __all__ = [
     "data_parallel",
     "exposed_s",
     "gradient_bytes",
+    "habits_of",
     "slowed_fraction",
     "threaded_s",
     "waits_fraction",
@@ -97,6 +99,8 @@ def averaged(
     workload: Workload,
     line: Timeline,
     cluster: Cluster,
+    op: str = "all_reduce",
+    /,
     *,
     batch: float | None = None,
     seq: float | None = None,
@@ -110,7 +114,7 @@ def averaged(
         line.call_end_s[gradients.call],
         gradients.size_bytes,
         line.backward_end_s,
-        lambda sizes: collective_s("all_reduce", sizes, cluster, cluster.gpus_per_node, cluster.node_count),
+        lambda sizes: collective_s(op, sizes, cluster, cluster.gpus_per_node, cluster.node_count),
         slowed_fraction=slowed_fraction,
     )
 
@@ -134,6 +138,11 @@ def slowed_fraction(setting: Setting) -> float:
     """How much slower compute is while messages are under way: they take units, memory and their turn in the queue."""
     known = load_scaling()["slowed_fraction"]
     return float(known.get(setting.stack.framework, known["torch"]))
+
+
+def habits_of(setting: Setting) -> Habits:
+    """How a step of a plan passes that nothing else is known of: where only samples are divided, as `data_parallel` has it."""
+    return Habits(waits_per_doubling=float(load_scaling()["waits_per_doubling"]), slowed_fraction=slowed_fraction(setting))
 
 
 def waits_fraction(gpu_count: int) -> float:

@@ -14,9 +14,11 @@ import numpy as np
 from gpuwise.scale.cluster import Cluster
 from gpuwise.scale.collectives import collective_s
 from gpuwise.scale.costs import Costs, longest
+from gpuwise.scale.data_parallel import averaged
 from gpuwise.scale.habits import Habits
 from gpuwise.scale.pipeline import blocks_of_stages, stage_units
 from gpuwise.scale.plan_types import RECOMPUTE, Mesh, group
+from gpuwise.scale.timeline import recomputing
 from gpuwise.step.types import Array
 from gpuwise.workload.types import PHASES
 
@@ -106,25 +108,28 @@ class _Step:
         once = compute + self.stages @ again + waits
         update, host_update = self._update_s()
         total = longest(many * once + update, many * host + host_update)
-        tail, behind = self._end_s(backward)
+        tail, behind = self._end_s(backward, again)
         offload = self._offload_s()
         whole = total + tail + offload
         slowest = np.argmax(whole, axis=0)
         micro = longest(once, host)
         bubble = (micro.sum(axis=0) - _pick(micro, slowest)) / self.mesh.chunks
 
+        uneven = self.habits.waits_per_doubling * np.log2(self.mesh.ranks)
+
         def of(value: Array) -> Array:
             return _pick(np.broadcast_to(value, whole.shape), slowest)
 
+        step = of(whole) + bubble + self.habits.step_s
         return Passage(
-            step_s=of(whole) + bubble + self.habits.step_s,
+            step_s=step * (1.0 + uneven),
             compute_s=of(many * compute),
             recompute_s=of(many * (self.stages @ again)),
             update_s=of(update + offload),
             exposed_s=of(many * waits + tail),
             hidden_s=of(many * (self.stages @ hidden) + behind),
             bubble_s=bubble,
-            wait_s=of(total - many * once - update) + self.habits.step_s,
+            wait_s=of(total - many * once - update) + self.habits.step_s + step * uneven,
             messages=self.messages,
             stages=self.stages,
         )
@@ -228,7 +233,7 @@ class _Step:
                 )
         return shown + self.habits.contention_fraction * hidden, hidden
 
-    def _end_s(self, backward: Array) -> tuple[Array, Array]:
+    def _end_s(self, backward: Array, again: Array) -> tuple[Array, Array]:
         """Gradients averaged once a step, and new weights spread: seconds that show, seconds that hide, by stage."""
         inner, outer = self._data_group()
         none = np.zeros((len(self.stages), len(self.plans)))
@@ -246,11 +251,43 @@ class _Step:
         last = during / np.maximum(1.0, self.stages.sum(axis=1))[:, None]  # the gradients that come last hide behind nothing
         shown = np.where(during > 0, np.maximum(last, during - room), 0.0)
         hidden = during - shown
+        felt = self.habits.contention_fraction * hidden
+        if self._in_buckets(gradients):
+            rows = np.flatnonzero(during[0] > 0)
+            for row, (took, longer) in zip(rows.tolist(), self._buckets(rows, self.stages @ again), strict=True):
+                during[0, row], shown[0, row], felt[0, row] = took, longer, 0.0
+                hidden[0, row] = max(0.0, took - longer)
         stage = int(np.argmax(gradients))
         op = "all_reduce" if (zero == 0).all() else "reduce_scatter"
         self._note("gradients", op, None, 1.0 * (during[stage] > 0), gradients[stage], during[stage])
         self._note("weights", "all_gather", None, 1.0 * (after[stage] > 0), weights[stage], after[stage])
-        return shown + after + self.habits.contention_fraction * hidden, hidden
+        return shown + after + felt, hidden
+
+    def _in_buckets(self, gradients: Array) -> bool:
+        """Whether each gradient's time counts: only samples are divided, and a GPU can hold all gradients."""
+        alone = self.mesh.ranks == self.mesh.data and self.mesh.expert == 1
+        return self.habits.slowed_fraction is not None and alone and gradients.sum() < self.costs.gpu.memory_bytes
+
+    def _buckets(self, rows: Array, again: Array) -> list[tuple[float, float]]:
+        """Seconds of messages, and by how much they make the step longer, as DistributedDataParallel averages gradients."""
+        known: dict[tuple[int, int, int], tuple[float, float]] = {}
+        found = []
+        for row in rows.tolist():
+            point, whole = int(self.plans.point[row]), int(self.plans.zero[row] == 0)
+            key = (point, whole, int(self.plans.recompute[row]))
+            if key not in known:
+                overlap = averaged(
+                    self.costs.parts.workload,
+                    recomputing(self.costs.timeline(point), float(again[0, row])),
+                    self.cluster,
+                    "all_reduce" if whole else "reduce_scatter",
+                    batch=self.costs.batch(point),
+                    seq=self.costs.sizes.seq,
+                    slowed_fraction=self.habits.slowed_fraction or 0.0,
+                )
+                known[key] = overlap.comm_s, overlap.exposed_s
+            found.append(known[key])
+        return found
 
     def _neighbour_s(self) -> Array:
         """What a stage hands to the next and gets back, for each micro-batch."""

@@ -12,7 +12,9 @@ class Habits:
     """`overlap_fraction` of computing can hide messages of a layer's weights, `data_overlap_fraction` of the backward pass those
     of gradients; `contention_fraction` of what hides is felt, for messages take units and memory from the kernels. Seconds:
     `message_s` of GPU and `message_host_s` of host for each sum between ranks that share matrices, `neighbour_s` for each handing
-    on to a stage, `step_s` for each step."""
+    on to a stage, `step_s` for each step. `waits_per_doubling` of a step is spent waiting for slower GPUs for each doubling of
+    them; `slowed_fraction` is how much slower computing is while gradients are averaged in buckets, None where they are taken
+    in one piece: both belong to plans, for the numbers of a source were fitted without them."""
 
     overlap_fraction: float = 0.9
     data_overlap_fraction: float = 0.8
@@ -22,3 +24,5 @@ class Habits:
     neighbour_s: float = 20e-6
     step_s: float = 0.0
     even_stages: bool = False
+    waits_per_doubling: float = 0.0
+    slowed_fraction: float | None = None

@@ -38,7 +38,8 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One way to run a step: a mesh, and what each rank does in time."""
+    """One way to run a step: a mesh, and what each rank does in time. Where a batch does not divide, some micro-batches are one
+    sample smaller than `micro_batch`: `short` of them."""
 
     mesh: Mesh
     micro_batch: int = 1
@@ -47,6 +48,12 @@ class Plan:
     recompute: str = "none"
     schedule: str = "1f1b"
     offload: bool = False
+    short: int = 0
+
+    @property
+    def samples(self) -> int:
+        """Of a step on all GPUs together."""
+        return self.micro_batch * self.micro_count * self.mesh.data - self.short
 
     @property
     def parts(self) -> int:
@@ -61,6 +68,7 @@ class Plan:
             + RECOMPUTE.index(self.recompute)
             + (2 if self.offload else 0)
             + (1 if self.micro_count > 1 and mesh.pipeline == 1 else 0)
+            + (1 if self.short else 0)
         )
 
 
@@ -102,7 +110,7 @@ class Collective:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A step under a plan. Its seconds are made of `compute_s`, `recompute_s`, `update_s`, `exposed_comm_s`, `bubble_s` and
-    `wait_s`, in which the GPU waits for the host; `hidden_comm_s` passes while the GPU computes."""
+    `wait_s`, in which the GPU waits for the host and for slower GPUs; `hidden_comm_s` passes while the GPU computes."""
 
     plan: Plan
     step_s: float
@@ -121,7 +129,7 @@ class Estimate:
     @property
     def samples(self) -> int:
         """Samples of a step on all GPUs together."""
-        return self.plan.micro_batch * self.plan.micro_count * self.plan.mesh.data
+        return self.plan.samples
 
 
 def group(stride: int, size: int, per_node: int) -> tuple[int, int]:

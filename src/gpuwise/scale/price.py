@@ -151,12 +151,19 @@ def _passed(parts: Parts, values: Array) -> Array:
     return total
 
 
-def update_times(parts: Parts, gpu: Gpu, setting: Setting, *, constants: Constants | None = None) -> tuple[float, float]:
+def update_times(
+    parts: Parts,
+    gpu: Gpu,
+    setting: Setting,
+    *,
+    power_limit_watts: float | None = None,
+    constants: Constants | None = None,
+) -> tuple[float, float]:
     """Seconds the GPU and the host need to update all weights of the model; a rank with a part of them needs that part of it."""
     calls = parts.workload.calls
     rows = calls.phase == _UPDATE
     if not rows.any():
         return 0.0, 0.0
     whole = Share(workload=parts.workload, unit=calls.phase, number=calls.phase)
-    steps = simulate(_piece(whole, rows), [gpu], setting, constants=constants)
+    steps = simulate(_piece(whole, rows), [gpu], setting, power_limit_watts=power_limit_watts, constants=constants)
     return float(steps.lanes["gpu"][0, 0]), float(steps.lanes["host"][0, 0])

@@ -54,7 +54,9 @@ def _launch(cluster: Cluster) -> str:
 
 def _batches(plan: Plan) -> str:
     step = f"micro-batch {plan.micro_batch} a GPU"
-    return step if plan.micro_count == 1 else f"{step}, {plan.micro_count} accumulated into a step"
+    step += "" if plan.micro_count == 1 else f", {plan.micro_count} accumulated into a step"
+    number = plan.micro_count * plan.mesh.data
+    return f"{step}; {plan.short} of {number} one sample smaller: weigh losses by samples" if plan.short else step
 
 
 def _checkpointed(plan: Plan) -> tuple[str, ...]:
@@ -93,7 +95,12 @@ def _fsdp(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
 
 def _deepspeed(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
     mesh = plan.mesh
-    if mesh.ranks > mesh.data or (plan.zero_stage == 0 and not plan.offload) or (mesh.expert > 1 and plan.zero_stage > 2):
+    if (
+        plan.short
+        or mesh.ranks > mesh.data
+        or (plan.zero_stage == 0 and not plan.offload)
+        or (mesh.expert > 1 and plan.zero_stage > 2)
+    ):
         return None
     zero: dict[str, Any] = {"stage": plan.zero_stage or 1, "overlap_comm": True}
     if plan.offload:
@@ -143,7 +150,7 @@ def _is_language(parts: Parts) -> bool:
 
 def _torchtitan(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
     mesh = plan.mesh
-    if not _is_language(parts) or plan.offload or plan.zero_stage in (1, 2) or mesh.ranks == 1:
+    if plan.short or not _is_language(parts) or plan.offload or plan.zero_stage in (1, 2) or mesh.ranks == 1:
         return None
     sharded = mesh.data if plan.zero_stage == 3 else 1
     degrees = {
@@ -167,7 +174,9 @@ def _torchtitan(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
 
 def _megatron(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
     mesh = plan.mesh
-    if not _is_language(parts) or plan.offload or mesh.ranks == 1 or plan.zero_stage in (2, 3) or plan.schedule != "1f1b":
+    if plan.short or not _is_language(parts) or plan.offload or mesh.ranks == 1:
+        return None
+    if plan.zero_stage in (2, 3) or plan.schedule != "1f1b":
         return None
     flags = [
         f"--tensor-model-parallel-size {mesh.tensor}",

@@ -14,7 +14,7 @@ from gpuwise.scale.share import has_experts
 from gpuwise.scale.split_tensor import tensor_split
 from gpuwise.workload.evaluate import product_values
 
-__all__ = ["AXES", "Limits", "divisors", "expert_count", "meshes", "whynot"]
+__all__ = ["AXES", "Limits", "divisors", "expert_count", "meshes", "micro_count", "whynot"]
 
 AXES = ("data", "tensor", "pipeline", "sequence", "expert", "chunks")
 _MOSTLY = 0.5  # of the weights must be in matrices that tensor parallelism divides
@@ -124,11 +124,11 @@ def meshes(parts: Parts, cluster: Cluster, batch: int, limits: Limits, rejected:
                 data = count // tensor // pipeline // sequence
                 if not limits.allows("data", data):
                     continue
-                if batch % data:
+                if batch % data and (data < count or batch < data):
                     rejected[f"data {data}: a batch of {batch:,} does not divide by {data}"] += 1
                     continue
                 for expert in experts:
-                    if data * sequence % expert:
+                    if data * sequence % expert or (expert > 1 and batch % data):
                         continue
                     for chunks in _chunks(parts, pipeline, limits):
                         found.append(
@@ -143,6 +143,20 @@ def meshes(parts: Parts, cluster: Cluster, batch: int, limits: Limits, rejected:
                             )
                         )
     return found
+
+
+def micro_count(mesh: Mesh, batch: int, size: int) -> int:
+    """How many micro-batches of this size a rank takes for its part of the batch; 0 where they do not divide it. Where nothing
+    but samples is divided, some may be one sample smaller.
+
+    >>> micro_count(Mesh(data=3), 512, 57)
+    3
+    """
+    count = -(-batch // (mesh.data * size))
+    if batch == count * mesh.data * size:
+        return count
+    alone = mesh.ranks == mesh.data and mesh.expert == 1 and batch >= mesh.data
+    return count if alone and size == -(-batch // (mesh.data * count)) else 0
 
 
 def _allowed(parts: Parts, cluster: Cluster, limits: Limits, rejected: Counter[str], axis: str, degree: int) -> bool:

@@ -59,7 +59,9 @@ def scale_points(
 
 def _point(costs: Costs, cluster: Cluster, wishes: Wishes, count: int) -> ScalePoint:
     part = cluster.of_count(count)
-    strong = best_of(costs, part, replace(wishes, global_batch=batch_of(wishes.global_batch, count)))
+    batches = {wishes.global_batch, batch_of(wishes.global_batch, count) if count < cluster.gpu_count else wishes.global_batch}
+    found = [best_of(costs, part, replace(wishes, global_batch=batch)) for batch in sorted(batches)]
+    strong = max((one for one in found if one is not None), key=lambda one: one.samples / one.step_s, default=None)
     each = max(1, round(wishes.global_batch / cluster.gpu_count))
     weak = best_of(costs, part, replace(wishes, global_batch=each * count)) if count < cluster.gpu_count else strong
     return ScalePoint(gpu_count=count, strong=strong, weak=weak)

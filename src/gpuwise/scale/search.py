@@ -22,13 +22,13 @@ from gpuwise.scale.habits import Habits
 from gpuwise.scale.pipeline import stage_units
 from gpuwise.scale.plan_types import RECOMPUTE, Collective, Estimate, Mesh, Plan
 from gpuwise.scale.rank_memory import Holdings, holdings
-from gpuwise.scale.rules import Limits, meshes
+from gpuwise.scale.rules import Limits, meshes, micro_count
 from gpuwise.scale.share import Degrees
 from gpuwise.step.types import Array
 
-__all__ = ["Found", "Wishes", "estimate", "search", "simplest"]
+__all__ = ["WITHIN", "Found", "Wishes", "estimate", "search", "simplest"]
 
-_WITHIN = 1.05  # of the best: a simpler plan is worth this much
+WITHIN = 1.05  # of the best: a simpler plan is worth this much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,7 @@ class Found:
     memory: Array
     fits: Array
     rejected: Counter[str]
+    batch: int
     schedule: str = "1f1b"
 
     def __len__(self) -> int:
@@ -65,10 +66,12 @@ class Found:
 
     def plan(self, row: int, batches: Array) -> Plan:
         """One of them."""
+        mesh, size, count = self.meshes[int(self.mesh[row])], int(batches[int(self.point[row])]), int(self.micro_count[row])
         return Plan(
-            mesh=self.meshes[int(self.mesh[row])],
-            micro_batch=int(batches[int(self.point[row])]),
-            micro_count=int(self.micro_count[row]),
+            mesh=mesh,
+            micro_batch=size,
+            micro_count=count,
+            short=size * count * mesh.data - self.batch,
             zero_stage=int(self.zero[row]),
             recompute=RECOMPUTE[int(self.recompute[row])],
             schedule=self.schedule,
@@ -90,8 +93,10 @@ def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor
     work = partial(_tried, costs, cluster, wishes)
     answers = list(executor.map(work, tasks) if executor is not None else map(work, tasks))
     rows = [row for answer in answers for row in answer]
+    tried = {mesh for mesh, _, _, _ in rows}
+    rejected.update(_why_none(mesh, wishes.limits) for mesh in possible if mesh not in tried)
     if not rows:
-        return _nothing(tuple(possible), rejected)
+        return _nothing(tuple(possible), rejected, wishes.global_batch)
     order = {mesh: place for place, mesh in enumerate(possible)}
     columns = {name: np.concatenate([getattr(plans, name) for _, plans, _, _ in rows]) for name in _COLUMNS}
     step = np.concatenate([seconds for _, _, seconds, _ in rows])
@@ -109,6 +114,7 @@ def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor
         memory=memory,
         fits=fits,
         rejected=rejected,
+        batch=wishes.global_batch,
         schedule=wishes.schedule,
         **columns,
     )
@@ -117,10 +123,10 @@ def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor
 _COLUMNS = ("point", "micro_count", "zero", "recompute", "offload")
 
 
-def _nothing(possible: tuple[Mesh, ...], rejected: Counter[str]) -> Found:
+def _nothing(possible: tuple[Mesh, ...], rejected: Counter[str], batch: int) -> Found:
     none = np.zeros(0, dtype=np.int64)
     columns: dict[str, Any] = dict.fromkeys((*_COLUMNS, "mesh", "step_s", "memory"), none)
-    return Found(meshes=possible, fits=none.astype(bool), rejected=rejected, **columns)
+    return Found(meshes=possible, fits=none.astype(bool), rejected=rejected, batch=batch, **columns)
 
 
 def _by_degrees(possible: Iterable[Mesh]) -> list[tuple[Mesh, ...]]:
@@ -144,11 +150,11 @@ def _tried(costs: Costs, cluster: Cluster, wishes: Wishes, group: Sequence[Mesh]
 def _variants(costs: Costs, mesh: Mesh, wishes: Wishes) -> Variants:
     """All plans of a mesh, as columns."""
     limits = wishes.limits
-    local = wishes.global_batch // mesh.data
+    counts = np.array([micro_count(mesh, wishes.global_batch, size) for size in costs.sizes.batches.astype(int).tolist()])
     points = [
         place
         for place, size in enumerate(costs.sizes.batches.astype(int).tolist())
-        if local % size == 0 and limits.allows("micro_batch", size) and _schedules(mesh, local // size)
+        if counts[place] and limits.allows("micro_batch", size) and _schedules(mesh, int(counts[place]))
     ]
     zeros = [stage for stage in _stages(mesh) if limits.allows("zero_stage", stage)]
     again = [
@@ -157,14 +163,24 @@ def _variants(costs: Costs, mesh: Mesh, wishes: Wishes) -> Variants:
     offloads = [value for value in (False, True) if limits.allows("offload", value)]
     rows = [row for row in product(points, zeros, again, offloads) if not row[3] or _offloads(mesh, row[1])]
     columns = np.array(rows, dtype=np.int64).reshape(-1, 4)
-    sizes = costs.sizes.batches.astype(int)
     return Variants(
         point=columns[:, 0],
-        micro_count=local // sizes[columns[:, 0]],
+        micro_count=counts[columns[:, 0]],
         zero=columns[:, 1],
         recompute=columns[:, 2],
         offload=columns[:, 3].astype(bool),
     )
+
+
+def _why_none(mesh: Mesh, limits: Limits) -> str:
+    """Why a mesh has no plan at all."""
+    stage = limits.fixed.get("zero_stage")
+    if stage is not None and stage not in _stages(mesh):
+        alone = mesh.data * mesh.sequence == 1
+        return f"ZeRO-{stage}: {'there is one data rank' if alone else 'does not go with tensor, sequence or pipeline ranks'}"
+    if limits.fixed.get("offload"):
+        return "offload: only where nothing but samples is divided, with ZeRO on several ranks"
+    return "micro-batches: no size divides the samples of a rank into as many as the stages need"
 
 
 def _schedules(mesh: Mesh, micro_count: int) -> bool:
@@ -189,7 +205,7 @@ def simplest(found: Found, batches: Array) -> int | None:
     order = found.order()
     if not len(order):
         return None
-    near = [row for row in order.tolist() if found.step_s[row] <= _WITHIN * found.step_s[order[0]]]
+    near = [row for row in order.tolist() if found.step_s[row] <= WITHIN * found.step_s[order[0]]]
     return int(min(near, key=lambda row: (found.plan(row, batches).parts, found.step_s[row])))
 
 
@@ -216,8 +232,7 @@ def estimate(costs: Costs, cluster: Cluster, plan: Plan, habits: Habits | None =
 def _full(costs: Costs, plan: Plan, step: Passage, held: Holdings, sizes: tuple[int, ...]) -> Estimate:
     times = costs.times(Degrees())
     place = int(np.flatnonzero(costs.sizes.batches == plan.micro_batch)[0])
-    samples = plan.micro_batch * plan.micro_count * plan.mesh.data
-    flops = float(costs.counts @ times.flops[:, place]) / plan.micro_batch * samples
+    flops = float(costs.counts @ times.flops[:, place]) / plan.micro_batch * plan.samples
     return Estimate(
         plan=plan,
         step_s=float(step.step_s[0]),

@@ -22,18 +22,20 @@ from gpuwise.step.types import Setting
 from gpuwise.workload.evaluate import product_values
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload
 
-__all__ = ["Gradients", "Timeline", "gradients_of", "timeline_of"]
+__all__ = ["Gradients", "Timeline", "gradients_of", "recomputing", "timeline_of"]
 
 Array = NDArray[np.float64]
+_FORWARD = PHASES.index("forward")
 _BACKWARD = PHASES.index("backward")
 _OPTIMIZER = PHASES.index("optimizer")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Timeline:
-    """One step on one GPU: when each call ends, and when the backward pass does."""
+    """One step on one GPU: when each call ends, and when its passes do."""
 
     call_end_s: Array
+    forward_end_s: float
     backward_end_s: float
     step_s: float
 
@@ -77,12 +79,26 @@ def timeline_of(
     seconds = times(ops, gpus_of([fast_part(gpu)], power_limit_watts), k).seconds[:, 0]
     ends = np.cumsum(seconds[workload.calls.op])
     ends = ends * (whole / max(float(ends[-1]), 1e-12))
-    return Timeline(call_end_s=ends, backward_end_s=_backward_end(workload, ends), step_s=whole)
+    backward_end = _last_end(workload, ends, _BACKWARD, float(ends[-1]))
+    forward_end = _last_end(workload, ends, _FORWARD, 0.0)
+    return Timeline(call_end_s=ends, forward_end_s=min(forward_end, backward_end), backward_end_s=backward_end, step_s=whole)
 
 
-def _backward_end(workload: Workload, ends: Array) -> float:
-    last = np.flatnonzero(workload.calls.phase == _BACKWARD)
-    return float(ends[last[-1]]) if len(last) else float(ends[-1])
+def recomputing(line: Timeline, again_s: float) -> Timeline:
+    """With a backward pass that is longer by what it computes once more, spread over all of it."""
+    backward_s = max(line.backward_end_s - line.forward_end_s, 1e-12)
+    after = np.clip(line.call_end_s - line.forward_end_s, 0.0, backward_s)
+    return Timeline(
+        call_end_s=line.call_end_s + again_s * after / backward_s,
+        forward_end_s=line.forward_end_s,
+        backward_end_s=line.backward_end_s + again_s,
+        step_s=line.step_s + again_s,
+    )
+
+
+def _last_end(workload: Workload, ends: Array, phase: int, otherwise: float) -> float:
+    last = np.flatnonzero(workload.calls.phase == phase)
+    return float(ends[last[-1]]) if len(last) else otherwise
 
 
 def gradients_of(workload: Workload, batch: float | None = None, seq: float | None = None) -> Gradients:
