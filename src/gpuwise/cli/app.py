@@ -17,6 +17,7 @@ from gpuwise.cli.gpus import gpus
 from gpuwise.cli.matters import matters
 from gpuwise.cli.predict import predict
 from gpuwise.cli.prices import prices
+from gpuwise.cli.serve import serve
 from gpuwise.cli.validate import validate
 from gpuwise.cli.which import which
 from gpuwise.cli.why import why
@@ -42,6 +43,7 @@ app.command()(prices)
 app.command()(build)
 app.command()(validate)
 app.command()(why)
+app.command()(serve)
 app.command()(doctor)
 
 

@@ -1,0 +1,112 @@
+"""The server: one route a question, the page, and Plotly's script from its installed package."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+
+from gpuwise import __version__
+from gpuwise.advise.tasks import tasks
+from gpuwise.api.topics.registry import TOPICS
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.web import bodies, traces
+from gpuwise.web.pool import Answers
+from gpuwise.web.safety import LOCAL_HOSTS, Guard
+from gpuwise.workload import zoo
+
+__all__ = ["create_app"]
+
+_STATIC = Path(str(files("gpuwise.web") / "static"))
+_BODIES: dict[str, type[bodies.Body]] = {
+    "gpus": bodies.GpusBody,
+    "predict": bodies.PredictBody,
+    "fit": bodies.FitBody,
+    "compare": bodies.CompareBody,
+    "which": bodies.WhichBody,
+    "cost": bodies.CostBody,
+    "build": bodies.BuildBody,
+    "matters": bodies.MattersBody,
+}
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The question could not be understood: error, looked_in, hint."},
+    403: {"description": "Asked by another site."},
+    503: {"description": "It took too long, or a worker ended."},
+}
+
+
+def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2) -> FastAPI:
+    """The whole server; `hosts` are the names it answers to."""
+    answers = Answers(workers)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        answers.close()
+
+    app = FastAPI(title="gpuwise", version=__version__, lifespan=lifespan, docs_url="/api/docs", redoc_url=None)
+    app.add_middleware(Guard, hosts=hosts)
+    for name, body in _BODIES.items():
+        _add_question(app, answers, name, body)
+    _add_why(app)
+    _add_choices(app)
+    _add_page(app)
+    return app
+
+
+def _add_question(app: FastAPI, answers: Answers, name: str, body: type[bodies.Body]) -> None:
+    async def ask(asked: bodies.Body) -> Response:
+        status, content = await answers.ask(name, asked.model_dump(exclude_defaults=True))
+        return Response(content, status, media_type="application/json")
+
+    ask.__doc__ = body.__doc__
+    ask.__annotations__ = {"asked": body, "return": Response}  # the body differs by question
+    app.post(f"/api/{name}", name=name, responses=_REFUSED, response_class=Response, summary=body.__doc__)(ask)
+
+
+def _add_why(app: FastAPI) -> None:
+    @app.post("/api/why", responses=_REFUSED | {413: {"description": "Too large."}}, response_class=Response)
+    async def why(
+        request: Request,
+        name: Annotated[str, Query(max_length=200)],
+        gpu: Annotated[str, Query(max_length=200)] = "",
+    ) -> Response:
+        """Why is this training slow? The body is the profiler's file as it is; `name` tells its format."""
+        status, content = await traces.diagnose(request, name, gpu)
+        return Response(content, status, media_type="application/json")
+
+
+def _add_choices(app: FastAPI) -> None:
+    @app.get("/api/choices")
+    def choices() -> dict[str, Any]:
+        """What can be chosen: models, GPUs, tasks, topics."""
+        return {
+            "models": [{"name": entry.name, "title": entry.title, "family": entry.family} for entry in zoo.entries().values()],
+            "gpus": [
+                {"name": gpu.name, "vendor": gpu.vendor, "segment": gpu.segment, "memory_bytes": gpu.memory_bytes}
+                for gpu in load_catalog().curated
+            ],
+            "tasks": [{"name": task.name, "title": task.title} for task in tasks().values()],
+            "topics": list(TOPICS),
+            "version": __version__,
+        }
+
+
+def _add_page(app: FastAPI) -> None:
+    spec = find_spec("plotly")
+    script = Path(spec.origin).parent / "package_data" / "plotly.min.js" if spec and spec.origin else None
+
+    @app.get("/plotly.js", include_in_schema=False)
+    def plotly() -> Response:
+        if script is None or not script.is_file():
+            return Response("", 404, media_type="text/javascript")
+        return FileResponse(script, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+
+    app.mount("/", StaticFiles(directory=_STATIC, html=True), name="page")
