@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
     from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
+    from gpuwise.api.sweeps import SweepAnswer, SweepPoint, sweep
     from gpuwise.api.topics.registry import MattersAnswer, matters
     from gpuwise.api.validation import ValidateAnswer, validate
     from gpuwise.api.which_question import WhichQuery, which_query
@@ -50,6 +51,8 @@ __all__ = [
     "PredictAnswer",
     "Prediction",
     "PricesAnswer",
+    "SweepAnswer",
+    "SweepPoint",
     "ValidateAnswer",
     "WhichAnswer",
     "WhichQuery",
@@ -72,6 +75,7 @@ __all__ = [
     "predict_query",
     "prices",
     "refresh_prices",
+    "sweep",
     "validate",
     "which",
     "which_query",
@@ -89,6 +93,7 @@ _HOMES = {
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
+    "sweeps": ("SweepAnswer", "SweepPoint", "sweep"),
     "topics.registry": ("MattersAnswer", "matters"),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "price_lists": ("PricesAnswer", "prices", "refresh_prices"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from gpuwise.money.box.types import Cards
 from gpuwise.scale.data_parallel import exposed_s, gradient_bytes
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
-from gpuwise.step.types import Array, Setting
+from gpuwise.step.types import Setting
 from gpuwise.workload.types import Workload
 
 __all__ = ["KINDS", "Kind", "LaneCost", "PowerLimit", "images_per_s_of", "lane_costs", "power_limits"]
@@ -73,8 +74,7 @@ def power_limits(typed: str, cards: Cards, further: Sequence[float] = ()) -> tup
     kept = [limit for limit in limits if limit >= least_limit(cards)]
     speeds = {}
     for kind in KINDS:
-        query = _query(kind, typed)
-        seconds = _seconds_at(workload_of(query), cards.gpu, query, kept)
+        seconds = np.array([_limited_s(kind, typed, limit) for limit in kept])
         speeds[kind.name] = seconds[0] / seconds
     return tuple(
         PowerLimit(gpu=cards.gpu.name, watts=watts, relative_speed={name: float(speed[place]) for name, speed in speeds.items()})
@@ -82,13 +82,18 @@ def power_limits(typed: str, cards: Cards, further: Sequence[float] = ()) -> tup
     )
 
 
-def _query(kind: Kind, typed: str) -> StepQuery:
-    return step_query(model=kind.model, gpu=[typed], mode=kind.mode, batch=kind.batch, phase=kind.phase)
+@lru_cache(maxsize=64)
+def _asked(kind: Kind, typed: str) -> tuple[StepQuery, Workload]:
+    """The work on this GPU; kept, since a page asks for the same GPU with another power supply again and again."""
+    query = step_query(model=kind.model, gpu=[typed], mode=kind.mode, batch=kind.batch, phase=kind.phase)
+    return query, workload_of(query)
 
 
-def _seconds_at(workload: Workload, gpu: Gpu, query: StepQuery, limits_watts: Sequence[float]) -> Array:
-    """Seconds of a step at each power limit."""
-    return np.array([_step_s(workload, gpu, query.setting, query.batch, limit) for limit in limits_watts])
+@lru_cache(maxsize=1024)
+def _limited_s(kind: Kind, typed: str, limit_watts: float | None) -> float:
+    """Seconds of a step at a power limit."""
+    query, workload = _asked(kind, typed)
+    return _step_s(workload, query.gpus[0], query.setting, query.batch, limit_watts)
 
 
 def _step_s(workload: Workload, gpu: Gpu, setting: Setting, batch: int | None, limit_watts: float | None = None) -> float:
@@ -108,8 +113,7 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
     for kind in KINDS:
         if kind.mode != "train":
             continue
-        query = _query(kind, typed)
-        workload = workload_of(query)
+        query, workload = _asked(kind, typed)
 
         def step_s(rate: float, generation: int, lanes: int, query: StepQuery = query, workload: Workload = workload) -> float:
             setting = replace(query.setting, link_bytes_per_s=rate)
@@ -124,7 +128,6 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
     return tuple(costs)
 
 
-def images_per_s_of(typed: str, gpu: Gpu, limit_watts: float | None) -> float:
+def images_per_s_of(typed: str, limit_watts: float | None) -> float:
     """Images a second that one GPU trains on, of the CNN among the kinds."""
-    query = _query(KINDS[0], typed)
-    return float(KINDS[0].batch) / _step_s(workload_of(query), gpu, query.setting, query.batch, limit_watts)
+    return float(KINDS[0].batch) / _limited_s(KINDS[0], typed, limit_watts)

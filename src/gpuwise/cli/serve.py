@@ -19,7 +19,9 @@ _NEEDED = ("fastapi", "uvicorn", "plotly")
 def serve(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen on. Anything else lets other machines ask, too.")] = "127.0.0.1",
-    allow_host: Annotated[Optional[list[str]], typer.Option("--allow-host", help="A further name this server answers to.")] = None,
+    allow_host: Annotated[
+        Optional[list[str]], typer.Option("--allow-host", help="A further name this server answers to.")
+    ] = None,
     workers: Annotated[int, typer.Option(help="Processes that work out answers.")] = 2,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:

@@ -29,6 +29,8 @@ def answer(question: str, options: Options) -> tuple[int, bytes]:
 def warm() -> None:
     """Load what every question needs, so that the first one does not wait for it."""
     answer("predict", {"model": "resnet50", "gpu": ["RTX 3090"]})
+    answer("which", {"model": ["resnet50"]})
+    answer("build", {"gpu": ["RTX 3090"]})
 
 
 def _only_named_models(options: Options) -> None:
@@ -51,6 +53,12 @@ def _gpus(options: Options) -> dict[str, Any]:
     return api.gpus(api.GpuQuery(**{**given, "names": tuple(given.get("names", ()))})).to_dict()
 
 
+def _sweep(options: Options) -> dict[str, Any]:
+    given = _given(options)
+    batches = given.pop("batches")
+    return api.sweep(api.predict_query(**given), batches).to_dict()
+
+
 def _compare(options: Options) -> dict[str, Any]:
     given = _given(options)
     return api.compare(given.pop("names"), **given).to_dict()
@@ -65,4 +73,7 @@ QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "cost": lambda options: api.cost(api.cost_query(**_given(options))).to_dict(),
     "build": lambda options: api.build(api.build_query(**_given(options))).to_dict(),
     "matters": lambda options: api.matters(**_given(options)).to_dict(),
+    "sweep": _sweep,
 }
+if hasattr(api, "plan"):  # comes with the part that divides work over many GPUs
+    QUESTIONS["plan"] = lambda options: api.plan(api.plan_query(**_given(options))).to_dict()

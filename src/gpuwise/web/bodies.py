@@ -17,7 +17,9 @@ __all__ = [
     "FitBody",
     "GpusBody",
     "MattersBody",
+    "PlanBody",
     "PredictBody",
+    "SweepBody",
     "WhichBody",
 ]
 
@@ -63,6 +65,12 @@ class PredictBody(StepBody):
 
     image_decode: bool = False
     workers: Annotated[int, Field(ge=1, le=1024)] | None = None
+
+
+class SweepBody(StepBody):
+    """How does throughput grow with the batch?"""
+
+    batches: Annotated[list[Size], Field(min_length=1, max_length=64)]
 
 
 class FitBody(StepBody):
@@ -188,6 +196,31 @@ class MattersBody(Body):
     mode: Name = ""
     phase: Name = ""
     cpu: Name = ""
+
+
+class PlanBody(Body):
+    """Do more GPUs help, and how is the work divided?"""
+
+    model: Name
+    cluster: Name
+    network: Name = ""
+    link: Name = ""
+    batch: Size | None = None
+    seq: Size | None = None
+    image: Size | None = None
+    precision: Name = ""
+    optimizer: Name = ""
+    compiled: bool = Field(default=False, alias="compile")
+    data: Count | None = None
+    tensor: Count | None = None
+    pipeline: Count | None = None
+    sequence: Count | None = None
+    expert: Count | None = None
+    micro_batch: Size | None = None
+    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
+    recompute: Name = ""
+    offload: bool = False
+    scaling: bool = True
 
 
 class GpusBody(Body):

@@ -45,7 +45,9 @@ class Guard:
             await send(message)
 
         if refusal:
-            response = JSONResponse({"error": refusal, "looked_in": "", "hint": "open the address that `gpuwise serve` printed"}, 403)
+            response = JSONResponse(
+                {"error": refusal, "looked_in": "", "hint": "open the address that `gpuwise serve` printed"}, 403
+            )
             await response(scope, receive, guarded)
         else:
             await self._app(scope, receive, guarded)
