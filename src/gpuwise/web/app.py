@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
 
@@ -110,15 +110,22 @@ def _add_kept(app: FastAPI, name: str, once: Once, summary: str) -> None:
 def _add_choices(app: FastAPI) -> None:
     @app.get("/api/choices")
     def choices() -> dict[str, Any]:
-        """What can be chosen: models, GPUs, tasks, topics."""
+        """What can be chosen: models, GPUs, tasks, topics, and the questions this server answers."""
         return {
             "models": [{"name": entry.name, "title": entry.title, "family": entry.family} for entry in zoo.entries().values()],
             "gpus": [
-                {"name": gpu.name, "vendor": gpu.vendor, "segment": gpu.segment, "memory_bytes": gpu.memory_bytes}
+                {
+                    "name": gpu.name,
+                    "vendor": gpu.vendor,
+                    "segment": gpu.segment,
+                    "memory_bytes": gpu.memory_bytes,
+                    "launched_on": gpu.launched_on.isoformat() if gpu.launched_on else None,
+                }
                 for gpu in load_catalog().curated
             ],
             "tasks": [{"name": task.name, "title": task.title} for task in tasks().values()],
             "topics": list(TOPICS),
+            "questions": list(QUESTIONS),
             "version": __version__,
         }
 
@@ -132,5 +139,9 @@ def _add_page(app: FastAPI) -> None:
         if script is None or not script.is_file():
             return Response("", 404, media_type="text/javascript")
         return FileResponse(script, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+
+    @app.get("/api/docs", include_in_schema=False)
+    def docs() -> Response:
+        return RedirectResponse("/api.html")
 
     app.mount("/", StaticFiles(directory=_STATIC, html=True), name="page")
