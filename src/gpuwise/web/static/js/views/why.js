@@ -64,12 +64,17 @@ function shown(answer) {
   ];
 }
 
-const colourOf = (place) => (place < 8 ? `var(--c${place})` : "var(--grey)");
+// One colour for one kind, in the bar and in the timeline.
+const COLOURS = {
+  conv: 0, norm: 1, matmul: 2, attention: 3, elementwise: 4, input_wait: 5, loading: 5, copy: 6, communication: 7, host_launch: 8, launching: 8,
+  synchronisation: 9, waiting: 9,
+};
+const colourOf = (kind) => (kind in COLOURS ? `var(--c${COLOURS[kind]})` : "var(--grey)");
 
 function stepBar(answer) {
   const whole = answer.parts.step_s;
   const pieces = Object.entries(answer.parts.seconds).filter(([, value]) => value > 0).sort(([, one], [, other]) => other - one)
-    .map(([part, value], place) => ({ name: f.words(part), value, text: `${f.seconds(value)}, ${f.percent(value / whole)}`, colour: colourOf(place) }));
+    .map(([part, value]) => ({ name: f.words(part), value, text: `${f.seconds(value)}, ${f.percent(value / whole)}`, colour: colourOf(part) }));
   for (const piece of pieces) piece.shown = num(f.percent(piece.value / whole), { title: `Of a step: ${piece.name}`, formula: `${f.seconds(piece.value)} ÷ ${f.seconds(whole)}, the mean steady step`, answer });
   return [stack(pieces, whole, { label: pieces.map((piece) => `${piece.name} ${piece.text}`).join("; ") }), key(pieces.filter((piece) => piece.value > whole / 500))];
 }
@@ -90,13 +95,12 @@ function rankTable(answer) {
 }
 
 function timeline(line) {
-  const names = [...new Set(line.lanes.flatMap((lane) => lane.spans.map((span) => span.class)))];
-  const tint = (kind) => colourOf(names.indexOf(kind));
+  const names = [...new Set(line.lanes.flatMap((lane) => lane.spans.map((span) => span.kind)))];
   return [
     line.lanes.map((lane) => h("div", {}, h("p", { class: "small" }, lane.name),
       h("div", { class: "lane", role: "img", "aria-label": `${lane.name}: ${lane.spans.length} spans in ${f.seconds(line.step_s)}` },
-        lane.spans.map((span) => h("span", { title: `${span.name} (${f.words(span.class)}): ${f.seconds(span.seconds)}`, style: { left: `${(100 * span.start_s) / line.step_s}%`, width: `${(100 * span.seconds) / line.step_s}%`, background: tint(span.class) } }))))),
-    h("ul", { class: "key" }, names.map((kind) => h("li", {}, h("i", { style: { background: tint(kind) } }), f.words(kind)))),
-    h("p", { class: "note" }, `One median step of ${f.seconds(line.step_s)}, from left to right. ${line.left_out ? `${line.left_out} short spans are joined to their neighbours.` : ""}`),
+        lane.spans.map((span) => h("span", { title: `${span.name} (${f.words(span.kind)}): ${f.seconds(span.seconds)}`, style: { left: `${(100 * span.start_s) / line.step_s}%`, width: `${(100 * span.seconds) / line.step_s}%`, background: colourOf(span.kind) } }))))),
+    h("ul", { class: "key" }, names.map((kind) => h("li", {}, h("i", { style: { background: colourOf(kind) } }), f.words(kind)))),
+    h("p", { class: "note" }, `One median step of ${f.seconds(line.step_s)}, from left to right. ${line.joined ? `${line.joined} pieces are drawn together with their neighbours.` : ""}`),
   ];
 }
