@@ -1,6 +1,6 @@
 // Inputs that are tied to the state: they show it, change it, and follow it when it changes elsewhere.
 
-import { get, set, watch } from "./state.js";
+import { DEFAULTS, get, set, watch } from "./state.js";
 import { h } from "./ui.js";
 
 let count = 0;
@@ -60,7 +60,7 @@ export function tick(label, key) {
 // A slider over `values`; while nothing is chosen it rests at `usual` and says what that means.
 export function slider(label, key, { values, usual, show, unset = "usual" }) {
   const output = h("output", {});
-  const reset = h("button", { type: "button", class: "reset", onclick: () => set({ [key]: "" }) }, "reset");
+  const reset = h("button", { type: "button", class: "reset", onclick: () => set({ [key]: DEFAULTS[key] }) }, "reset");
   reset.setAttribute("aria-label", `reset ${label}`);
   const input = h("input", {
     type: "range", name: key, min: 0, max: values.length - 1, step: 1,
@@ -73,7 +73,7 @@ export function slider(label, key, { values, usual, show, unset = "usual" }) {
     input.value = place < 0 ? values.length - 1 : place;
     output.textContent = chosen ? show(value) : unset;
     input.setAttribute("aria-valuetext", output.textContent);
-    reset.hidden = !chosen;
+    reset.hidden = state[key] === DEFAULTS[key];
   };
   follow(get());
   watch(follow);
