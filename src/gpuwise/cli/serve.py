@@ -44,6 +44,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen()  # a browser that is quicker than the server waits
     except (OSError, UnicodeError) as fault:
         listener.close()
         reason = fault.strerror if isinstance(fault, OSError) else "not an address"

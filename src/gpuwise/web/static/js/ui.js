@@ -53,12 +53,12 @@ export const facts = (entries) =>
 
 // With `cards`, rows become small cards on a phone, each cell under the name of its column.
 export function table(heads, rows, { caption, cards = false } = {}) {
-  const cells = heads.map((head) => (typeof head === "string" ? h("th", { scope: "col" }, head) : head));
+  const cells = heads.map((head) => (typeof head === "string" ? h("th", { scope: "col" }, head || unsaid("name")) : head));
   const made = h("table", { class: cards ? "cards" : null },
     caption && h("caption", { class: "hidden" }, caption),
     h("thead", {}, h("tr", {}, cells)),
     h("tbody", {}, rows));
-  if (cards) withRoles(made, cells.map((cell) => cell.textContent));
+  if (cards) withRoles(made, cells.map((cell) => (cell.querySelector(".hidden") ? "" : cell.textContent)));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? "Table" }, made);
 }
 
@@ -84,7 +84,9 @@ export const row = (cells, props) =>
 
 export const left = (...content) => h("td", { class: "wide-text" }, content);
 export const brief = (...content) => h("td", { class: "left nowrap" }, content);
-export const head = (text) => h("th", { scope: "col", class: "left" }, text);
+export const head = (text) => h("th", { scope: "col", class: "left" }, text || unsaid("remarks"));
+// A column that needs no title to the eye still has one for those who listen.
+const unsaid = (text) => h("span", { class: "hidden" }, text);
 
 export const bar = (fraction) =>
   h("div", { class: "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * Math.min(1, Math.max(0, fraction))}%` } }));

@@ -12,7 +12,7 @@ let last = null;
 
 export function mount(root) {
   const result = h("div", { class: "body" });
-  const input = h("input", { type: "file", multiple: true, accept: ENDINGS, id: "files", class: "hidden", onchange: () => input.files.length && diagnose([...input.files]) });
+  const input = h("input", { type: "file", multiple: true, accept: ENDINGS, id: "files", class: "hidden", "aria-label": "Trace files", tabindex: "-1", onchange: () => input.files.length && diagnose([...input.files]) });
   const box = h("div", {
     class: "drop",
     ondragover: (event) => { event.preventDefault(); box.classList.add("over"); },
