@@ -76,12 +76,12 @@ class Answers:
 
     def close(self) -> None:
         """End all workers, whatever they do."""
-        _end(self._pool)
+        _end(self._pool, wait=True)
 
 
-def _end(pool: ProcessPoolExecutor) -> None:
+def _end(pool: ProcessPoolExecutor, *, wait: bool = False) -> None:
     """Stop at once: an executor by itself waits for what its workers do."""
     workers = list((getattr(pool, "_processes", None) or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
     for worker in workers:
         worker.kill()
+    pool.shutdown(wait=wait, cancel_futures=True)

@@ -59,7 +59,8 @@ function nav() {
         scrollTo(0, 0);
       },
     }, view.name)));
-  document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  const [row, here] = [document.getElementById("nav"), document.querySelector("nav [aria-current]")];
+  if (here) row.scrollLeft = here.offsetLeft - row.offsetLeft - (row.clientWidth - here.clientWidth) / 2;
 }
 
 async function run() {
