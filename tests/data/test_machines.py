@@ -39,7 +39,7 @@ def test_architecture_features_agree_with_rates(architecture: Architecture) -> N
 
 @pytest.mark.parametrize("link", links().values(), ids=lambda link: link.name)
 def test_link_is_sane(link: Link) -> None:
-    assert link.kind in {"pcie", "nvlink", "nvswitch", "infinity-fabric", "egpu", "ethernet", "infiniband"}
+    assert link.kind in {"pcie", "nvlink", "nvswitch", "infinity-fabric", "egpu", "socket", "ethernet", "infiniband"}
     assert 1e7 < link.bytes_per_s_one_way < 2e12
     assert 0.3 < link.achieved_fraction <= 1.0
     assert 1e-7 < link.latency_s < 1e-3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from gpuwise.cli.app import app
 from gpuwise.errors import GpuwiseError
+from gpuwise.money import age
 
 FOLDER = Path(__file__).parent
 CASES = {
@@ -80,9 +82,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_output_is_as_agreed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_as_agreed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path))
+    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))  # ages of prices
     result = CliRunner().invoke(app, CASES[name], prog_name="gpuwise")
     text = f"{result.exception}\n" if isinstance(result.exception, GpuwiseError) else result.output
     golden = FOLDER / f"{name}.txt"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.errors import BadValue
+from gpuwise.cli.app import app
+from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.report.compare import render
 
 
 def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:
@@ -43,7 +49,7 @@ def test_resnet50_in_keras_is_faster_on_a_2080_ti_than_on_a_1070() -> None:
 
 def test_names_alone_are_compared_on_common_jobs() -> None:
     answer = api.compare(["RTX 3090", "RTX 4090"])
-    assert len(answer.pairs) == 6
+    assert len(answer.pairs) == 9
     for pair in answer.pairs:
         assert pair.ratio_low < pair.ratio < pair.ratio_high
         assert pair.why
@@ -93,4 +99,135 @@ def test_what_fits_neither_card_turns_nothing() -> None:
     assert not decode.baseline_fits
     assert decode.why.startswith("does not fit either")
     assert not any("llama" in flip for flip in answer.flips)
-    assert any(flip.startswith("RTX 4060 Ti 8GB has too little memory") for flip in answer.flips)
+    assert any(flip == "models that need more than 8 GiB run on RTX 3060 12GB only" for flip in answer.flips)
+
+
+# ---------------------------------------------------------------- sets of GPUs
+
+
+def test_several_gpus_are_compared_as_one_job_and_side_by_side() -> None:
+    (pair,) = api.compare(["RTX 2070", "4x RTX 2070"], models=["resnet50"], batch="32").pairs
+    assert pair.ratio_separate == pytest.approx(4.0)
+    assert 1.0 < pair.ratio <= 4.0
+
+
+def test_the_same_set_on_both_sides_is_one_set() -> None:
+    with pytest.raises(BadValue, match="two different"):
+        api.compare(["2x RTX 3090", "2X rtx3090"])
+
+
+def test_sets_of_other_sizes_stand_in_proportion_to_single_cards() -> None:
+    (single,) = api.compare(["RTX 2070", "RTX 2080 Ti"], models=["resnet50"], batch="32").pairs
+    (sets,) = api.compare(["4x RTX 2070", "2x RTX 2080 Ti"], models=["resnet50"], batch="32").pairs
+    assert sets.ratio_separate == pytest.approx(single.ratio / 2)
+
+
+def test_of_mixed_cards_the_slowest_sets_the_pace() -> None:
+    answer = api.compare(["RTX 3090", "RTX 3090 + GTX 1080 Ti"], models=["resnet50"], batch="32")
+    (pair,) = answer.pairs
+    (slow,) = api.compare(["RTX 3090", "GTX 1080 Ti"], models=["resnet50"], batch="32").pairs
+    assert pair.ratio <= 2 * slow.ratio * 1.001
+    assert pair.ratio_separate == pytest.approx(1 + slow.ratio)
+    assert any("the slowest sets the pace" in note for note in answer.notes)
+    assert any("memory does not add up" in note for note in answer.notes)
+
+
+def test_a_link_that_holds_gpus_up_is_not_told_as_arithmetic() -> None:
+    whys = [pair.why for pair in api.compare(["4x RTX 2070", "2x RTX 2080 Ti"]).pairs]
+    assert any("by the link between GPUs" in why for why in whys)
+    assert not any("communication" in why for why in whys)
+
+
+def test_common_jobs_are_made_smaller_until_they_fit_both() -> None:
+    answer = api.compare(["RTX 2070 Max-Q", "GTX 960M"])
+    (cnn,) = (pair for pair in answer.pairs if pair.workload.startswith("CNN training (resnet50)"))
+    assert cnn.fits
+    assert cnn.baseline_fits
+    assert cnn.workload.endswith("batch 16")
+
+
+def test_your_own_batch_is_never_made_smaller() -> None:
+    (pair,) = api.compare(["RTX 3090", "GTX 960M"], models=["resnet50"], batch="256").pairs
+    assert not pair.fits
+    assert pair.why.startswith("does not fit GTX 960M")
+
+
+def test_laptop_parts_are_told_by_their_watts() -> None:
+    notes = api.compare(["RTX 2070 Max-Q", "RTX 5090 Laptop"], models=["resnet18"]).notes
+    assert any(note.startswith("RTX 2070 Max-Q draws 80 to 90 W") for note in notes)
+    assert any("RTX 5090 Laptop draws" in note and "% of the speed" in note for note in notes)
+
+
+# ---------------------------------------------------------------- prices
+
+
+@pytest.fixture
+def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path))
+
+
+@pytest.mark.usefixtures("_a_given_day")
+def test_at_the_break_even_price_both_give_the_same_speed_for_the_money() -> None:
+    names, day = ["RTX 4070 Ti", "RTX 3090"], date(2026, 11, 16)
+    first = api.compare(names, models=["resnet50"], price=["RTX 4070 Ti=800", "RTX 3090=900"], today=day).deals[1]
+    assert first.even_usd is not None
+    assert first.value is not None
+    assert first.value == pytest.approx(first.even_usd / 900)
+    even = api.compare(names, models=["resnet50"], price=["RTX 4070 Ti=800", f"RTX 3090={first.even_usd}"], today=day).deals[1]
+    assert even.value == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("_a_given_day")
+def test_the_price_of_a_set_is_that_of_all_its_cards() -> None:
+    answer = api.compare(
+        ["RTX 3090", "2x RTX 3090 + T4"], models=["resnet18"], price=["RTX 3090=700", "T4=500"], today=date(2026, 11, 16)
+    )
+    assert [deal.price_usd for deal in answer.deals] == [700, 1900]
+
+
+@pytest.mark.usefixtures("_a_given_day")
+def test_prices_are_told_in_the_users_currency() -> None:
+    prices = ["RTX 3090=700", "RTX 4090=1500"]
+    notes = api.compare(["RTX 3090", "RTX 4090"], models=["resnet18"], price=prices, currency="EUR=1.08").notes
+    (told,) = (note for note in notes if "better buy" in note)
+    assert "1,500 EUR" in told
+    assert "$" not in told
+
+
+def test_an_unknown_price_asks_for_yours() -> None:
+    notes = api.compare(["RTX 2070 Max-Q", "GTX 960M"], models=["resnet18"]).notes
+    assert any('`--price "RTX 2070 Max-Q=' in note for note in notes)
+
+
+# ---------------------------------------------------------------- the command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["RTX 3090"], "two different GPUs"),
+        (["0x RTX 3090", "RTX 4090"], "not a machine"),
+        (["99x RTX 3090", "RTX 4090"], "not a machine"),
+        (["RTX 3090 +", "RTX 4090"], "GPU"),
+        (["RTX 3090", "RTX 4090", "--price", "RTX 3090=cheap"], "cheap"),
+        (["RTX 3090", "RTX 4090", "--currency", "EUX=1"], "EUX"),
+    ],
+)
+def test_bad_input_is_refused_with_a_hint(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["compare", *arguments])
+    assert isinstance(result.exception, GpuwiseError), result.output
+    assert message in str(result.exception)
+    assert result.exception.hint
+
+
+def test_json_has_the_keys_of_the_contract() -> None:
+    result = CliRunner().invoke(app, ["compare", "RTX 3090", "RTX 4090", "--model", "resnet18", "--json"], catch_exceptions=False)
+    answer = json.loads(result.stdout)
+    assert set(answer) >= {"pairs", "memory", "flips", "assumptions", "data_date"}
+    assert set(answer["pairs"][0]) >= {"gpu", "baseline", "workload", "precision", "ratio", "ratio_low", "ratio_high", "why"}
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_no_line_is_longer_than_the_terminal(width: int) -> None:
+    text = render(api.compare(["4x RTX 2070", "2x RTX 2080 Ti"]), width=width)
+    assert max(map(len, text.splitlines())) <= width

@@ -105,9 +105,11 @@ def test_a_measurement_equal_to_the_prediction_changes_nothing() -> None:
 
 
 def test_a_lower_power_limit_is_slower_and_never_faster() -> None:
-    taken = [results("RTX 3090", power_limit=limit)[0].step_s for limit in ("350W", "250W", "150")]
+    limits = ("350W", "280W", "200W", "150")
+    taken = [results("RTX 3090", precision="amp", batch="128", power_limit=limit)[0].step_s for limit in limits]
     assert taken == sorted(taken)
-    assert taken[-1] > taken[0]
+    assert taken[2] > 1.05 * taken[0]
+    assert taken[3] > 1.10 * taken[0]
 
 
 def test_several_gpus_pay_for_communication() -> None:
@@ -122,8 +124,10 @@ def test_several_gpus_say_what_their_gradients_cost() -> None:
         (found,) = results("RTX 3090", gpus=4, **options)
         return {entry["name"]: entry["effect"] for entry in found.assumptions}
 
-    assert said()["RTX 3090 averaging gradients"] == "hidden behind the backward pass"
-    assert "% of the step" in said(model="bert-large")["RTX 3090 averaging gradients"]
+    def felt(**options: Any) -> int:
+        return int(said(**options)["RTX 3090 averaging gradients"].split("each other ")[1].split("%")[0])
+
+    assert 0 < felt() < felt(model="bert-large") < 60
     assert said(mode="infer")["gpus"] == "each runs samples of its own"
 
 
@@ -212,7 +216,7 @@ def test_a_loader_that_may_be_too_slow_widens_the_range_only_upwards() -> None:
     (plain,) = results("RTX 3090", batch="128", precision="amp")
     (loaded,) = results("RTX 3090", batch="128", precision="amp", image_decode=True, workers=6)
     assert loaded.bound != "input"
-    assert loaded.step_high_s > 1.1 * plain.step_high_s
+    assert loaded.step_high_s > 1.05 * plain.step_high_s
     assert loaded.step_low_s == pytest.approx(plain.step_low_s, rel=0.01)
 
 

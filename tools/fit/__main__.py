@@ -27,6 +27,7 @@ from gpuwise.evidence.types import Residual
 from gpuwise.kernels.types import Array
 
 from .accuracy import write_accuracy
+from .curves import power_curves
 from .problem import Problem
 from .rows import operator_rows, read_batches, sampled, step_rows
 from .solve import LeftOut, leave_out, solve
@@ -42,17 +43,18 @@ def _say(text: str) -> None:
 def main(folder: Path, *, dry: bool = False) -> None:
     """Read, solve, leave out, write."""
     steps, tables = step_rows(folder, _say), read_batches(folder)
-    problem = Problem(steps, operator_rows(tables, folder))
-    _say(f"{problem.step_count:,} steps and {len(problem.measured) - problem.step_count:,} operators")
+    problem = Problem(steps, operator_rows(tables, folder), power_curves(folder))
+    _say(f"{problem.step_count:,} steps, {problem.single_count:,} operators, {len(problem.curve_of_row)} points of power curves")
     theta = solve(problem, say=_say)
     _check(problem, theta)
     by_gpu = leave_out(problem, theta, list(problem.gpu_of_row))
     _say("left out each GPU")
     generations = {row.question.gpu.name: row.question.gpu.architecture.generation for row in steps}
-    generations |= {entry.gpu.name: entry.gpu.architecture.generation for entry in problem.operators}
+    others = [*(entry.gpu for entry in problem.operators), *(curve.gpu for curve in problem.curves)]
+    generations |= {gpu.name: gpu.architecture.generation for gpu in others}
     by_generation = leave_out(problem, theta, [generations[name] for name in problem.gpu_of_row])
-    operators = len(problem.measured) - problem.step_count
-    by_family = leave_out(problem, theta, [*(row.family for row in steps), *([None] * operators)])
+    unnamed = [None] * (len(problem.measured) - problem.step_count)
+    by_family = leave_out(problem, theta, [*(row.family for row in steps), *unnamed])
     _say("left out each generation and family")
     scored = _operators(problem, by_gpu, sampled(tables))
     ranges = step_widths(problem, theta, by_gpu, by_generation) | operator_widths(scored)

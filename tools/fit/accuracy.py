@@ -40,6 +40,7 @@ def write_accuracy(
         "GPUS": _by(problem, left["gpu"], "gpu", held),
         "FAMILIES": _by(problem, left["family"], "family"),
         "OPERATORS": _operators(operators),
+        "POWER": _power(problem, left["gpu"]),
         "BASELINES": _baselines(problem, theta, left["gpu"]),
     }
     text = TEXT.read_text(encoding="utf-8")
@@ -142,6 +143,31 @@ def _operators(rows: Sequence[Residual]) -> str:
         lines.append(f"| {name} | {found.rows:,} | {shares} | {signs} |")
     head = "| operator | rows | median | 90 % | bias | in range | bias by GPU, % |"
     return "\n".join([head, "|---|---|---|---|---|---|---|", *lines])
+
+
+def _power(problem: Problem, left: LeftOut) -> str:
+    """Speed against that at the highest limit: the middle over the workloads of each GPU, published and predicted unseen."""
+    first = problem.step_count + problem.single_count
+    published, predicted = (np.exp(-values[first:]) for values in (problem.measured, left.predicted))
+    groups: dict[tuple[str, float], list[int]] = {}
+    points = [(curve, limit) for curve in problem.curves for limit in curve.limits_watts]
+    for place, (curve, limit) in enumerate(points):
+        if limit < curve.limits_watts[-1]:
+            name = curve.gpu.name if curve.fitted else f"{curve.gpu.name}, decoding (not fitted)"
+            groups.setdefault((name, limit), []).append(place)
+    lines = []
+    for (name, limit), places in sorted(groups.items()):
+        own, found = float(np.median(published[places])), float(np.median(predicted[places]))
+        top = float(np.median([points[place][0].limits_watts[-1] for place in places]))
+        off = f"{100 * (found / own - 1):+.0f} %"
+        lines.append(f"| {name} | {limit:.0f} W of {top:.0f} | {len(places)} | {own:.2f} | {found:.2f} | {off} |")
+    error = np.abs(predicted / published - 1)
+    fitted = np.array([curve.fitted and limit < curve.limits_watts[-1] for curve, limit in points])
+    middle = (
+        f"{fitted.sum()} points of fitted workloads one by one: median error {_percent(float(np.median(error[fitted])))}, mean "
+    )
+    head = ["| GPU | limit | workloads | published | predicted | error |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *lines, "", f"{middle}{_percent(float(np.mean(error[fitted])))}."])
 
 
 def _baselines(problem: Problem, theta: Array, left: LeftOut) -> str:

@@ -24,12 +24,15 @@ _MEMORY: Group = {
     "cache.reach": (1.0, 0.3),
 }
 _POWER: Group = {
-    "power.vector": (18e-12, 0.08),
-    "power.matrix": (2.4e-12, 0.05),
-    "power.process": (1.2, 0.06),
-    "power.voltage": (0.35, 0.3),
-    "power.rest": (0.18, 0.15),
-    "power.board_watts": (12.0, 0.4),
+    "power.vector": (1.9e-12, 0.4),
+    "power.matrix": (0.2e-12, 0.4),
+    "power.issue": (5e-12, 0.3),
+    "power.byte": (44e-12, 0.3),
+    "power.process": (1.0, 0.05),
+    "power.free_clock": (0.6, 0.2),
+    "power.rest_hbm": (0.18, 0.1),
+    "power.rest_gddr": (0.23, 0.08),
+    "power.board_watts": (20.0, 0.15),
 }
 _TILES: Group = {
     "tile.bytes_per_clock": (64.0, 0.3),
@@ -109,7 +112,7 @@ _HOST: Group = {
 REASONS: Mapping[str, Group] = {
     "how arithmetic and traffic overlap; what an empty kernel takes in a full queue": _JOINING,
     "STREAM reaches 85-95 % of the sheet; a unit keeps tens of bytes a clock in flight, twice as many every few years": _MEMORY,
-    "joules a FLOP of a 16 nm chip from TDP and sustained rate; energy falls as the nanometres in a process's name do": _POWER,
+    "joules of a 16 nm chip at its least voltage, from TDP and sustained rates; they fall as a process's nanometres do": _POWER,
     "what large products of cuBLAS reach; bytes a clock from L2 and shared memory": _TILES,
     "cuDNN below cuBLAS; weight gradients worst; Winograd F(2x2,3x3) saves 2.25 multiplications at most": _CONVOLUTIONS,
     "published flash-attention rates; scores written and read in fp32; a grid-wide wait for each step of an RNN": _ATTENTION,

@@ -3,7 +3,7 @@
 Unknowns, all in ln: the constants of the kernel models; for each software stack the product of a factor of its class, one of its
 source and one of its own; seconds a call costs each host around the mean of its class; the speed of its copies; a factor and a
 start for each operator table. A step is `((gpu · stack)^6 + host^6)^(1/6) + copy`, as `gpuwise.step` and `gpuwise.evidence.score`
-have it.
+have it. Rows are whole steps, then single operators, then points of power curves, in ln(seconds over those at the highest limit).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import numpy as np
 
 from gpuwise.evidence.fits import Fit
 from gpuwise.evidence.operators import floor_key
+from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.limits import longer
 from gpuwise.kernels.machine import gpus_of
 from gpuwise.kernels.registry import times
 from gpuwise.kernels.types import Array, Gpus, Group, Ops
 
+from .curves import Curve
 from .priors import PRIORS
 from .rows import HOST_NAMES, OperatorRows, StepRow
 
@@ -29,8 +31,10 @@ __all__ = ["BATCH_12", "Problem", "class_of"]
 KINDS = ("conv", "matmul", "attention", "rnn", "memory_bound")
 BATCH_12 = ("ryujaehun", "lamikr")  # scripts with small batches and slow hosts
 _SMOOTH = 6.0
-_STEP_SIGMA, _OPERATOR_SIGMA = 0.10, 0.15
+_STEP_SIGMA, _OPERATOR_SIGMA, _POWER_SIGMA = 0.10, 0.15, 0.05
 _OPERATOR_WEIGHT = 40.0  # what the rows of one operator on one GPU count for together
+_CURVES_WEIGHT = 30.0  # what the points of all power curves of one GPU count for together
+_FEWEST = 12
 _FROM_PYTHON_S = {"fp32": 5e-6, "deepbench": 5e-6, "attention": 4e-6}
 _GRAPH_S = 5e-7
 _QUANTISING_S = 5e-6  # activations are cast before the product
@@ -61,30 +65,30 @@ def class_of(stack: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """All rows of one GPU: its distinct ops, and which of them each row has how often."""
+    """All rows of one GPU at one power limit: its distinct ops, and which of them each row has how often."""
 
     gpu: str
     gpus: Gpus
     ops: Ops
-    step: Array
-    step_op: Array
-    step_count: Array
-    single: Array
-    single_op: Array
+    row: Array
+    op: Array
+    count: Array
 
 
 class Problem:
     """The rows, the unknowns with their priors, and predictions of the rows for values of the unknowns."""
 
-    def __init__(self, steps: Sequence[StepRow], operators: Sequence[OperatorRows]) -> None:
-        self.steps, self.operators = list(steps), list(operators)
+    def __init__(self, steps: Sequence[StepRow], operators: Sequence[OperatorRows], curves: Sequence[Curve] = ()) -> None:
+        self.steps, self.operators, self.curves = list(steps), list(operators), list(curves)
         self.step_count = len(self.steps)
+        self.single_count = sum(len(entry.measured_s) for entry in self.operators)
         self.names = [name for name in PRIORS if name not in HOST_NAMES]
         steps_s: Array = np.array([row.question.measured_s for row in self.steps])
-        measured: list[Array] = [steps_s, *(entry.measured_s for entry in self.operators)]
+        slower = [1.0 / np.array(curve.relative) for curve in self.curves]
+        measured: list[Array] = [steps_s, *(entry.measured_s for entry in self.operators), *slower]
         self.measured: Array = np.log(np.concatenate(measured))
         self._index()
-        self.gpu_of_row, self.parts = _parts(self.steps, self.operators, len(self.measured))
+        self.gpu_of_row, self.parts = _parts(self.steps, self.operators, self.curves)
         self._unknowns()
         self.weight, self.sigma = self._weights()
 
@@ -106,6 +110,9 @@ class Problem:
         self.set_of_row = np.repeat(np.arange(len(sizes)), sizes)
         self.floor = np.array([entry.floor_s for entry in self.operators])[self.set_of_row]
         self.table_of_row = np.array([self.tables.index(entry.table) for entry in self.operators], int)[self.set_of_row]
+        lengths = np.array([len(curve.relative) for curve in self.curves], int)
+        self.curve_of_row = np.repeat(np.arange(len(lengths)), lengths)
+        self.highest = np.repeat(np.cumsum(lengths) - 1, lengths)  # the last point of each curve, among all points
 
     def _unknowns(self) -> None:
         classes, sources, stacks, machines = (len(x) for x in (self.classes, self.sources, self.stacks, self.machines))
@@ -156,10 +163,14 @@ class Problem:
 
         counts = Counter(map(key, self.steps))
         steps = np.array([counts[key(row)] for row in self.steps], float) ** -0.25
-        sizes = np.array([max(12, len(entry.measured_s)) for entry in self.operators], float)
+        sizes = np.array([max(_FEWEST, len(entry.measured_s)) for entry in self.operators], float)
         singles = np.sqrt(_OPERATOR_WEIGHT / sizes)[self.set_of_row] * 0.6
-        sigma = np.where(np.arange(len(self.measured)) < self.step_count, _STEP_SIGMA, _OPERATOR_SIGMA)
-        return np.concatenate([steps, singles]), sigma
+        counts_of = (self.step_count, self.single_count, len(self.curve_of_row))
+        sigma = np.repeat([_STEP_SIGMA, _OPERATOR_SIGMA, _POWER_SIGMA], counts_of)
+        cards = [curve.gpu.name if curve.fitted else "" for curve in self.curves for _ in curve.relative]
+        points = np.sqrt(_CURVES_WEIGHT / np.array([max(_FEWEST, cards.count(card)) for card in cards], float))
+        points = points * np.array([float(curve.fitted) for curve in self.curves])[self.curve_of_row]
+        return np.concatenate([steps, singles, points]), sigma
 
     def constants(self, theta: Array) -> dict[str, float]:
         """The constants of the kernel models and of the host, by name."""
@@ -179,9 +190,7 @@ class Problem:
             for group in used:
                 own = np.zeros(part.ops.count)
                 own[group.rows] = seconds[group.rows]
-                summed = np.bincount(part.step, weights=own[part.step_op] * part.step_count, minlength=self.step_count)
-                found[group.kind][: self.step_count] += summed
-                found[group.kind][self.step_count + part.single] += own[part.single_op]
+                found[group.kind] += np.bincount(part.row, weights=own[part.op] * part.count, minlength=len(self.measured))
         return found
 
     def shared_factors(self, theta: Array) -> Array:
@@ -211,10 +220,13 @@ class Problem:
         busy, host = seconds[: self.step_count] * np.exp(own), self.host_seconds(theta)
         copies = self.copied / np.exp(theta[self.at["copy"]])[self.machine_of_row]
         steps = (busy**_SMOOTH + host**_SMOOTH) ** (1 / _SMOOTH) + copies
-        single = seconds[self.step_count :] * np.exp(theta[self.at["table"]][self.table_of_row])
+        single = seconds[self.step_count : self.step_count + self.single_count] * np.exp(
+            theta[self.at["table"]][self.table_of_row]
+        )
         single = longer(single + np.exp(theta[self.at["start"]])[self.table_of_row], self.floor, _SMOOTH)
-        with np.errstate(divide="ignore"):
-            result: Array = np.log(np.concatenate([steps, single]))
+        points = seconds[self.step_count + self.single_count :]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result: Array = np.log(np.concatenate([steps, single, points / points[self.highest]]))
         return result
 
     def predicted(self, theta: Array, only: frozenset[str] | None = None, factors: Array | None = None) -> Array:
@@ -286,37 +298,42 @@ def _pairs(pairs: Sequence[tuple[float, float]]) -> tuple[Array, Array]:
     return np.log(values), np.array(sigmas)
 
 
-def _parts(steps: Sequence[StepRow], operators: Sequence[OperatorRows], count: int) -> tuple[Array, list[_Part]]:
-    """The rows by GPU, equal ops once, and the GPU of each row."""
-    members: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    gpus = {entry.gpu.name: entry.gpu for entry in operators} | {row.question.gpu.name: row.question.gpu for row in steps}
-    for place, row in enumerate(steps):
-        members[row.question.gpu.name][0].append(place)
-    for place, entry in enumerate(operators):
-        members[entry.gpu.name][1].append(place)
-    begins = np.concatenate([[0], np.cumsum([len(entry.measured_s) for entry in operators])]).astype(int)
-    names, parts = np.empty(count, object), []
-    for name, (whole, sets) in members.items():
-        distinct = {id(steps[place].ops): steps[place].ops for place in whole}
-        order = {key: number for number, key in enumerate(distinct)}
-        ops, where = _distinct([*distinct.values(), *(operators[place].ops for place in sets)])
-        part = _Part(
-            gpu=name,
-            gpus=gpus_of([gpus[name]]),
-            ops=ops,
-            step=_joined([np.full(steps[place].ops.count, place) for place in whole]),
-            step_op=_joined([where[order[id(steps[place].ops)]] for place in whole]),
-            step_count=_joined([steps[place].calls for place in whole]),
-            single=_joined([np.arange(begins[place], begins[place + 1]) for place in sets]),
-            single_op=_joined([where[len(order) + number] for number in range(len(sets))]),
+def _parts(steps: Sequence[StepRow], operators: Sequence[OperatorRows], curves: Sequence[Curve]) -> tuple[Array, list[_Part]]:
+    """The rows by GPU and power limit, equal ops once, and the GPU of each row."""
+    members: dict[tuple[str, float], list[tuple[Ops, Array, Array]]] = defaultdict(list)  # ops, and their rows and counts
+    gpus, end = {}, 0
+
+    def add(gpu: Gpu, limit: float, ops: Ops, rows: Array, counts: Array) -> None:
+        nonlocal end
+        gpus[gpu.name] = gpu
+        members[(gpu.name, limit)].append((ops, rows + end, counts))
+        end += int(rows.max()) + 1
+
+    for step in steps:
+        add(step.question.gpu, np.inf, step.ops, np.zeros(step.ops.count, int), step.calls)
+    for entry in operators:
+        add(entry.gpu, np.inf, entry.ops, np.arange(entry.ops.count), np.ones(entry.ops.count))
+    for curve in curves:
+        for limit in curve.limits_watts:
+            add(curve.gpu, limit, curve.ops, np.zeros(curve.ops.count, int), curve.calls)
+    names, parts = np.empty(end, object), []
+    for (name, limit), own in members.items():
+        distinct = {id(ops): ops for ops, _, _ in own}
+        ops, where = _distinct(list(distinct.values()))
+        places = dict(zip(distinct, where, strict=True))
+        row = np.concatenate([rows for _, rows, _ in own])
+        names[row] = name
+        parts.append(
+            _Part(
+                gpu=name,
+                gpus=gpus_of([gpus[name]], limit),
+                ops=ops,
+                row=row,
+                op=np.concatenate([places[id(ops)] for ops, _, _ in own]),
+                count=np.concatenate([counts for _, _, counts in own]),
+            )
         )
-        names[whole], names[len(steps) + part.single] = name, name
-        parts.append(part)
     return names, parts
-
-
-def _joined(arrays: Sequence[Array]) -> Array:
-    return np.concatenate(arrays) if arrays else np.zeros(0, int)
 
 
 def _distinct(parts: Sequence[Ops]) -> tuple[Ops, list[Array]]:

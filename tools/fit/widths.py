@@ -129,6 +129,7 @@ def _ordered(found: dict[str, Range]) -> dict[str, Range]:
         if known != name and known in found:
             found[name] = _wider(wide, found[known])
     for narrow, name in (
+        ("ratio", "known_unknown_stack"),  # with no measurement one is never surer than with one from another GPU
         ("known", "new_generation"),
         ("known_unknown_stack", "new_generation_unknown_stack"),
         ("ratio", "ratio_new_generation"),

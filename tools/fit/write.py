@@ -23,6 +23,7 @@ ROOT = Path(gpuwise.__file__).parent
 _FITTED_ON = [
     "e2e.csv: single-GPU rows of timm, lambda_tf, lambda_pytorch, ryujaehun, lamikr, cnn_benchmarks, neusight, nvidia_dle",
     "ops_fp32, gemm_lowp (bf16, fp8), attention (bf16), deepbench (fp32, mixed fp16), hardware_measured: 500 rows a GPU and op",
+    "power.csv: training of ResNet-50, ShuffleNet, BERT-base (Zeus) and ViT-B/16 at lowered limits, against the highest limit",
     "robust Gauss-Newton in ln(seconds) with priors; stacks, hosts and tables have factors of their own (not in this file)",
 ]
 _FRAMEWORKS = {"lambda_tf": "tf", "nvidia_dle": "tf", "cnn_benchmarks": "torch7"}

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from gpuwise.advise.options import Option
 
-__all__ = ["Limits", "Selection", "best_bought", "best_rented", "pareto", "select", "shortfall"]
+__all__ = ["MOST_ROWS", "WORTH_A_CHANGE", "Limits", "Selection", "best_bought", "best_rented", "pareto", "select", "shortfall"]
 
 MOST_ROWS = 7
 _NEARLY = 0.93  # of the fastest: hardly felt
 _CLEARLY_CHEAPER = 0.85
-_WORTH_A_CHANGE = 1.3  # times as fast as what one has, or as one GPU alone: below that nobody notices
+WORTH_A_CHANGE = 1.3  # times as fast as what one has, or as one GPU alone: below that nobody notices
 _RENT_BELOW = 0.5  # of the cost of a bought run: a cloud also asks for copying data, waiting for machines and paying attention
 
 
@@ -61,9 +61,10 @@ def select(options: Sequence[Option], limits: Limits) -> Selection:
     able = [option for option in options if not shortfall(option, limits)]
     bought = best_bought(able, limits)
     rented = best_rented(able)
-    kept = next((option for option in options if option.kind == "keep"), None)
+    owned = [option for option in options if option.kind == "keep"]
+    kept = min(owned, key=lambda option: (not option.run.fits, option.run.seconds), default=None)
     best = _best(bought, rented, kept if kept in able else None, limits)
-    front = pareto([option for option in able if option.kind != "rent" or option is rented])
+    front = pareto([option for option in able if option.kind != "rent" or option is rented or bought is None])
     return Selection(
         best=best, bought=bought, rented=rented, kept=kept, shown=_shown(best, rented, kept, front, able), front=front
     )
@@ -76,7 +77,7 @@ def best_bought(able: Sequence[Option], limits: Limits) -> Option | None:
     several = _preferred([option for option in bought if option.gpu_count > 1], limits)
     if single is None or several is None or limits.budget_usd is None:
         return single or several
-    return several if single.run.seconds >= _WORTH_A_CHANGE * several.run.seconds else single
+    return several if single.run.seconds >= WORTH_A_CHANGE * several.run.seconds else single
 
 
 def _preferred(bought: Sequence[Option], limits: Limits) -> Option | None:
@@ -97,7 +98,7 @@ def best_rented(able: Sequence[Option]) -> Option | None:
 
 def _best(bought: Option | None, rented: Option | None, kept: Option | None, limits: Limits) -> Option | None:
     if kept is not None:
-        faster = [option for option in (bought, rented) if option and kept.run.seconds >= _WORTH_A_CHANGE * option.run.seconds]
+        faster = [option for option in (bought, rented) if option and kept.run.seconds >= WORTH_A_CHANGE * option.run.seconds]
         bought, rented = (option if option in faster else None for option in (bought, rented))
     if bought and rented and kept is None and limits.budget_usd is None:
         return rented if _usd_per_run(rented) < _RENT_BELOW * _usd_per_run(bought) else bought

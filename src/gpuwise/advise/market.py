@@ -10,7 +10,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook, purchase_price, rent_median, rent_offers
 from gpuwise.money.types import Price, RentRange
 
-__all__ = ["NEW_MONTHS", "Wanted", "buy_kind", "buyable", "older", "price_for", "rentable", "served", "sold_new"]
+__all__ = ["NEW_MONTHS", "Wanted", "buy_kind", "buyable", "older", "price_for", "rentable", "served", "sold_new", "whole"]
 
 NEW_MONTHS = 30  # after its launch a card is taken to be sold new; makers and shops publish no last day
 _OLD_YEARS = 8
@@ -44,6 +44,11 @@ def sold_new(gpu: Gpu, today: date) -> bool:
 def served(gpu: Gpu) -> bool:
     """Whether current software runs on it."""
     return bool(gpu.architecture.first_software) and not gpu.architecture.last_software
+
+
+def whole(gpu: Gpu) -> bool:
+    """Whether it is sold as a whole computer only: a laptop, or a chip with CPU and memory."""
+    return gpu.segment in ("laptop", "soc")
 
 
 def buy_kind(gpu: Gpu, price: Price, today: date) -> str:

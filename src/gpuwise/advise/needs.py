@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpuwise.advise.capacity import largest
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.device_memory import framework_bytes, library_buffers
-from gpuwise.step.memory import Memory, memory_of
+from gpuwise.step.lifetimes import lives_of, peak_bytes, tensor_bytes_of
+from gpuwise.step.memory import Memory, memory_of, reserved_bytes_of
 from gpuwise.workload.types import Workload
 
 __all__ = ["Needs"]
@@ -20,12 +23,40 @@ class Needs:
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._memories: dict[tuple[object, int], Memory] = {}
+        self._peaks: dict[int, float] = {}
         self._known: dict[object, dict[int, float]] = {}
         self._largest: dict[tuple[object, float], int] = {}
 
     def memory(self, gpu: Gpu, batch: int) -> Memory:
         """As for this GPU."""
         return self._memory(gpu, batch, (framework_bytes(gpu), self._libraries(gpu)))
+
+    def total_bytes(self, gpu: Gpu, batch: int) -> float:
+        """As `memory` has it: what the framework takes comes on top of what the allocator holds."""
+        return self._held(gpu, batch) + framework_bytes(gpu)
+
+    def within(self, gpu: Gpu, batch: int, room: float) -> bool:
+        """Whether it fits. Where the tensors in use at the peak are more than the room, nothing else is looked at."""
+        if batch not in self._peaks:
+            size = batch if "batch" in self._workload.symbols else None
+            self._peaks[batch] = peak_bytes(self._workload, size, None)
+        return self._peaks[batch] <= room and self.total_bytes(gpu, batch) <= room
+
+    def serves(self, workload: Workload) -> bool:
+        """Whether another step holds the same bytes at the same times."""
+        mine = self._workload
+        if (mine.mode, mine.seq, mine.symbols, mine.batch) != (workload.mode, workload.seq, workload.symbols, workload.batch):
+            return False
+        return mine is workload or _figures(mine) == _figures(workload)
+
+    def _held(self, gpu: Gpu, batch: int) -> float:
+        """What the allocator holds, whatever the framework takes."""
+        kept = self._libraries(gpu)
+        known = self._known.setdefault(kept, {})
+        if batch not in known:
+            size = batch if "batch" in self._workload.symbols else None
+            known[batch] = reserved_bytes_of(self._workload, size, gpu=gpu)
+        return known[batch]
 
     def _libraries(self, gpu: Gpu) -> object:
         return library_buffers(gpu, products=True, training=self._workload.mode == "train")
@@ -42,11 +73,14 @@ class Needs:
             return self._workload.batch if self.memory(gpu, self._workload.batch).total_bytes <= usable else 0
         kept, room = self._libraries(gpu), usable - framework_bytes(gpu)
         known = self._known.setdefault(kept, {})
-
-        def need(batch: int) -> float:
-            known.setdefault(batch, self._memory(gpu, batch, kept).reserved_bytes)
-            return known[batch]
-
         if (kept, room) not in self._largest:
-            self._largest[kept, room] = largest(need, room, known=known)
+            self._largest[kept, room] = largest(lambda batch: self._held(gpu, batch), room, known=known)
         return self._largest[kept, room]
+
+
+def _figures(workload: Workload) -> tuple[bytes, ...]:
+    """Births, deaths and sizes of all tensors: what memory follows from."""
+    lives = lives_of(workload)
+    sizes = [tensor_bytes_of(workload, size, None) for size in ((1.0, 2.0, 3.0) if "batch" in workload.symbols else (None,))]
+    columns = (lives.born, lives.died, lives.category, lives.tensor, lives.phase, lives.convolved, *sizes)
+    return tuple(np.ascontiguousarray(column).tobytes() for column in columns)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any
+from itertools import islice, takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from gpuwise.workload.types import Workload
 __all__ = ["GRID", "Pace", "Pacer"]
 
 GRID = tuple(2**power for power in range(12))  # batches tried where the best one is asked for
+_BAND = 3  # sizes of the grid that GPUs may differ in and still be priced together
 _ENOUGH = 0.98  # of the best rate: a smaller batch that reaches it is taken
 
 
@@ -51,6 +52,14 @@ class Pace:
         return self.batch / self.step_s
 
 
+class _Tried(NamedTuple):
+    """One way to run the job on a GPU and the sizes to look at: all that fit, or the smallest where none does."""
+
+    choices: Choices
+    sizes: tuple[int, ...]
+    fits: bool
+
+
 class Pacer:
     """One model on many GPUs. What was worked out for one question serves the next."""
 
@@ -58,77 +67,119 @@ class Pacer:
         self._ways = ways
         self._setting = setting
         self._needs: dict[Choices, Needs] = {}
-        self._known: dict[tuple[str, Choices, int], Pace] = {}
+        self._refusal: DoesNotApply | None = None  # told where there is nothing else to tell
+        self._fitting: dict[tuple[Choices, str], tuple[int, ...]] = {}
+        self._steps: dict[tuple[Choices, str], dict[int, tuple[float, str]]] = {}  # seconds and bound by size
 
     def paces(
         self, gpus: Sequence[Gpu], ways: Callable[[Gpu], Sequence[Choices]], *, batch: int | None, auto: bool = False
     ) -> dict[str, Pace]:
         """The pace of each GPU that has a way to run the job, the fastest of its ways that fit: at `batch` (None: the usual one),
         or with `auto` at the batch of most samples a second."""
-        sizes = {gpu.name: self._sizes(gpu, ways(gpu), batch, auto) for gpu in gpus}
-        self._price([(gpu, choices, size) for gpu in gpus for choices, size in sizes[gpu.name]])
-        found = {name: [self._known[(name, *size)] for size in tried] for name, tried in sizes.items() if tried}
-        return {name: _whole(_soonest([pace for pace in tried if pace.fits] or tried), batch) for name, tried in found.items()}
+        tried = {gpu.name: self._tried(gpu, ways(gpu), batch, auto) for gpu in gpus}
+        if self._refusal is not None and not any(tried.values()):
+            raise self._refusal.__cause__ or self._refusal
+        self._price((gpu, one) for gpu in gpus for one in tried[gpu.name])
+        return {gpu.name: _whole(self._soonest(gpu, tried[gpu.name]), batch) for gpu in gpus if tried[gpu.name]}
 
     def workload(self, choices: Choices) -> Workload:
         """What a GPU runs with these choices."""
         return self._ways.way(choices).workload
 
-    def _sizes(self, gpu: Gpu, ways: Sequence[Choices], batch: int | None, auto: bool) -> list[tuple[Choices, int]]:
-        """What to price: every size that fits, or the largest that does; the smallest where none does."""
+    def _tried(self, gpu: Gpu, ways: Sequence[Choices], batch: int | None, auto: bool) -> list[_Tried]:
+        """Every size that fits, or the largest that does; the smallest where none does."""
         found = []
         for choices in ways:
             try:
                 workload = self.workload(choices)
-            except DoesNotApply:
+            except DoesNotApply as refusal:
+                self._refusal = refusal
                 continue
-            usual = batch or workload.batch
-            sizes = [usual] if "batch" not in workload.symbols else list(reversed(GRID)) if auto else _halves(usual)
-            room, need = room_of(gpu).usable_bytes, self._need(choices)
-            fitting = (size for size in sizes if need.memory(gpu, size).total_bytes <= room)
-            kept = list(fitting) if auto else list(islice(fitting, 1))
-            found += [(choices, size) for size in kept or sizes[-1:]]
+            if "batch" not in workload.symbols:
+                sizes = [batch or workload.batch]
+                kept = self._that_fit(gpu, choices, sizes)
+            elif auto:
+                sizes = list(GRID)
+                kept = self._of_the_grid(gpu, choices)
+            else:
+                sizes = _halves(batch or workload.batch)
+                kept = self._that_fit(gpu, choices, sizes)
+            found.append(_Tried(choices, kept or (min(sizes),), bool(kept)))
         return found
 
+    def _that_fit(self, gpu: Gpu, choices: Choices, sizes: Sequence[int]) -> tuple[int, ...]:
+        """The first of them that does."""
+        room, need = room_of(gpu).usable_bytes, self._need(choices)
+        return tuple(islice((size for size in sizes if need.within(gpu, size, room)), 1))
+
+    def _of_the_grid(self, gpu: Gpu, choices: Choices) -> tuple[int, ...]:
+        """Sizes of the grid that fit: a larger batch needs more, so the first that does not ends them."""
+        key = (choices, gpu.name)
+        if key not in self._fitting:
+            room, need = room_of(gpu).usable_bytes, self._need(choices)
+            self._fitting[key] = tuple(takewhile(lambda size: need.within(gpu, size, room), GRID))
+        return self._fitting[key]
+
     def _need(self, choices: Choices) -> Needs:
+        """Ways that hold the same bytes, such as both kinds of 16 bit, share what is known of them."""
         if choices not in self._needs:
-            self._needs[choices] = Needs(self.workload(choices))
+            workload = self.workload(choices)
+            same = (known for known in self._needs.values() if known.serves(workload))
+            self._needs[choices] = next(same, None) or Needs(workload)
         return self._needs[choices]
 
-    def _price(self, wanted: Iterable[tuple[Gpu, Choices, int]]) -> None:
+    def _price(self, wanted: Iterable[tuple[Gpu, _Tried]]) -> None:
         """Steps of GPUs that run the same way at the same sizes, in one go."""
-        sizes: dict[tuple[Choices, str], set[int]] = {}
-        gpus: dict[str, Gpu] = {}
-        for gpu, choices, size in wanted:
-            if (gpu.name, choices, size) not in self._known:
-                sizes.setdefault((choices, gpu.name), set()).add(size)
-                gpus[gpu.name] = gpu
         groups: dict[tuple[Choices, bool, tuple[int, ...]], list[Gpu]] = {}
-        for (choices, name), found in sizes.items():
-            groups.setdefault((choices, gpus[name].is_cpu, tuple(sorted(found))), []).append(gpus[name])
-        for (choices, is_cpu, those), members in groups.items():
-            self._simulate(choices, members, those, is_cpu=is_cpu)
+        for gpu, (choices, sizes, _) in wanted:
+            known = self._steps.setdefault((choices, gpu.name), {})
+            if not all(size in known for size in sizes):
+                groups.setdefault((choices, gpu.is_cpu, _together(sizes)), []).append(gpu)
+        for (choices, is_cpu, sizes), members in groups.items():
+            self._simulate(choices, members, sizes, is_cpu=is_cpu)
 
     def _simulate(self, choices: Choices, gpus: list[Gpu], sizes: tuple[int, ...], *, is_cpu: bool) -> None:
         workload = self.workload(choices)
         batch = np.array(sizes, dtype=float) if "batch" in workload.symbols else None
         setting = as_run(self._setting, workload)
         setting = cpu_setting(setting) if is_cpu else setting
-        steps = simulate(workload, gpus, setting, batch=batch, seq=_seq(workload, len(sizes)), dtype=np.float32)
+        seq = _seq(workload, len(sizes))
+        steps = simulate(workload, gpus, setting, batch=batch, seq=seq, dtype=np.float32, by_kind=False)
         waits = np.minimum(steps.lanes["gpu"], steps.lanes["host"]) if is_cpu else np.zeros_like(steps.seconds)
-        seconds, bound = (steps.seconds + waits).tolist(), steps.bound.tolist()
-        for row, size in enumerate(sizes):
-            for column, gpu in enumerate(gpus):
-                self._known[gpu.name, choices, size] = Pace(
-                    gpu=gpu,
-                    choices=choices,
-                    batch=size,
-                    micro_batch=size,
-                    step_s=seconds[row][column],
-                    memory_bytes=self._need(choices).memory(gpu, size).total_bytes,
-                    usable_bytes=room_of(gpu).usable_bytes,
-                    bound=bound[row][column],
-                )
+        seconds, bound = (steps.seconds + waits).T.tolist(), steps.bound.T.tolist()
+        for gpu, took, held in zip(gpus, seconds, bound, strict=True):
+            self._steps[choices, gpu.name].update(zip(sizes, zip(took, held, strict=True), strict=True))
+
+    def _soonest(self, gpu: Gpu, tried: Sequence[_Tried]) -> Pace:
+        """The fastest; of those that are nearly as fast, the one of the smallest batch."""
+        able = [one for one in tried if one.fits] or tried
+        rates = [
+            (size / self._steps[choices, gpu.name][size][0], -size, place)
+            for place, (choices, sizes, _) in enumerate(able)
+            for size in sizes
+        ]
+        least = _ENOUGH * max(rates)[0]
+        rate, size, place = max((one for one in rates if one[0] >= least), key=lambda one: (one[1], one[0]))
+        choices = able[place].choices
+        return Pace(
+            gpu=gpu,
+            choices=choices,
+            batch=-size,
+            micro_batch=-size,
+            step_s=-size / rate,
+            memory_bytes=self._need(choices).total_bytes(gpu, -size),
+            usable_bytes=room_of(gpu).usable_bytes,
+            bound=self._steps[choices, gpu.name][-size][1],
+        )
+
+
+def _together(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes to price for these: parts of the grid grow by three, so that few groups of GPUs are left.
+
+    >>> _together((1, 2, 4, 8)), _together((24,))
+    ((1, 2, 4, 8, 16, 32), (24,))
+    """
+    return GRID[: -(-len(sizes) // _BAND) * _BAND] if sizes == GRID[: len(sizes)] and len(sizes) > 1 else sizes
 
 
 def _whole(pace: Pace, batch: int | None) -> Pace:
@@ -136,13 +187,6 @@ def _whole(pace: Pace, batch: int | None) -> Pace:
     if batch is None or batch <= pace.micro_batch:
         return pace
     return replace(pace, batch=batch, step_s=pace.step_s * batch / pace.micro_batch)
-
-
-def _soonest(paces: Sequence[Pace]) -> Pace:
-    """The fastest; of those that are nearly as fast, the one of the smallest batch."""
-    best = max(pace.samples_per_s for pace in paces)
-    near = [pace for pace in paces if pace.samples_per_s >= _ENOUGH * best]
-    return min(near, key=lambda pace: (pace.batch, -pace.samples_per_s))
 
 
 def _halves(size: int) -> list[int]:

@@ -52,7 +52,7 @@ def find_task(name: str) -> Task:
     """The task of this name, case and spacing forgiven."""
     wanted = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
     if wanted not in tasks():
-        near = difflib.get_close_matches(wanted, tasks(), n=2, cutoff=0.4)
+        near = difflib.get_close_matches(wanted, tasks(), n=2, cutoff=0.6)
         hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "?" if near else "or name a model with `--model`"
         raise UnknownName(f"there is no task '{name}'", looked_in=", ".join(tasks()), hint=hint)
     return tasks()[wanted]

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
+    from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
+    from gpuwise.api.plan_question import PlanQuery, plan_query
+    from gpuwise.api.planning import plan
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
     from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
     from gpuwise.api.sweeps import SweepAnswer, SweepPoint, sweep
@@ -48,6 +51,9 @@ __all__ = [
     "MattersAnswer",
     "OpShare",
     "Pair",
+    "PlanAnswer",
+    "PlanEntry",
+    "PlanQuery",
     "PredictAnswer",
     "Prediction",
     "PricesAnswer",
@@ -71,6 +77,8 @@ __all__ = [
     "fit_query",
     "gpus",
     "matters",
+    "plan",
+    "plan_query",
     "predict",
     "predict_query",
     "prices",
@@ -95,6 +103,9 @@ _HOMES = {
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
     "sweeps": ("SweepAnswer", "SweepPoint", "sweep"),
     "topics.registry": ("MattersAnswer", "matters"),
+    "plan_answer": ("PlanAnswer", "PlanEntry"),
+    "plan_question": ("PlanQuery", "plan_query"),
+    "planning": ("plan",),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "price_lists": ("PricesAnswer", "prices", "refresh_prices"),
     "validation": ("ValidateAnswer", "validate"),

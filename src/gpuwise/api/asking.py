@@ -35,7 +35,7 @@ def asker(query: StepQuery, progress: Callable[[str], None]) -> Callable[[Choice
                 implementation=choices.implementation,
                 channels_last=choices.channels_last,
             )
-            wanted = msgspec.structs.replace(request, settings=settings, image=choices.image)
+            wanted = msgspec.structs.replace(request, settings=settings, image=choices.image or request.image)
         return find.workload(
             wanted,
             asked=query.capture.asked,

@@ -15,6 +15,7 @@ from gpuwise.money.box.lanes import CardLink
 from gpuwise.money.box.power import least_limit
 from gpuwise.money.box.types import Cards
 from gpuwise.scale.data_parallel import exposed_s, gradient_bytes
+from gpuwise.step.power import power_curve
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
 from gpuwise.step.types import Setting
@@ -74,8 +75,7 @@ def power_limits(typed: str, cards: Cards, further: Sequence[float] = ()) -> tup
     kept = [limit for limit in limits if limit >= least_limit(cards)]
     speeds = {}
     for kind in KINDS:
-        seconds = np.array([_limited_s(kind, typed, limit) for limit in kept])
-        speeds[kind.name] = seconds[0] / seconds
+        speeds[kind.name] = _curve(kind, typed, tuple(kept))
     return tuple(
         PowerLimit(gpu=cards.gpu.name, watts=watts, relative_speed={name: float(speed[place]) for name, speed in speeds.items()})
         for place, watts in enumerate(kept)
@@ -89,11 +89,11 @@ def _asked(kind: Kind, typed: str) -> tuple[StepQuery, Workload]:
     return query, workload_of(query)
 
 
-@lru_cache(maxsize=1024)
-def _limited_s(kind: Kind, typed: str, limit_watts: float | None) -> float:
-    """Seconds of a step at a power limit."""
+@lru_cache(maxsize=256)
+def _curve(kind: Kind, typed: str, limits_watts: tuple[float, ...]) -> tuple[float, ...]:
+    """Speed at each power limit, over that at the card's own."""
     query, workload = _asked(kind, typed)
-    return _step_s(workload, query.gpus[0], query.setting, query.batch, limit_watts)
+    return power_curve(workload, query.gpus[0], as_run(query.setting, workload), limits_watts, query.batch)
 
 
 def _step_s(workload: Workload, gpu: Gpu, setting: Setting, batch: int | None, limit_watts: float | None = None) -> float:
@@ -130,4 +130,5 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
 
 def images_per_s_of(typed: str, limit_watts: float | None) -> float:
     """Images a second that one GPU trains on, of the CNN among the kinds."""
-    return float(KINDS[0].batch) / _limited_s(KINDS[0], typed, limit_watts)
+    query, workload = _asked(KINDS[0], typed)
+    return float(KINDS[0].batch) / _step_s(workload, query.gpus[0], query.setting, query.batch, limit_watts)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 import msgspec
 
 from gpuwise.advise.choosing import Limits, best_bought, pareto, select, shortfall
-from gpuwise.advise.market import buy_kind, buyable, older, rentable
+from gpuwise.advise.market import buy_kind, buyable, older, rentable, whole
 from gpuwise.advise.options import Option, Run, kept, owned, rented, run_on
 from gpuwise.api.paced import Priced, price_jobs, width
 from gpuwise.api.question import Assumption
+from gpuwise.api.which_changes import changes
 from gpuwise.api.which_question import WhichQuery
-from gpuwise.api.which_words import Scene, changes, notes, reasons, rejections, verdict
+from gpuwise.api.which_scene import Scene
+from gpuwise.api.which_words import notes, reasons, rejections, verdict
 from gpuwise.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -23,6 +25,7 @@ from gpuwise.money.box.checks import check_build
 from gpuwise.money.box.parts import usual_box
 from gpuwise.money.box.types import Line
 from gpuwise.money.prices import data_date
+from gpuwise.money.types import Price
 
 __all__ = ["WhichAnswer", "which"]
 
@@ -199,13 +202,20 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
     build: dict[str, tuple[Line, ...]] = {}
     for gpu, price in buys:
         kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
-        for count in _counts(query, price.usd if price else None):
+        terms = replace(query.terms, machine_usd=0.0) if whole(gpu) else query.terms
+        for count in _counts(query, gpu, price):
             if kind in query.kinds and (run := runs(gpu, count)):
-                option = owned(run, query.terms, price, kind=kind, machine_upfront=query.machine_given)
+                option = owned(run, terms, price, kind=kind, machine_upfront=query.machine_given)
                 options.append(option)
-                build[option.key] = () if query.wanted.laptop else check_build(gpu, count, usual_box(count, query.psu_watts))
+                if not whole(gpu):
+                    build[option.key] = check_build(gpu, count, usual_box(count, query.psu_watts))
     counts = _COUNTS if query.limits.deadline_s is not None else (1,)
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
+    if not options:
+        raise BadValue(
+            f"none of the {len(buys) + len(rents)} GPUs that were looked at can run {query.title} that way",
+            hint="leave `--precision` out, or `--vendor any` looks at more",
+        )
     failing = {key for key, lines in build.items() if any(line.verdict == "fail" for line in lines)}
     refused = [option for option in options if option.key in failing and option.gpu_count > 1]
     return Scene(
@@ -230,11 +240,13 @@ def _unique(gpus: Iterable[Gpu]) -> list[Gpu]:
     return list({gpu.name: gpu for gpu in gpus}.values())
 
 
-def _counts(query: WhichQuery, usd: float | None) -> tuple[int, ...]:
-    """How many of one GPU to look at: as many as the budget could buy."""
-    if query.wanted.laptop or usd is None:
+def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]:
+    """How many of one GPU to look at. Where neither money nor time is limited two, or as many as the user has, are enough."""
+    if whole(gpu) or price is None or query.general:
         return (1,)
-    return tuple(count for count in _COUNTS if count == 1 or (count <= query.most_gpus and not query.general))
+    free = query.limits.budget_usd is None and query.limits.deadline_s is None
+    most = min(query.most_gpus, max(2, *(count for _, count in query.have), 0)) if free else query.most_gpus
+    return tuple(count for count in _COUNTS if count <= most)
 
 
 def _runs(query: WhichQuery, priced: Sequence[Priced]) -> Callable[[Gpu, int], Run | None]:

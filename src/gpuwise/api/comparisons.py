@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gpuwise.advise.market import price_for
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict
 from gpuwise.api.question import Assumption, assumed, step_query
 from gpuwise.api.rigs import Rig, Throughput, find_rigs, throughput
@@ -222,13 +223,20 @@ def _why(base: Prediction, other: Prediction) -> str:
     if other.bound == "launch":
         return "held up by the host: a faster GPU hardly helps"
     if base.bound != other.bound:
-        held = "by its host" if base.bound == "launch" else f"by {base.bound}: {_more(base.bound, base, other):.2f} times"
-        return f"bound by {other.bound}: {_more(other.bound, base, other):.2f} times; {base.gpu.name} {held}"
+        return f"bound {_held_by(other.bound, base, other)}; {base.gpu.name} {_held_by(base.bound, base, other)}"
     if other.bound == "memory":
         cache = (other.gpu.l2_bytes or 0.0) / (base.gpu.l2_bytes or float("inf"))
         more = f", {cache:.2g} times the cache" if cache >= 1.5 or 0 < cache <= 0.67 else ""
         return f"bound by memory: {_more('memory', base, other):.2f} times the bandwidth{more}"
-    return f"bound by compute: {_more('compute', base, other):.2f} times the arithmetic"
+    if other.bound == "compute":
+        return f"bound by compute: {_more('compute', base, other):.2f} times the arithmetic"
+    return f"bound {_held_by(other.bound, base, other)}"
+
+
+def _held_by(bound: str, base: Prediction, other: Prediction) -> str:
+    """What holds a step up, and how much more of it the other GPU has, where that can be told."""
+    words = {"launch": "by its host", "communication": "by the link between GPUs", "copy": "by copies", "input": "by its inputs"}
+    return words.get(bound) or f"by {bound}: {_more(bound, base, other):.2f} times"
 
 
 def _more(bound: str, base: Prediction, other: Prediction) -> float:
@@ -295,7 +303,7 @@ def _deals(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tuple
 
 
 def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str]:
-    prices = [(purchase_price(gpu, book), count) for gpu, count in rig.parts]
+    prices = [(price_for(gpu, book) or purchase_price(gpu, book), count) for gpu, count in rig.parts]
     known = [(price, count) for price, count in prices if price is not None]
     if len(known) < len(prices):
         return None, "no price published"
@@ -327,6 +335,7 @@ def _several_told(rigs: Sequence[Rig]) -> list[str]:
     if not several:
         return []
     told = ["memory does not add up: a model must fit each GPU, unless it is split over them (`gpuwise plan`)"]
+    told.append("reasons are those of one GPU against one, the slowest of each set")
     mixed = [rig.name for rig in several if len(rig.parts) > 1]
     if mixed:
         told.append(f"{mixed[0]}: as one job with equal shares the slowest sets the pace; shares in proportion come near the sum")

@@ -15,7 +15,9 @@ from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import TRUST, Range, knows, range_of, ratio_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.data_parallel import all_reduce_s, exposed_s, gradient_bytes
+from gpuwise.scale.cluster import usual_cluster
+from gpuwise.scale.data_parallel import all_reduce_s, averaged, gradient_bytes, slowed_fraction, waits_fraction
+from gpuwise.scale.timeline import timeline_of
 from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.segments import slow_s
@@ -217,17 +219,21 @@ def _memory(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Memor
 def _waits(workload: Workload, query: StepQuery, gpu: Gpu, steps: Steps, memory: Memory) -> dict[str, float]:
     """Seconds beside the lanes, by what they wait for."""
     return {
-        "communication": _sharing_s(workload, query, gpu, float(steps.lanes["gpu"][0, 0])),
+        "communication": _sharing_s(workload, query, gpu, _batch(workload, query, gpu), float(steps.seconds[0, 0])),
         "launch": not_hidden_s(steps) if gpu.is_cpu else 0.0,
         "memory": slow_s(gpu, memory.total_bytes, sum(float(np.ravel(entry.moved_bytes)[0]) for entry in steps.classes)),
     }
 
 
-def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, gpu_s: float) -> float:
-    """What averaging gradients over several GPUs adds to a training step."""
+def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, alone_s: float) -> float:
+    """What averaging gradients over several GPUs, and waiting for each other, adds to a step."""
     if query.gpu_count == 1 or workload.mode != "train":
         return 0.0
-    return exposed_s(gradient_bytes(workload), gpu, query.gpu_count, gpu_s)
+    size = float(batch) if "batch" in workload.symbols else None
+    line = timeline_of(workload, gpu, query.setting, batch=size, power_limit_watts=query.power_limit_watts)
+    cluster, slowed = usual_cluster(gpu, query.gpu_count), slowed_fraction(query.setting)
+    exposed = averaged(workload, line, cluster, batch=size, slowed_fraction=slowed).exposed_s
+    return exposed + waits_fraction(query.gpu_count) * (alone_s + exposed)
 
 
 def _sharing_note(workload: Workload, result: Prediction) -> tuple[Assumption, ...]:
@@ -238,7 +244,7 @@ def _sharing_note(workload: Workload, result: Prediction) -> tuple[Assumption, .
         return (assumed("gpus", f"{result.gpu_count}, each by itself", "each runs samples of its own"),)
     seconds = all_reduce_s(gradient_bytes(workload), result.gpu, result.gpu_count)
     felt = result.bound_fractions["communication"]
-    effect = f"{felt:.0%} of the step; the rest hides behind the backward pass" if felt else "hidden behind the backward pass"
+    effect = f"with waiting for each other {felt:.0%} of the step; the rest hides behind the backward pass"
     value = f"{format_si(seconds, 's')} between {result.gpu_count} of one node"
     return (assumed(f"{result.gpu.name} averaging gradients", value, effect),)
 

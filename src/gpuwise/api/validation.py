@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from gpuwise.errors import BadValue
+from gpuwise.evidence.collectives import collective_baselines, collective_sets, score_collectives
 from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.fits import left_out
 from gpuwise.evidence.memory import memory_baselines, memory_questions, score_memory
 from gpuwise.evidence.metrics import accuracy, baselines
 from gpuwise.evidence.operators import batches, score_operators
+from gpuwise.evidence.parallel import parallel_questions, score_parallel
 from gpuwise.evidence.ranges import TRUST
 from gpuwise.evidence.score import score
 from gpuwise.evidence.tables import read_table
@@ -105,6 +107,13 @@ def validate(
         reasons.update({"the step could not be predicted": len(asked) - len(residuals)} if len(residuals) < len(asked) else {})
     elif table.kind == "memory":
         return _memory(table, measured_rows, progress)
+    elif table.kind == "parallel":
+        steps, reasons = parallel_questions(table)
+        progress(f"predicting {len(steps):,} rows")
+        residuals = score_parallel(steps)
+        reasons.update({"the step could not be predicted": len(steps) - len(residuals)} if len(residuals) < len(steps) else {})
+    elif table.kind == "collectives":
+        return _collectives(table, measured_rows)
     else:
         found, reasons = batches(table)
         residuals = score_operators(found)
@@ -122,6 +131,16 @@ def _memory(table: Table, measured_rows: int, progress: Callable[[str], None]) -
         residuals = corrected(residuals, measured_rows)
     answer = _answer(table.kind, table.count, reasons, residuals, measured_rows)
     return replace(answer, baselines=memory_baselines(asked))
+
+
+def _collectives(table: Table, measured_rows: int) -> ValidateAnswer:
+    """Messages between GPUs, and rules of thumb for them."""
+    found, reasons = collective_sets(table)
+    residuals = score_collectives(found)
+    if measured_rows:
+        residuals = corrected(residuals, measured_rows)
+    answer = _answer(table.kind, table.count, reasons, residuals, measured_rows)
+    return replace(answer, baselines=collective_baselines(found))
 
 
 def _own_table(measured_rows: int, progress: Callable[[str], None]) -> ValidateAnswer:

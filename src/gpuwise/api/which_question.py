@@ -25,6 +25,7 @@ from gpuwise.money.prices import PriceBook
 from gpuwise.money.tariff import flat, of_region, parse_tariff
 from gpuwise.money.types import Tariff
 from gpuwise.workload import zoo
+from gpuwise.workload.sources.settings import PRECISIONS
 
 __all__ = ["WhichQuery", "counted", "which_query"]
 
@@ -32,7 +33,7 @@ _DEFAULT_TASK = "kaggle"
 _HOURS_PER_WEEK = 25.0
 _YEARS = 3.0
 _MACHINE_USD = 1000.0
-_MACHINE_WATTS = 100.0
+_MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
 _SAMPLES = 1e6
 _MOST_GPUS = 8
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple", "any": ""}
@@ -100,25 +101,30 @@ def which_query(
     title, jobs = _jobs(model, task, samples, mode, phase, seq, notes)
     owns, taken = _owned(have)
     notes += taken
-    given = machine is not None
-    spent = amount(machine, "the price of the machine", "for example `--machine 900`", zero=True) if machine is not None else None
+    kinds = _kinds(buy, used, rent)
+    terms = _terms(book, hours_per_week, years, kwh_price, tariff, region, machine, machine_watts, bool(owns), laptop, notes)
     return WhichQuery(
         title=title,
         jobs=jobs,
         asked=_asked(how),
-        kinds=_kinds(buy, used, rent),
+        kinds=kinds,
         wanted=Wanted(vendor=_vendor(vendor, notes), laptop=laptop, used=used or not buy),
         limits=Limits(budget_usd=_budget(budget, money.usd_per_unit), deadline_s=_deadline(deadline)),
         have=owns,
-        terms=_terms(book, hours_per_week, years, kwh_price, tariff, region, spent, machine_watts, bool(owns), notes),
+        terms=terms,
         book=book,
         most_gpus=max_gpus,
         psu_watts=None if psu is None else amount(psu, "a power supply", "its watts, such as `--psu 750`"),
-        general=not (model or task or budget is not None or owns or deadline or laptop),
-        machine_given=given,
+        general=not (model or task or budget is not None or owns or deadline or laptop or kinds <= {"rent", "keep"}),
+        machine_given=machine is not None,
         vendor_given=bool(vendor),
-        assumptions=tuple(notes),
+        assumptions=_felt(notes, owning=bool(owns) or not kinds <= {"rent", "keep"}),
     )
+
+
+def _felt(notes: Sequence[Assumption], *, owning: bool) -> tuple[Assumption, ...]:
+    """A rent holds the machine and its electricity."""
+    return tuple(note for note in notes if owning or note["name"] not in ("machine", "electricity"))
 
 
 def _check_together(model: Sequence[str], task: str, max_gpus: int, laptop: bool, rent: bool) -> None:
@@ -135,6 +141,8 @@ def _asked(how: Mapping[str, Any]) -> Asked:
     """Options of running that were given, checked."""
     given = {name: value for name, value in how.items() if value not in (None, "")}
     parse_batch(given.get("batch", ""))
+    if given.get("precision", "auto") not in ("auto", *PRECISIONS):
+        raise BadValue(f"'{given['precision']}' is no precision", looked_in=", ".join(PRECISIONS), hint="or `--precision auto`")
     return Asked(**given)
 
 
@@ -144,6 +152,8 @@ def _jobs(
     """What is to be run: the models given, or the jobs of a task."""
     if models:
         count = _SAMPLES if samples is None else amount(samples, "a number of samples", "for example `--samples 1e6`")
+        if count < 1:
+            raise BadValue(f"a run of {count:g} samples is none", hint="for example `--samples 1e6`")
         if samples is None:
             notes.append(assumed("run", f"{count:,.0f} samples", "`--samples` says how many a run of yours sees"))
         jobs = tuple(_job(name, count, mode, phase, seq) for name in models)
@@ -193,7 +203,7 @@ def counted(text: str) -> tuple[int, str]:
     >>> counted("2x RTX 2080 Ti"), counted("RTX 3090")
     ((2, 'RTX 2080 Ti'), (1, 'RTX 3090'))
     """
-    match = re.fullmatch(r"\s*(\d{1,9})\s*[x×*]\s*(\S.*)", text)
+    match = re.fullmatch(r"\s*(\d{1,9})\s*[xX×*]\s*(\S.*)", text)
     if match is None:
         return 1, text
     count = int(match[1])
@@ -246,33 +256,44 @@ def _terms(
     machine: float | None,
     machine_watts: float | None,
     owns: bool,
+    laptop: bool,
     notes: list[Assumption],
 ) -> Terms:
     if hours_per_week is None:
         notes.append(assumed("hours_per_week", f"{_HOURS_PER_WEEK:g}", "15 % of the time, a busy desktop; `--hours-per-week`"))
     if years is None:
         notes.append(assumed("years", f"{_YEARS:g}", "`--years` asks for another horizon"))
-    if machine is None:
-        machine_usd = 0.0 if owns else _MACHINE_USD
-        why = (
-            "what you have goes on in the same machine"
-            if owns
-            else "the rest of a desktop, in the total only; `--machine 0` if you have one"
-        )
-        notes.append(assumed("machine", book.currency.show(machine_usd), why))
-    else:
-        machine_usd = book.currency.to_usd(machine)
+    machine_usd = _machine(book, machine, owns, laptop, notes)
+    if machine_watts is None:
+        machine_watts = _MACHINE_WATTS[laptop]
+        notes.append(assumed("machine_watts", f"{machine_watts:.0f} W", "beside the GPU, while it works; `--machine-watts`"))
     place = find_region(region or DEFAULT_REGION)
     return Terms(
-        utilization=utilization_of(_HOURS_PER_WEEK if hours_per_week is None else hours_per_week),
+        utilization=utilization_of(_hours(hours_per_week)),
         years=_YEARS if years is None else amount(years, "a horizon in years", "for example `--years 3`"),
         tariff=_tariff(book, kwh_price, tariff, region, notes),
         grid=place.grid,
-        machine_watts=_MACHINE_WATTS
-        if machine_watts is None
-        else amount(machine_watts, "a power", "for example `--machine-watts 100`", zero=True),
+        machine_watts=amount(machine_watts, "a power", "for example `--machine-watts 100`", zero=True),
         machine_usd=machine_usd,
     )
+
+
+def _hours(per_week: float | None) -> float:
+    if per_week is None:
+        return _HOURS_PER_WEEK
+    return amount(per_week, "hours of work a week", "for example `--hours-per-week 20`; who never works needs no GPU")
+
+
+def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, notes: list[Assumption]) -> float:
+    """What the rest of the machine costs, in US dollars."""
+    if given is not None:
+        return book.currency.to_usd(amount(given, "the price of the machine", "for example `--machine 900`", zero=True))
+    if laptop:
+        return 0.0
+    usd = 0.0 if owns else _MACHINE_USD
+    bought = "the rest of a desktop, in the total only; `--machine 0` if you have one"
+    notes.append(assumed("machine", book.currency.show(usd), "what you have goes on in the same machine" if owns else bought))
+    return usd
 
 
 def _tariff(book: PriceBook, kwh_price: float | None, tariff: str, region: str, notes: list[Assumption]) -> Tariff:

@@ -15,6 +15,7 @@ from gpuwise.cli.doctor import doctor
 from gpuwise.cli.fit import fit
 from gpuwise.cli.gpus import gpus
 from gpuwise.cli.matters import matters
+from gpuwise.cli.plan import plan
 from gpuwise.cli.predict import predict
 from gpuwise.cli.prices import prices
 from gpuwise.cli.serve import serve
@@ -41,6 +42,7 @@ app.command()(matters)
 app.command()(cost)
 app.command()(prices)
 app.command()(build)
+app.command()(plan)
 app.command()(validate)
 app.command()(why)
 app.command()(serve)

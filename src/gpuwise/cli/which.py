@@ -60,15 +60,15 @@ def which(
     Alone it gives picks by budget. Everything you add makes the answer yours.
     """
     asked = {name: value for name, value in locals().items() if name not in _OURS and value is not None}
+    from gpuwise.report.figures.choices import check_chart, choices_figure
     from gpuwise.report.which import render
 
     check_figure(figure)
+    check_chart(chart)
     answer = api.which(api.which_query(**asked), progress=show_progress)
     if json:
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
     if figure is not None:
-        from gpuwise.report.figures.choices import choices_figure
-
         write_figure(figure, lambda: choices_figure(answer, chart), quiet=json)

@@ -15,7 +15,9 @@ from gpuwise.evidence.ranges import knows, range_of
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.data_parallel import exposed_s
+from gpuwise.scale.cluster import usual_cluster
+from gpuwise.scale.data_parallel import averaged, slowed_fraction, threaded_s, waits_fraction
+from gpuwise.scale.timeline import timeline_of
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import find_stack
 from gpuwise.step.types import Setting, Stack, Steps
@@ -100,23 +102,28 @@ def _one(question: Question, steps: Steps, point: int, place: int, known: bool, 
     seconds = float(steps.seconds[point, place])
     seconds += copied_bytes(question) / _of_machine(question, fit.copy_bytes_per_s, _COPY_BYTES_PER_S)
     bound = str(steps.bound[point, place])
-    seconds += _sharing_s(question, steps, point, place)
+    seconds += _sharing_s(question, steps, point, place, fit)
     procedure = f"{question.cells['source']}/{question.cells.get('stack') or 'eager'}"
     width = range_of(known_generation=knows(question.gpu), known_stack=known, bound=bound, procedure=procedure)
     return replace(residual(question, seconds, seconds * width.low, seconds * width.high, bound), known=known)
 
 
-def _sharing_s(question: Question, steps: Steps, point: int, place: int) -> float:
-    """What several GPUs add to a step: averaged gradients; with threads instead of processes, the host issues for all of them."""
+def _sharing_s(question: Question, steps: Steps, point: int, place: int, fit: Fit) -> float:
+    """What several GPUs add to a step: messages that do not hide, and waiting for each other; with threads instead of processes,
+    one host that serves them all."""
     if question.gpu_count == 1:
         return 0.0
-    threads = question.procedure.threads
-    later = (question.gpu_count - 1) * float(steps.lanes["host"][point, place]) if threads else 0.0
-    if question.workload.mode != "train":
-        return later
-    size = 2.0 if question.request.settings.precision == "fp16" else 4.0
-    busy = 0.0 if threads else float(steps.lanes["gpu"][point, place])
-    return later + exposed_s(question.workload.parameters * size, question.gpu, question.gpu_count, busy)
+    workload, cluster = question.workload, usual_cluster(question.gpu, question.gpu_count)
+    alone = float(steps.seconds[point, place])
+    if question.procedure.threads:
+        return threaded_s(workload, cluster, float(steps.lanes["host"][point, place]))
+    exposed = 0.0
+    if workload.mode == "train":
+        setting, _ = setting_of(question, fit)
+        sizes = {"batch": question.batch, "seq": question.seq}
+        line = timeline_of(workload, question.gpu, setting, **sizes, constants=fit.constants)
+        exposed = averaged(workload, line, cluster, **sizes, slowed_fraction=slowed_fraction(setting)).exposed_s
+    return exposed + waits_fraction(question.gpu_count) * (alone + exposed)
 
 
 def copied_bytes(question: Question) -> float:

@@ -19,6 +19,8 @@ KINDS: Mapping[str, frozenset[str]] = {
     "gemm_lowp": frozenset("gpu framework dtype m n k latency_ms".split()),
     "attention": frozenset("gpu phase batch q_len kv_len heads kv_heads head_dim latency_ms".split()),
     "memory": frozenset("source gpu gpu_count model task method precision batch_per_gpu image_or_seq memory_mib kind".split()),
+    "collectives": frozenset("gpu gpu_count link op bytes time_us".split()),
+    "parallel": frozenset("source gpu gpu_count model seq tp pp micro_batch global_batch precision iteration_ms".split()),
     "deepbench": frozenset("gpu kind suite precision pass time_ms".split()),
 }
 

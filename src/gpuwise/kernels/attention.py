@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwise.kernels.limits import longer, moved_s, peak_of
+from gpuwise.kernels.limits import longer, moved_s, peak_of, powered
 from gpuwise.kernels.matmul import tiled_s
-from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus
+from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus, dtype_code
 
 __all__ = ["attention"]
 
 _FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
+_TF32 = dtype_code("tf32")
+_FP32_SCORES = 1.7  # their bytes against those of 16-bit scores, whose softmax runs in fp32: 34 to 20 by counting kernels
 _ROWS = 64.0  # rows of scores one unit works on
 
 
@@ -29,7 +31,7 @@ def attention(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 
 def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    peak, matrix, allowed = peak_of(op, gpu, k)
+    peak, matrix = peak_of(op, gpu, k)
     products = np.where(op["backward"] > 0, 5.0, 2.0)
     rows = np.where(op["q_len"] > 1, np.ceil(op["q_len"] / _ROWS) * _ROWS, op["q_len"])
     keys = np.ceil(op["kv_len"] / _ROWS) * _ROWS
@@ -42,9 +44,12 @@ def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     filled = np.where(op["q_len"] > 1, np.minimum(1.0, parallel / gpu.units), 1.0)  # decoding splits the keys
     wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # softmax does not grow with the matrix engine
     name = name * wider ** -k["attention.growth"]
-    reached = peak * np.where(matrix > 0, name, k["attention.vector"]) * slower * small * filled
+    reached = peak * np.where(matrix > 0, name, k["attention.vector"]) * slower * small
     begun = np.maximum(1.0, parallel / gpu.units) * k["attention.block_clocks"] / gpu.clock
-    return Cost(compute_s=longer(flops / reached, flops / allowed) + begun, memory_s=moved_s(op, gpu, k))
+    return Cost(
+        compute_s=longer(flops / (reached * filled), flops / powered(gpu, k, reached, matrix)) + begun,
+        memory_s=moved_s(op, gpu, k),
+    )
 
 
 def _blocks(op: Columns) -> Array:
@@ -53,17 +58,19 @@ def _blocks(op: Columns) -> Array:
 
 def _unfused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """Scores written, scaled, normalised in fp32 and read again; twice over in the backward pass."""
-    peak, matrix, _ = peak_of(op, gpu, k)
+    peak, matrix = peak_of(op, gpu, k)
     backward = op["backward"] > 0
     heads = op["batch"] * op["heads"]
     reached = peak * np.where(matrix > 0, k["matmul.matrix"], k["matmul.vector"])
     one = tiled_s(heads, op["q_len"], op["kv_len"], op["head_dim"], op["dtype"], reached, gpu, k)
     other = tiled_s(heads, op["q_len"], op["head_dim"], op["kv_len"], op["dtype"], reached, gpu, k)
     scores = heads * op["q_len"] * op["kv_len"]
+    products = longer(one + other, 4.0 * scores * op["head_dim"] / powered(gpu, k, reached, matrix))
     passes = np.where(backward, k["attention.score_bytes.backward"], k["attention.score_bytes.forward"])
+    passes = passes * np.where(op["dtype"] <= _TF32, _FP32_SCORES, 1.0)
     columns = {"read": scores * passes / 2, "written": scores * passes / 2}
     return Cost(
-        compute_s=np.where(backward, 2.0, 1.0) * (one + other),
+        compute_s=np.where(backward, 2.0, 1.0) * products,
         memory_s=moved_s(op, gpu, k) + moved_s(columns, gpu, k),
         launches=np.where(backward, 8.0, 5.0),
     )

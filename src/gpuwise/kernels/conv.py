@@ -30,7 +30,7 @@ def conv(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 
 def _dense(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    peak, matrix, allowed = peak_of(op, gpu, k)
+    peak, matrix = peak_of(op, gpu, k)
     groups, window = op["groups"], op["kernel"]
     outputs, inputs = op["n"] * op["out_positions"], op["n"] * op["in_positions"]
     pad = np.where(matrix > 0, np.where(op["dtype"] <= 1, 4.0, 8.0), 1.0)  # channels of one operand of the matrix engine
@@ -45,8 +45,9 @@ def _dense(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)
     engine = engine * np.where(matrix > 0, wider ** -k["conv.growth"], 1.0)  # the wider the engine, the less of it is fed
     reuse = 2.0 / (1.0 + 1.0 / np.maximum(window, 1.0))
-    seconds = tiled_s(groups, rows, columns, depth, op["dtype"], peak * engine * grouped, gpu, k, reuse)
-    seconds = longer(seconds, 2.0 * outputs * op["c_in"] * op["c_out"] / groups * window / allowed)
+    reached = peak * engine * grouped
+    seconds = tiled_s(groups, rows, columns, depth, op["dtype"], reached, gpu, k, reuse)
+    seconds = longer(seconds, 2.0 * outputs * op["c_in"] * op["c_out"] / groups * window / powered(gpu, k, reached, matrix))
     fewer = np.where(which < 2, k["conv.winograd"], k["conv.winograd_weight"])
     seconds = seconds / np.where(_is_winograd(op, matrix), fewer, 1.0)
     scattered = (groups > 1) & (op["nhwc"] > 0) & (which == 2)  # a group's channels lie apart
@@ -68,7 +69,8 @@ def _depthwise(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     products = 2.0 * op["n"] * op["c_out"] * op["kernel"] * op["out_positions"]
     factor = np.where(op["nhwc"] > 0, k["depthwise.nhwc"], 1.0) * _constants(op["pass"], k, "depthwise", "depthwise")
     lanes = gpu.vector * np.where(op["dtype"] == dtype_code("fp16"), np.minimum(gpu.half, 1.0), 1.0)  # GP10x crawls in fp16
-    seconds = longer(products / (lanes * k["depthwise.vector"]), products / powered(gpu, k, gpu.vector, "vector"))
+    reached = lanes * k["depthwise.vector"]
+    seconds = longer(products / reached, products / powered(gpu, k, reached, 0.0))
     return Cost(compute_s=seconds, memory_s=moved_s(op, gpu, k, factor))
 
 

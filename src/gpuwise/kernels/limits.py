@@ -10,22 +10,34 @@ __all__ = ["longer", "moved_s", "peak_of", "powered", "touched", "unit_bytes_per
 
 _YEAR = 2016.0
 _NM = 16.0
-_CLOCK = 1.5e9
+_LEAST_LEFT = 0.1  # of the limit: a board that takes more for itself does not stand still
 _FP16 = dtype_code("fp16")
-_KNEE = 14.0  # how sharply the power limit takes over from the boost clock
+_KNEE = 10.0  # how sharply the power limit takes over from the boost clock
+_MEMORY_KNEE = 8.0  # the same for bytes
 
 
-def powered(gpu: Gpus, k: Constants, rate: Array, load: str) -> Array:
-    """FLOP/s that the power limit allows, on engines that do `rate` at the boost clock, for `vector` or `matrix` work.
+def powered(gpu: Gpus, k: Constants, rate: Array, matrix: Array | float) -> Array:
+    """FLOP/s that the power limit allows a kernel that does `rate` at the boost clock, on the matrix engine or the vector lanes.
 
-    A FLOP needs a number of joules: fewer with every process, more at a higher clock, which needs more voltage. A wider engine
-    does the same at a lower clock. The boost clock plays no part here.
+    A clock costs what its FLOPs need, and what the units take to issue them: a narrow engine or one used badly pays more a FLOP.
     """
-    joules = k[f"power.{load}"] * (gpu.process / _NM) ** k["power.process"]
-    rest = k["power.rest"] * gpu.board + k["power.board_watts"]  # memory, fans and leakage take theirs whatever the limit
-    left = np.maximum(gpu.watts - rest, 0.2 * gpu.watts)
     wide = np.maximum(rate, 1.0) / gpu.clock  # FLOPs a clock
-    return wide * _CLOCK * (left / (wide * _CLOCK * joules)) ** (1.0 / (1.0 + k["power.voltage"]))
+    each = np.where(np.asarray(matrix) > 0, k["power.matrix"], k["power.vector"])
+    return wide * _allowed_clock(gpu, k, wide * each + gpu.lanes * k["power.issue"])
+
+
+def _allowed_clock(gpu: Gpus, k: Constants, joules: Array) -> Array:
+    """Hz at which a chip that needs so many joules a clock (at 16 nm and the least voltage) stays within its limit.
+
+    Up to some clock the voltage is the least there is and watts grow with the clock; beyond it they grow with its third power:
+    watts = joules · f · (1 + (f / free)²), a cubic with one real root. Memory, fans and leakage take theirs at any clock.
+    """
+    rest = np.where(gpu.hbm > 0, k["power.rest_hbm"], k["power.rest_gddr"]) * gpu.board + k["power.board_watts"]
+    left = np.maximum(gpu.watts - rest, _LEAST_LEFT * gpu.watts)
+    free = k["power.free_clock"] * gpu.clock
+    reached = left / (joules * (gpu.process / _NM) ** k["power.process"] * free)
+    root: Array = 2.0 / np.sqrt(3.0) * np.sinh(np.arcsinh(1.5 * np.sqrt(3.0) * reached) / 3.0)
+    return free * root
 
 
 def longer(one: Array, other: Array, sharp: float = _KNEE) -> Array:
@@ -34,13 +46,12 @@ def longer(one: Array, other: Array, sharp: float = _KNEE) -> Array:
     return most * (1.0 + (np.minimum(one, other) / most) ** sharp) ** (1.0 / sharp)
 
 
-def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array, Array]:
-    """FLOP/s at the boost clock, whether on the matrix engine, and FLOP/s under the power limit, for ops with a `dtype`."""
+def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
+    """FLOP/s at the boost clock and whether on the matrix engine, for ops with a `dtype`."""
     code = op["dtype"][:, 0].astype(np.intp)
     peak, matrix = gpu.peak[code], gpu.matrix[code]
-    allowed = np.where(matrix > 0, powered(gpu, k, peak, "matrix"), powered(gpu, k, peak, "vector"))
     stored = (matrix == 0) & (op["dtype"] == _FP16) & (gpu.half < 1)  # computed in fp32, converted on the way
-    return peak * np.where(stored, k["half.stored"], 1.0), matrix, allowed
+    return peak * np.where(stored, k["half.stored"], 1.0), matrix
 
 
 def touched(op: Columns) -> Array:
@@ -66,4 +77,9 @@ def moved_s(op: Columns, gpu: Gpus, k: Constants, factor: Array | float = 1.0) -
     units = 1.0 / unit_bytes_per_s(gpu, k)
     sharp = k["memory.overlap"]
     seconds: Array = size * (memory**sharp + units**sharp) ** (1.0 / sharp)
-    return seconds
+    return longer(seconds, size / _powered_bytes(gpu, k), _MEMORY_KNEE)
+
+
+def _powered_bytes(gpu: Gpus, k: Constants) -> Array:
+    """Bytes/s that the power limit allows: their way through units and caches costs joules, and goes with the clock."""
+    return gpu.bandwidth * _allowed_clock(gpu, k, gpu.bandwidth / gpu.clock * k["power.byte"]) / gpu.clock

@@ -15,20 +15,22 @@ __all__ = ["gpus_of"]
 _ASSUMED_CACHE_BYTES_PER_UNIT = 64 * 1024  # where no L2 size is published: what small chips of the last decade have
 _ASSUMED_WATTS = 150.0
 _WIDER = {"tf32": "fp32", "fp8": "bf16", "int8": "bf16", "fp4": "fp8"}  # what a type runs as where it is missing
+_MATRIX_FLOPS_A_UNIT = 1024.0  # a clock, of a V100's multiprocessor: what one unit stands for in the models
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
 
 
-def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | None = None, dtype: Any = np.float64) -> Gpus:
-    """The columns of these GPUs, with `power_limit_watts` in place of their own limit where that is lower."""
+def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | None = None, dtype: Any = np.float64) -> Gpus:
+    """Columns of these GPUs, with `power_limit_watts` (one or one for each) in place of their own limit where it is lower."""
 
     def column(values: Sequence[float]) -> Array:
         return np.array([values], dtype=dtype)
 
+    board = column([gpu.tdp_watts or _ASSUMED_WATTS for gpu in gpus])
     lanes = [max(1.0, _vector(gpu) / gpu.boost_clock_hz / 2) for gpu in gpus]
     rates = [[_engine(gpu, name) for gpu in gpus] for name in DTYPES]
     return Gpus(
         names=tuple(gpu.name for gpu in gpus),
-        units=column([gpu.sm_count for gpu in gpus]),
+        units=column([_units(gpu) for gpu in gpus]),
         clock=column([gpu.boost_clock_hz for gpu in gpus]),
         bandwidth=column([gpu.memory_bytes_per_s for gpu in gpus]),
         cache=column([_cache_bytes(gpu) for gpu in gpus]),
@@ -37,14 +39,21 @@ def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | None = None, dtype: 
         vector=column([_vector(gpu) for gpu in gpus]),
         half=column([(gpu.peak_flops_per_s.get("vector", {}).get("fp16") or _vector(gpu)) / _vector(gpu) for gpu in gpus]),
         lanes=column(lanes),
-        watts=column([_watts(gpu, power_limit_watts) for gpu in gpus]),
-        board=column([gpu.tdp_watts or _ASSUMED_WATTS for gpu in gpus]),
+        watts=np.minimum(board, np.inf if power_limit_watts is None else np.asarray(power_limit_watts, dtype=dtype)),
+        board=board,
         node=column([_year(gpu) for gpu in gpus]),
         process=column([gpu.architecture.process_nm or _usual_nm(_year(gpu)) for gpu in gpus]),
         hbm=column([float(gpu.memory_type.startswith("HBM")) for gpu in gpus]),
         desktop=column([float(gpu.segment == "desktop") for gpu in gpus]),
         flash=column([float(_has_flash(gpu)) for gpu in gpus]),
     )
+
+
+def _units(gpu: Gpu) -> float:
+    """Multiprocessors; a TPU's few large arrays count as the many that would do as much a clock."""
+    if gpu.segment != "tpu":
+        return gpu.sm_count
+    return gpu.sm_count * gpu.architecture.ops_per_unit_per_clock["matrix"]["bf16"] / _MATRIX_FLOPS_A_UNIT
 
 
 def _year(gpu: Gpu) -> float:
@@ -54,11 +63,6 @@ def _year(gpu: Gpu) -> float:
 def _usual_nm(year: float) -> float:
     """The process of most GPUs of a year, where an architecture's own is not known: 28 nm in 2012, half every four years."""
     return float(28.0 * 2.0 ** ((2012.0 - year) / 4.0))
-
-
-def _watts(gpu: Gpu, limit: float | None) -> float:
-    own = gpu.tdp_watts or _ASSUMED_WATTS
-    return own if limit is None else min(own, limit)
 
 
 def _cache_bytes(gpu: Gpu) -> float:

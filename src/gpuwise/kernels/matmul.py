@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwise.kernels.limits import longer, moved_s, peak_of
+from gpuwise.kernels.limits import longer, moved_s, peak_of, powered
 from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus
 
 __all__ = ["matmul", "tiled_s"]
@@ -21,10 +21,10 @@ _WIDTH = np.array([4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 8.0, 0.5])  # bytes of each of 
 
 def matmul(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """(batch) m × k times k × n."""
-    peak, matrix, allowed = peak_of(op, gpu, k)
-    efficiency = np.where(matrix > 0, k["matmul.matrix"], k["matmul.vector"])
-    seconds = tiled_s(op["batch"], op["m"], op["n"], op["k"], op["dtype"], peak * efficiency, gpu, k)
-    seconds = longer(seconds, 2.0 * op["batch"] * op["m"] * op["n"] * op["k"] / allowed)
+    peak, matrix = peak_of(op, gpu, k)
+    reached = peak * np.where(matrix > 0, k["matmul.matrix"], k["matmul.vector"])
+    seconds = tiled_s(op["batch"], op["m"], op["n"], op["k"], op["dtype"], reached, gpu, k)
+    seconds = longer(seconds, 2.0 * op["batch"] * op["m"] * op["n"] * op["k"] / powered(gpu, k, reached, matrix))
     odd = (op["aligned"] == 0) & (matrix > 0)
     seconds = np.where(odd, seconds * k["matmul.unaligned"], seconds)
     return Cost(compute_s=seconds, memory_s=moved_s(op, gpu, k))

@@ -17,7 +17,7 @@ __all__ = ["rnn"]
 
 def rnn(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """All layers and directions of one call; the backward pass has twice the products and as many steps again."""
-    peak, matrix, _ = peak_of(op, gpu, k)
+    peak, matrix = peak_of(op, gpu, k)
     reached = peak * np.where(matrix > 0, k["matmul.matrix"], k["matmul.vector"])
     gates, hidden, steps, batch = op["gates"], op["hidden"], op["steps"], op["batch"]
     later = np.maximum(op["layers"] - 1.0, 0.0)

@@ -35,10 +35,10 @@ def _table(pairs: Sequence[Pair], several: bool, width: int | None, colour: bool
     columns = [
         Column(title="  workload", cells=[f"  {pair.workload}" for pair in pairs], right=False),
         Column(title="precision", cells=[pair.precision for pair in pairs], right=False, drop=2),
-        Column(title="as one job" if several else "speed", cells=[_speed(pair, pair.ratio) for pair in pairs]),
+        Column(title="one job" if several else "speed", cells=[_speed(pair, pair.ratio) for pair in pairs]),
     ]
-    columns += [Column(title="side by side", cells=[_speed(pair, pair.ratio_separate) for pair in pairs])] if several else []
-    columns.append(Column(title="range", cells=[_range(pair) for pair in pairs]))
+    columns += [Column(title="separate", cells=[_speed(pair, pair.ratio_separate) for pair in pairs])] if several else []
+    columns.append(Column(title="range", cells=[_range(pair) for pair in pairs], drop=1))
     why = Column(title="why", cells=[pair.why for pair in pairs], right=False)
     if width is None or sum(column.width + 2 for column in (*columns, why)) - 2 <= width:
         return table([*columns, why], width=width, colour=colour)

@@ -92,7 +92,8 @@ def _remarks(answer: WhichAnswer) -> list[str]:
         for reason in answer.reasons.get(option.key, ()):
             if reason != "the verdict":
                 found.setdefault(reason, []).append(option.name)
-    return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in found.items()]
+    every = len(answer.options)
+    return [f"{'all' if len(names) == every > 1 else ', '.join(names)}: {reason}" for reason, names in found.items()]
 
 
 def _list(title: str, lines: list[str], width: int) -> str:

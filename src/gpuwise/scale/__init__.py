@@ -1,1 +1,1 @@
-"""Several GPUs of one kind on one step."""
+"""Several GPUs on one step: clusters, collectives, data parallelism."""

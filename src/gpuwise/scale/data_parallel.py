@@ -1,44 +1,160 @@
-"""Data parallelism on one node: every GPU runs the step on its own samples, then gradients are averaged over the links.
+"""Data parallelism: every GPU runs the step on its own samples, and gradients are averaged over the links.
 
-A ring all-reduce moves 2 (n - 1) / n times the gradients over the slowest link. Frameworks start it while the backward pass still
-runs, so only what does not hide behind it is felt.
+What is felt of the averaging comes from the captured graph: when each gradient is ready on the compute lane, and how long its
+bucket takes on the communication lane (`overlap.py`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
 from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.types import Constants
+from gpuwise.scale.cluster import Cluster, usual_cluster
+from gpuwise.scale.collectives import collective_s
+from gpuwise.scale.constants import load_scaling
+from gpuwise.scale.overlap import Overlap, overlapped
+from gpuwise.scale.timeline import Timeline, gradients_of, timeline_of
+from gpuwise.step.types import Setting
 from gpuwise.workload.evaluate import product_values
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, Workload
 
-__all__ = ["all_reduce_s", "exposed_s", "gradient_bytes"]
+__all__ = [
+    "DataParallel",
+    "all_reduce_s",
+    "averaged",
+    "data_parallel",
+    "exposed_s",
+    "gradient_bytes",
+    "slowed_fraction",
+    "threaded_s",
+    "waits_fraction",
+]
 
-# Measured bus bandwidth of all-reduce over the link's own rate in one direction: A100 222 of 300 GB/s, H100 445 of 450 (in-switch
-# reduction), V100 130 of 150. PCIe: without peer-to-peer copies go through the host.
-_NVLINK_FRACTION = 0.75
-_PCIE_FRACTION = 0.4
-_PCIE_BYTES_PER_S_PER_LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.97e9, 5: 3.94e9, 6: 7.56e9}
-_HIDDEN_FRACTION = 0.45  # of the GPU's time: most of the backward pass
-_LATENCY_S = 30e-6
+_FORWARD_OF_HOST = 0.33  # of the host's time for a training step: assumed
+_REPLICATING = 1.0  # making a copy of a model costs the host about as much as issuing its forward pass: assumed
+_HIDDEN_FRACTION = 0.45  # of the GPU's time, where no graph is at hand: most of the backward pass
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DataParallel:
+    """One step on all GPUs of a cluster, `batch` samples on each. `alone_s` is the step of one GPU by itself."""
+
+    gpu_count: int
+    batch: float
+    alone_s: float
+    overlap: Overlap
+
+    @property
+    def waits_s(self) -> float:
+        """For the slowest of them, and for a host that serves them all."""
+        return waits_fraction(self.gpu_count) * (self.alone_s + self.overlap.exposed_s)
+
+    @property
+    def step_s(self) -> float:
+        return self.alone_s + self.overlap.exposed_s + self.waits_s
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.gpu_count * self.batch / self.step_s
+
+    @property
+    def efficiency_fraction(self) -> float:
+        """Of one GPU working by itself."""
+        return self.alone_s / self.step_s
+
+    @property
+    def speed_up(self) -> float:
+        """Over one GPU with the same batch."""
+        return self.gpu_count * self.efficiency_fraction
+
+
+def data_parallel(
+    workload: Workload,
+    cluster: Cluster,
+    setting: Setting,
+    *,
+    batch: float | None = None,
+    seq: float | None = None,
+    power_limit_watts: float | None = None,
+    constants: Constants | None = None,
+) -> DataParallel:
+    """A training step of so many samples on each GPU of the cluster, as DistributedDataParallel runs it. Of mixed cards the
+    first is taken."""
+    line = timeline_of(
+        workload, cluster.gpu, setting, batch=batch, seq=seq, power_limit_watts=power_limit_watts, constants=constants
+    )
+    overlap = averaged(workload, line, cluster, batch=batch, seq=seq, slowed_fraction=slowed_fraction(setting))
+    size = float(workload.batch if batch is None else batch)
+    return DataParallel(gpu_count=cluster.gpu_count, batch=size, alone_s=line.step_s, overlap=overlap)
+
+
+def averaged(
+    workload: Workload,
+    line: Timeline,
+    cluster: Cluster,
+    *,
+    batch: float | None = None,
+    seq: float | None = None,
+    slowed_fraction: float = 0.0,
+) -> Overlap:
+    """The gradients of a step with this timeline, averaged over the whole cluster."""
+    gradients = gradients_of(workload, batch if "batch" in workload.symbols else None, seq if "seq" in workload.symbols else None)
+    if cluster.gpu_count == 1:
+        gradients = type(gradients)(call=gradients.call[:0], size_bytes=gradients.size_bytes[:0])
+    return overlapped(
+        line.call_end_s[gradients.call],
+        gradients.size_bytes,
+        line.backward_end_s,
+        lambda sizes: collective_s("all_reduce", sizes, cluster, cluster.gpus_per_node, cluster.node_count),
+        slowed_fraction=slowed_fraction,
+    )
+
+
+def threaded_s(workload: Workload, cluster: Cluster, host_s: float) -> float:
+    """What `nn.DataParallel` adds to a step for which the host needs `host_s` on one GPU.
+
+    One process copies the weights to all GPUs, makes the model anew for each of them, issues their forward passes in turn and
+    sums the gradients on the first; backward passes have a thread each. Nothing of that hides.
+    """
+    count = cluster.gpu_count
+    if count == 1:
+        return 0.0
+    training = workload.mode == "train"
+    copied = float(collective_s("broadcast", gradient_bytes(workload), cluster, cluster.gpus_per_node, cluster.node_count))
+    forward = host_s * (_FORWARD_OF_HOST if training else 1.0)
+    return (count - 1) * forward + count * forward * _REPLICATING + copied * (2.0 if training else 1.0)
+
+
+def slowed_fraction(setting: Setting) -> float:
+    """How much slower compute is while messages are under way: they take units, memory and their turn in the queue."""
+    known = load_scaling()["slowed_fraction"]
+    return float(known.get(setting.stack.framework, known["torch"]))
+
+
+def waits_fraction(gpu_count: int) -> float:
+    """By how much a step is longer on so many GPUs even if they exchange nothing: some are slower, and they share a host."""
+    return float(load_scaling()["waits_per_doubling"] * np.log2(max(1, gpu_count)))
+
+
+@lru_cache(maxsize=256)
+def _usual(gpu: Gpu, count: int) -> Cluster:
+    return usual_cluster(gpu, count)
 
 
 def all_reduce_s(moved_bytes: float, gpu: Gpu, count: int) -> float:
-    """Seconds to average this many bytes of gradients over `count` GPUs of one node."""
+    """Seconds to average this many bytes over `count` GPUs of a kind, in machines as they usually are."""
     if count <= 1:
         return 0.0
-    return _LATENCY_S + 2 * (count - 1) / count * moved_bytes / _bus_bytes_per_s(gpu, count)
-
-
-def _bus_bytes_per_s(gpu: Gpu, count: int) -> float:
-    """NVLink where all GPUs share it: switches of server parts, a bridge between two cards."""
-    bridged = gpu.segment == "datacenter" or count <= 2
-    if gpu.nvlink_bytes_per_s and bridged:
-        return gpu.nvlink_bytes_per_s / 2 * _NVLINK_FRACTION
-    lane = _PCIE_BYTES_PER_S_PER_LANE[gpu.pcie_generation or 3]
-    return lane * (gpu.pcie_lanes or 16) * _PCIE_FRACTION
+    cluster = _usual(gpu, count)
+    return float(collective_s("all_reduce", moved_bytes, cluster, cluster.gpus_per_node, cluster.node_count))
 
 
 def exposed_s(moved_bytes: float, gpu: Gpu, count: int, gpu_s: float) -> float:
-    """Seconds by which the averaging makes a step longer."""
+    """Seconds by which the averaging makes a step longer, where only its length is known and not its graph."""
     return max(0.0, all_reduce_s(moved_bytes, gpu, count) - _HIDDEN_FRACTION * gpu_s)
 
 

@@ -26,7 +26,7 @@ from gpuwise.step.replay import replay
 from gpuwise.workload.rows import no_collection
 from gpuwise.workload.types import CATEGORIES, PHASES, Workload
 
-__all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of", "survives"]
+__all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of", "reserved_bytes_of", "survives"]
 
 _ROW = {name: row for row, name in enumerate(CATEGORIES)}
 _ANCHOR = 8
@@ -139,6 +139,13 @@ def memory_of(
         high_bytes=total * high,
         peak=_moment(workload, call),
     )
+
+
+def reserved_bytes_of(
+    workload: Workload, batch: float | None = None, seq: float | None = None, *, gpu: Gpu | None = None
+) -> float:
+    """What PyTorch's allocator holds at the end of a step: `memory_of(...).reserved_bytes`, without its parts."""
+    return _held_bytes(workload, batch, seq, gpu, MemorySetting(), memory_data())
 
 
 def largest_batch(

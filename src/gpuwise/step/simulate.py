@@ -36,11 +36,13 @@ def simulate(
     *,
     batch: Any = None,
     seq: Any = None,
-    power_limit_watts: float | None = None,
+    power_limit_watts: float | Sequence[float] | None = None,
     constants: Constants | None = None,
     dtype: Any = np.float64,
+    by_kind: bool = True,
 ) -> Steps:
-    """The step at every batch (and sequence) on every GPU."""
+    """The step at every batch (and sequence) on every GPU, all under one power limit or each under its own; `classes` stay empty
+    where nobody asks for them `by_kind`."""
     k = constants if constants is not None else load_constants()
     choices = Choices(
         tf32=setting.tf32,
@@ -68,7 +70,7 @@ def simulate(
         seconds=_longest(lanes),
         lanes=lanes,
         shares=_shares(priced, calls, lanes, start * k["kernel.start_s"] * factor, factor),
-        classes=_classes(workload, priced, values, calls, factor),
+        classes=_classes(workload, priced, values, calls, factor) if by_kind else (),
         flops=flops,
     )
 

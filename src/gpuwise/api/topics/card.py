@@ -12,7 +12,9 @@ __all__ = ["brand", "cooling", "display", "ecc", "overclock", "power_limit"]
 _FACTORY = 1.03  # boost clock of a factory-overclocked card over the plain one, assumed
 _OWN = 1.07  # what an owner may get out of clock and memory, assumed
 _LOWER = 0.8
+_UNHURT = 0.999  # of the speed
 _HOT = 0.9  # of the clock when a card throttles, assumed
+_DESKTOPS = (0.3e9, 1.5e9)  # bytes: the range seen, as the table of `step` has it
 
 
 def overclock(case: Case) -> Matter:
@@ -23,7 +25,7 @@ def overclock(case: Case) -> Matter:
         question="Is overclocking worth it?",
         value=100 * gain,
         unit="% faster with 7 % more clock and memory",
-        answer=f"Core and memory both 7 % up, with the watts for it: {100 * gain:.1f} % faster, if it stays stable for days.",
+        answer=f"Core and memory both 7 % up under the same power limit: {100 * gain:.1f} % faster, if it stays stable for days.",
         how="the step at raised clocks under the same power limit",
         source="computed; 7 % is assumed",
         unless="the card runs at its power limit (then nothing is gained), or a wrong bit spoils a week of training",
@@ -58,6 +60,8 @@ def display(case: Case) -> Matter:
         question="May the GPU also drive my screen?",
         value=(held - bare) / MIB,
         unit="MiB of memory",
+        low=_DESKTOPS[0] / MIB,
+        high=_DESKTOPS[1] / MIB,
         answer=f"A desktop takes {(held - bare) / MIB:.0f} MiB, {100 * share:.1f} % of this GPU's memory, and hardly any time.",
         how="what a desktop holds, as `gpuwise fit --display` counts it",
         source="the guide's author: 100 to 300 MB and below 5 % of the arithmetic; a reader freed 0.5 GB",
@@ -72,13 +76,14 @@ def power_limit(case: Case) -> Matter:
         return _no_watts(case, "power-limit", "Can I run it at fewer watts?")
     watts = max(_LOWER * rated, case.gpu.power_min_watts or 0.0)
     kept = case.seconds() / case.seconds(watts=watts)
-    saved = 1 - watts / rated / kept
+    saved = f"takes up to {100 * (1 - watts / rated / kept):.0f} % less energy for a step"
+    saved = saved if kept < _UNHURT else "little energy is saved: by our model this step hardly draws more"
     return Matter(
         topic="power-limit",
         question="Can I run it at fewer watts?",
         value=100 * (1 - kept),
         unit=f"% slower at {watts:.0f} of {rated:.0f} W",
-        answer=f"At {watts:.0f} W it keeps {100 * kept:.0f} % of its speed and takes {100 * saved:.0f} % less energy for a step.",
+        answer=f"At {watts:.0f} W it keeps {100 * kept:.0f} % of its speed, and {saved}.",
         how="clocks fall until the watts are kept; work that waits for memory loses less",
         source="computed; measured by others: a V100 at 80 % keeps 0.96, four RTX 3090 at 280 W keep over 0.95",
         unless="the step is all matrix products: then speed falls nearly with the watts",
@@ -93,7 +98,7 @@ def cooling(case: Case) -> Matter:
         question="Does cooling matter?",
         value=100 * lost,
         unit="% slower with a tenth less clock",
-        answer=f"One that throttles by a tenth of its clock is {100 * lost:.1f} % slower; below 80 °C nothing is lost.",
+        answer=f"A card that throttles by a tenth of its clock is {100 * lost:.1f} % slower; below 80 °C nothing is lost.",
         how="the step at nine tenths of the clock",
         source="computed; the guide: throttling from 80 °C, a gap between cards cools them by 10 to 30 °C, a case by 1 to 5 °C",
         unless="several open-air cards stand side by side: then it is the first thing to solve (`gpuwise build`)",

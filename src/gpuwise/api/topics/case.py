@@ -20,7 +20,8 @@ __all__ = ["Case", "Matter"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matter:
-    """One answer. `value` is in `unit`; `low` and `high` are its ends where it has a range. `unless` says when it is not so."""
+    """One answer. `value` is in `unit`; `low` and `high` are its ends where it has a range, `together` is the same for several
+    GPUs as one job. `unless` says when it is not so."""
 
     topic: str
     question: str
@@ -28,6 +29,7 @@ class Matter:
     unit: str
     low: float | None = None
     high: float | None = None
+    together: float | None = None
     answer: str
     how: str
     source: str

@@ -22,6 +22,7 @@ def pcie_lanes(case: Case) -> Matter:
         question="Do I need 16 lanes for each GPU?",
         value=100 * lost[8],
         unit="% slower at x8",
+        together=100 * shared[8],
         answer=(
             f"One GPU: {_percent(lost[8])} at x8, {_percent(lost[4])} at x4. {case.count} GPUs as one job: {_percent(shared[8])} "
             f"at x8, {_percent(shared[4])} at x4 each."
@@ -41,6 +42,7 @@ def pcie_gen(case: Case) -> Matter:
         question="Is an old PCIe slot a problem?",
         value=100 * lost,
         unit=f"% slower in PCIe {older}.0",
+        together=100 * shared,
         answer=f"One GPU in a PCIe {older}.0 x16 slot: {_percent(lost)}. {case.count} GPUs as one job: {_percent(shared)}.",
         how=_copies(case),
         source="computed; the same guide: PCIe 4 gives 1 to 7 % on four GPUs, PCIe 2 costs 0 to 5 % on one and 15 to 25 % on two",

@@ -8,16 +8,16 @@ from gpuwise.api.topics.case import Case, Matter
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["sixteen_bit", "tensor_cores"]
+__all__ = ["sixteen", "sixteen_bit", "tensor_cores", "without_matrix_cores"]
 
 
 def tensor_cores(case: Case) -> Matter:
     """Matrix engines."""
-    low = _sixteen(case)
+    low = sixteen(case)
     if not has_matrix_cores(case.gpu) or not low:
         answer, gain = f"{case.gpu.name} has none.", 1.0
     else:
-        without = case.seconds(gpu=_without_matrix_cores(case.gpu), precision=low)
+        without = case.seconds(gpu=without_matrix_cores(case.gpu), precision=low)
         gain = without / case.seconds(precision=low)
         answer = f"In {low} this step is {gain:.2f} times as fast as it would be without them; in fp32 they are idle."
     return Matter(
@@ -34,7 +34,7 @@ def tensor_cores(case: Case) -> Matter:
 
 def sixteen_bit(case: Case) -> Matter:
     """Mixed precision."""
-    low = _sixteen(case)
+    low = sixteen(case)
     if not low or "fp32" not in supported(case.gpu):
         return _none(case)
     speed = case.seconds(precision="fp32") / case.seconds(precision=low)
@@ -54,13 +54,14 @@ def sixteen_bit(case: Case) -> Matter:
     )
 
 
-def _without_matrix_cores(gpu: Gpu) -> Gpu:
+def without_matrix_cores(gpu: Gpu) -> Gpu:
     """The same chip with its other cores only."""
     rates = {engine: found for engine, found in gpu.architecture.ops_per_unit_per_clock.items() if engine != "matrix"}
     return replace(gpu, architecture=replace(gpu.architecture, ops_per_unit_per_clock=rates))
 
 
-def _sixteen(case: Case) -> str:
+def sixteen(case: Case) -> str:
+    """The 16-bit precision that this step would run in on this GPU, or none."""
     able = supported(case.gpu)
     training = case.workload().mode == "train"
     wanted = ("amp", "amp-bf16") if training else ("fp16", "bf16")

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from gpuwise.api.question import Assumption, assumed, step_query
-from gpuwise.api.topics import card, host, links, numbers, several
+from gpuwise.api.topics import card, host, links, numbers, several, sheet
 from gpuwise.api.topics.case import Case, Matter
 from gpuwise.errors import BadValue, UnknownName
 from gpuwise.hardware import tables
@@ -34,6 +34,7 @@ TOPICS: dict[str, Callable[[Case], Matter]] = {
     "ecc": card.ecc,
     "tensor-cores": numbers.tensor_cores,
     "16-bit": numbers.sixteen_bit,
+    "spec-sheet": sheet.spec_sheet,
     "memory-adds-up": several.memory_adds_up,
     "mixed-cards": several.mixed_cards,
     "windows-wsl": host.windows_wsl,
@@ -46,6 +47,7 @@ _ALIASES = {
     "fp16": "16-bit",
     "wsl": "windows-wsl",
 }
+_ALIASES |= {"flops": "spec-sheet", "bandwidth": "spec-sheet"}
 _ALIASES |= {"windows": "windows-wsl", "disk": "ssd", "thunderbolt": "egpu", "mixed": "mixed-cards", "memory": "memory-adds-up"}
 _DEFAULT_GPU, _DEFAULT_MODEL = "RTX 3090", "resnet50"
 _MOST_GPUS = 8
@@ -103,7 +105,7 @@ def _find(text: str) -> str:
     key = "-".join(text.lower().replace("_", " ").replace("-", " ").split())
     key = _ALIASES.get(key, key)
     if key not in TOPICS:
-        near = difflib.get_close_matches(key, [*TOPICS, *_ALIASES], n=2, cutoff=0.4)
+        near = difflib.get_close_matches(key, [*TOPICS, *_ALIASES], n=2, cutoff=0.6)
         hint = "did you mean " + " or ".join(f"`{name}`" for name in near) + "?" if near else "`gpuwise matters` lists them all"
         raise UnknownName(f"there is no topic '{text}'", looked_in=", ".join(TOPICS), hint=hint)
     return key

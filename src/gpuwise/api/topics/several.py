@@ -42,7 +42,7 @@ def mixed_cards(case: Case) -> Matter:
         topic="mixed-cards",
         question="May I mix cards?",
         value=gain,
-        unit=f"times one {case.gpu.name}, with {_a(other.name)} beside it, as one job",
+        unit=f"times one card, with {_a(other.name)} beside it",
         answer=(
             f"With {_a(other.name)}, as one job in equal shares: {gain:.2f} times one {case.gpu.name}, as the slower sets the "
             f"pace; as two jobs, or with shares in proportion, up to {apart:.2f} times."
@@ -54,9 +54,10 @@ def mixed_cards(case: Case) -> Matter:
 
 
 def _elder(gpu: Gpu) -> Gpu:
-    """A card of the same maker and kind, as near in memory as possible, that came before this one's generation."""
-    others = [
-        other
+    """A card of the same maker and kind, as near in memory as possible, that came before this one's generation; one that current
+    frameworks serve, if there is any."""
+    older = [
+        (other.launched_on, other)
         for other in load_catalog().curated
         if other.vendor == gpu.vendor
         and other.segment == gpu.segment
@@ -64,12 +65,12 @@ def _elder(gpu: Gpu) -> Gpu:
         and gpu.launched_on
         and other.launched_on < gpu.launched_on
         and other.architecture.generation != gpu.architecture.generation
-        and not other.architecture.last_software
     ]
+    others = [(day, other) for day, other in older if not other.architecture.last_software] or older
     if not others:
         return gpu
-    newest = max(other.launched_on for other in others if other.launched_on)
-    recent = [other for other in others if other.launched_on and (newest - other.launched_on).days < 900]
+    newest = max(day for day, _ in others)
+    recent = [other for day, other in others if (newest - day).days < 900]
     return min(recent, key=lambda other: (abs(other.memory_bytes - gpu.memory_bytes), -other.memory_bytes_per_s))
 
 

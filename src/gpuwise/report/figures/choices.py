@@ -12,7 +12,7 @@ from gpuwise.errors import BadValue
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 from gpuwise.units import format_si
 
-__all__ = ["CHARTS", "choices_figure"]
+__all__ = ["CHARTS", "check_chart", "choices_figure"]
 
 CHARTS = ("cost", "value", "speed")
 _KINDS = ("buy new", "buy used", "rent", "keep")
@@ -21,10 +21,15 @@ _HOUR_S = 3600.0
 _APART = 0.22  # on a log scale: names nearer than that would lie over each other
 
 
+def check_chart(name: str) -> None:
+    """Refuse a chart that does not exist, before anything is worked out."""
+    if name not in CHARTS:
+        raise BadValue(f"there is no chart '{name}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
+
+
 def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
     """One chart of what was looked at."""
-    if chart not in CHARTS:
-        raise BadValue(f"there is no chart '{chart}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
+    check_chart(chart)
     panel = _cost(answer) if chart == "cost" else _value(answer) if chart == "value" else _speed(answer)
     years, hours = answer.query.terms.years, answer.query.terms.utilization * 168
     subtitle = f"{answer.query.title}; {hours:.0f} hours a week for {years:g} years" if chart != "speed" else answer.query.title
@@ -36,7 +41,7 @@ def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
         legend=tuple((kind, place) for place, kind in enumerate(_KINDS) if any(one.kind == kind for one in answer.every))
         if chart == "cost"
         else (),
-        footer=f"gpuwise which. Prices to buy: at launch, or yours. Prices to rent of {answer.data_date}.",
+        footer=f"gpuwise which. Prices to buy: yours, dated, or at launch. Prices to rent of {answer.data_date}.",
     )
 
 
@@ -51,7 +56,7 @@ def _alone(answer: WhichAnswer) -> list[Option]:
 
 
 def _cost(answer: WhichAnswer) -> Plot:
-    options = _alone(answer)
+    options, money = _alone(answer), answer.query.book.currency
     if not options:
         raise BadValue("nothing that was looked at fits and has a price: there is nothing to draw", hint="see the text")
     front = pareto(options)
@@ -60,19 +65,24 @@ def _cost(answer: WhichAnswer) -> Plot:
         Series(label=kind, colour=place, marks=tuple(_mark(option, answer, named) for option in options if option.kind == kind))
         for place, kind in enumerate(_KINDS)
     )
-    costs, times = [option.total_usd or 0.0 for option in options], [option.run.seconds / _HOUR_S for option in options]
+    costs, times = [_total(option, answer) for option in options], [option.run.seconds / _HOUR_S for option in options]
     steps = [
-        (option.total_usd or 0.0, option.run.seconds / _HOUR_S)
+        (_total(option, answer), option.run.seconds / _HOUR_S)
         for option in sorted(front, key=lambda option: option.total_usd or 0.0)
     ]
     return Plot(
         title="lower and further left is better; the line joins what nothing beats",
-        x=Axis(title="US dollars over the years", low=min(costs) / 1.5, high=max(costs) * 1.5, log=True),
+        x=Axis(title=f"{money.code} over the years", low=min(costs) / 1.5, high=max(costs) * 1.5, log=True),
         y=Axis(title="hours of a run", low=min(times) / 1.5, high=max(times) * 1.5, log=True),
         series=tuple(one for one in series if one.marks),
         lines=(Line(points=tuple(steps)),) if len(steps) > 1 else (),
         share=1.0,
     )
+
+
+def _total(option: Option, answer: WhichAnswer) -> float:
+    """In the user's currency."""
+    return (option.total_usd or 0.0) / answer.query.book.currency.usd_per_unit
 
 
 def _named(options: Sequence[Option]) -> set[str]:
@@ -90,15 +100,15 @@ def _far(one: Option, other: Option) -> bool:
 
 
 def _mark(option: Option, answer: WhichAnswer, named: set[str]) -> Mark:
-    run = option.run
+    run, show = option.run, answer.query.book.currency.show
     return Mark(
-        x=option.total_usd or 0.0,
+        x=_total(option, answer),
         y=run.seconds / _HOUR_S,
         low=run.seconds * run.low / _HOUR_S,
         high=run.seconds * run.high / _HOUR_S,
         weight=2.0 if option is answer.best else 1.0,
         label=option.name if option.key in named else "",
-        tip=f"{option.kind} {option.name}: {format_si(run.seconds, 's')} a run, ${option.total_usd or 0.0:,.0f}",
+        tip=f"{option.kind} {option.name}: {format_si(run.seconds, 's')} a run, {show(option.total_usd or 0.0)}",
     )
 
 
@@ -106,16 +116,17 @@ def _value(answer: WhichAnswer) -> Bars:
     options = sorted((one for one in _alone(answer) if one.usd_per_run), key=lambda option: option.usd_per_run or 0.0)[
         :_MOST_BARS
     ]
+    show = answer.query.book.currency.show
     best = max((1 / (option.usd_per_run or 1.0) for option in options), default=1.0)
     bars = tuple(
         Bar(
             label=f"{option.name} ({option.kind})",
-            segments=(Segment(value=1 / (option.usd_per_run or 1.0) / best, tip=f"${option.usd_per_run or 0.0:,.2f} a run"),),
-            note=f"${option.usd_per_run or 0.0:,.2f} a run",
+            segments=(Segment(value=1 / (option.usd_per_run or 1.0) / best, tip=f"{show(option.usd_per_run or 0.0)} a run"),),
+            note=f"{show(option.usd_per_run or 0.0)} a run",
         )
         for option in options
     )
-    axis = Axis(title="runs for a dollar, best = 1", low=0.0, high=1.02)
+    axis = Axis(title="runs for the money, best = 1", low=0.0, high=1.02)
     return Bars(title="Longer is better: price, machine, electricity or rent included", axis=axis, bars=bars, share=1.0)
 
 

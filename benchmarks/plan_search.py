@@ -1,0 +1,76 @@
+"""How long it takes to search all plans of Llama-2-70B on 512 GPUs, beside Calculon's search of the same question.
+
+    python benchmarks/plan_search.py
+    python benchmarks/plan_search.py --calculon DIR [--calculon-python VENV/bin/python]
+
+DIR is a checkout of https://github.com/calculon-ai/calculon, whose `llm-optimal-execution` runs with the Python of a venv of its
+own (it needs psutil). The package `calculon` on PyPI is something else. Processor time, on one core for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from gpuwise import api
+
+GPUS, BATCH = 512, 1024
+LLAMA = {
+    "name": "llama-2-70b",
+    "hidden": 8192,
+    "feedforward": 28672,
+    "seq_size": 4096,
+    "attn_heads": 64,
+    "attn_size": 128,
+    "num_blocks": 80,
+}
+
+
+def main() -> None:
+    """Both searches in one run, and their ratio."""
+    arguments = _arguments()
+    query = api.plan_query(model="llama-2-70b", cluster="64x8xH100 SXM", batch=BATCH, precision="bf16", scaling=False)
+    begun, wall = time.process_time(), time.perf_counter()
+    answer = api.plan(query)
+    ours, passed = time.process_time() - begun, time.perf_counter() - wall
+    print(f"gpuwise: {answer.tried:,} plans in {ours:.2f} s of processor time ({passed:.2f} s by the clock)")
+    if arguments.calculon is None:
+        print("Calculon: not measured; give --calculon with a checkout of it")
+        return
+    theirs, count = _calculon(arguments.calculon, arguments.calculon_python)
+    print(f"Calculon: {count:,} plans in {theirs:.2f} s of processor time")
+    print(f"ratio: {theirs / ours:.1f} times the processor time, {(theirs / count) / (ours / answer.tried):.1f} times a plan")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Search all plans of Llama-2-70B on 512 GPUs.")
+    parser.add_argument("--calculon", type=Path)
+    parser.add_argument("--calculon-python", default=sys.executable)
+    return parser.parse_args()
+
+
+def _calculon(folder: Path, python: str) -> tuple[float, int]:
+    """Seconds of processor time and number of plans of its search, with the H100 system it ships."""
+    with tempfile.TemporaryDirectory() as scratch:
+        model, out = Path(scratch) / "model.json", Path(scratch) / "out.json"
+        model.write_text(json.dumps(LLAMA))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        command = [python, str(folder / "bin" / "calculon"), "llm-optimal-execution", "--cpus", "1", str(model)]
+        command += [str(GPUS), str(BATCH), "float16", str(folder / "systems" / "h100_80g_nvl8.json"), str(out)]
+        around = {**os.environ, "PYTHONPATH": str(folder)}
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=around)  # noqa: S603
+        after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    found = re.search(r"Total executions: (\d+)", done.stdout + done.stderr)
+    return after - before, int(found[1]) if found else 0
+
+
+if __name__ == "__main__":
+    main()

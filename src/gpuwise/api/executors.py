@@ -1,0 +1,45 @@
+"""Where large searches run: here, or on a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+
+from gpuwise.errors import BadValue, MissingExtra
+
+__all__ = ["executor_on"]
+
+_MOST_PROCESSES = 256
+
+
+@contextmanager
+def executor_on(place: str) -> Iterator[Executor | None]:
+    """None for nothing: in this process. `processes:4` here, `dask://host:port` on the workers of that scheduler."""
+    if not place or place == "here":
+        yield None
+    elif place.startswith("dask://"):
+        with _dask(place.removeprefix("dask://")) as found:
+            yield found
+    elif place.startswith("processes:") and place.removeprefix("processes:").isdigit():
+        count = int(place.removeprefix("processes:"))
+        if not 1 <= count <= _MOST_PROCESSES:
+            raise BadValue(f"--on {place} is no number of processes", hint=f"between 1 and {_MOST_PROCESSES}")
+        with ProcessPoolExecutor(count) as found:
+            yield found
+    else:
+        raise BadValue(f"'{place}' is no place to run a search", hint="`--on processes:4` or `--on dask://host:8786`")
+
+
+@contextmanager
+def _dask(address: str) -> Iterator[Executor]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingExtra("distributed", extra="dask", needed_for="`--on dask://`") from None
+    try:
+        client = Client(f"tcp://{address}", timeout="10s")
+    except OSError as fault:
+        raise BadValue(f"no Dask scheduler answers at {address}: {fault}", hint="start one with `dask scheduler`") from None
+    with client:
+        yield client.get_executor()

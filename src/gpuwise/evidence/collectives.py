@@ -1,0 +1,198 @@
+"""Measured collectives: from a row of a published table to the same question asked of `scale`, and both side by side.
+
+What is particular to how a source measured is in `data/collectives.json`: the rate of networks it does not name, and the least
+time its calls take. Rows whose way between GPUs nobody states are counted by reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from gpuwise.errors import GpuwiseError
+from gpuwise.evidence.types import Residual, Table
+from gpuwise.hardware.machines import find_link
+from gpuwise.kernels.limits import longer
+from gpuwise.scale.cluster import Cluster, parse_cluster
+from gpuwise.scale.collectives import OPS, collective_s, moved_fraction
+from gpuwise.scale.constants import Constants, load_constants
+
+__all__ = ["CollectiveSet", "collective_baselines", "collective_data", "collective_sets", "predicted_s", "score_collectives"]
+
+_FLOATS = ("fp32", "fp16", "bf16", "fp64", "float", "half")
+_NODE = 8  # GPUs of the nodes that sources used
+_SMOOTH = 6.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveSet:
+    """Rows that differ only in size: one collective in one group on one machine, measured by one source."""
+
+    gpu: str
+    op: str
+    dtype: str
+    library: str
+    source: str
+    cluster: Cluster
+    inner: int
+    outer: int
+    rows: tuple[int, ...]
+    size_bytes: Any
+    measured_s: Any
+
+    @property
+    def ranks(self) -> int:
+        return self.inner * self.outer
+
+
+@cache
+def collective_data() -> Mapping[str, Any]:
+    """What belongs to the sources, not to the machines."""
+    loaded: dict[str, Any] = json.loads((files("gpuwise.evidence") / "data" / "collectives.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def collective_sets(table: Table) -> tuple[list[CollectiveSet], Counter[str]]:
+    """The rows that can be asked, and why the others cannot."""
+    names = ("gpu", "gpu_count", "link", "op", "dtype", "library", "source")
+    members: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number in range(table.count):
+        members[tuple(str(table.columns[name][number] if name in table.columns else "") for name in names)].append(number)
+    reasons: Counter[str] = Counter()
+    found = []
+    for key, rows in members.items():
+        cells = dict(zip(names, key, strict=True))
+        try:
+            cluster, inner, outer = _machine(cells)
+        except (GpuwiseError, ValueError) as reason:
+            reasons[getattr(reason, "message", str(reason))] += len(rows)
+            continue
+        size, measured = (np.array([_number(table.columns[name][row]) for row in rows]) for name in ("bytes", "time_us"))
+        usable = (size > 0) & (measured > 0) & np.isfinite(size + measured)
+        if not usable.all():
+            reasons["no size or time"] += int((~usable).sum())
+        kept = tuple(row for row, good in zip(rows, usable, strict=True) if good)
+        found.append(
+            CollectiveSet(
+                gpu=cells["gpu"],
+                op=cells["op"],
+                dtype=cells["dtype"],
+                library=cells["library"],
+                source=cells["source"],
+                cluster=cluster,
+                inner=inner,
+                outer=outer,
+                rows=kept,
+                size_bytes=size[usable],
+                measured_s=measured[usable] / 1e6,
+            )
+        )
+    return found, reasons
+
+
+def _number(cell: Any) -> float:
+    """What a cell says; not a number where it says none."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _machine(cells: Mapping[str, str]) -> tuple[Cluster, int, int]:
+    """The cluster a row was measured on, and its group: GPUs on each node, nodes."""
+    count, link = int(float(cells["gpu_count"])), cells["link"]
+    if cells["op"] not in OPS:
+        raise ValueError(f"a collective we do not know: {cells['op']}")
+    if "between NVLink pairs" in link:
+        raise ValueError("the source does not say what joins these GPUs")
+    if "between nodes" in link:
+        return _over_nodes(cells, count, link)
+    if "NVSwitch" in link or ("NVLink" in link and "pair" not in link and _is_module(cells["gpu"])):
+        return parse_cluster(f"{max(count, _NODE)}x{cells['gpu']}")[0], count, 1
+    if "NVLink" in link:
+        cards = re.sub(r"\b(A100|H100)\b(?! PCIe)", r"\1 PCIe", cells["gpu"])
+        return parse_cluster(f"{count}x{cards}", link="NVLink")[0], count, 1
+    lanes = re.fullmatch(r"PCIe\s*(\d)(?:\.0)?\s*x(\d+)(.*)", link)
+    flags = lanes[3] if lanes else ""
+    told = f"PCIe {lanes[1]}.0 x{lanes[2]}{flags}" if lanes else link
+    return parse_cluster(f"{count}x{cells['gpu']}", link=told)[0], count, 1
+
+
+def _is_module(gpu: str) -> bool:
+    return parse_cluster(gpu)[0].gpu.cooler == "module" and "SXM" in gpu
+
+
+def _over_nodes(cells: Mapping[str, str], count: int, link: str) -> tuple[Cluster, int, int]:
+    """Nodes of eight GPUs, of which a group uses some. A network nobody names has the rate fitted to its source."""
+    used = re.search(r"\((\d+) GPUs? per node\)", link)
+    inner = int(used[1]) if used else 1
+    nodes = max(2, count // inner)
+    cluster = parse_cluster(f"{nodes}x{_NODE}x{cells['gpu']}")[0]
+    rate = collective_data()["networks"].get(f"{cells['source']}/{cluster.gpu.name}")
+    if rate:
+        link_of = replace(find_link("InfiniBand HDR"), name="unstated network", bytes_per_s_one_way=rate, achieved_fraction=1.0)
+        cluster = replace(cluster, network=link_of, network_count=_NODE)
+    return cluster, inner, nodes
+
+
+def predicted_s(entry: CollectiveSet, constants: Constants | None = None) -> Any:
+    """Seconds of every size of a set."""
+    floats = entry.dtype.startswith(_FLOATS) or not entry.dtype
+    seconds = collective_s(
+        entry.op, entry.size_bytes, entry.cluster, entry.inner, entry.outer, in_switch=floats, constants=constants
+    )
+    floor = collective_data()["least_s"].get(f"{entry.library}/{entry.op}", 0.0)
+    return longer(seconds, np.array(floor), _SMOOTH)
+
+
+def score_collectives(found: Sequence[CollectiveSet], constants: Constants | None = None) -> list[Residual]:
+    """Every row predicted, in the order of the table."""
+    answers = []
+    for entry in found:
+        width = (constants or load_constants())["ranges"]["known" if _is_known(entry, constants) else "unknown"]
+        for row, size, measured, seconds in zip(
+            entry.rows, entry.size_bytes, entry.measured_s, predicted_s(entry, constants), strict=True
+        ):
+            answers.append(
+                Residual(
+                    row=row,
+                    gpu=entry.gpu,
+                    measured_s=float(measured),
+                    predicted_s=float(seconds),
+                    low_s=float(seconds) * width["low"],
+                    high_s=float(seconds) * width["high"],
+                    labels={"gpu": entry.gpu, "family": entry.op, "source": entry.source},
+                    setup=(entry.op, str(entry.inner), str(entry.outer), str(size), entry.dtype),
+                    group=(entry.source, entry.op),
+                )
+            )
+    return sorted(answers, key=lambda row: row.row)
+
+
+def _is_known(entry: CollectiveSet, constants: Constants | None) -> bool:
+    return entry.outer == 1 and entry.cluster.gpu_link.name in (constants or load_constants())["links"]
+
+
+def collective_baselines(found: Sequence[CollectiveSet]) -> dict[str, dict[str, float]]:
+    """What simple rules would say: bytes over the printed rate of the link; three quarters of it and 10 us to start."""
+    errors: dict[str, list[Any]] = {"link_rate": [], "three_quarters": []}
+    for entry in found:
+        moved = moved_fraction(entry.op, max(2, entry.ranks)) * entry.size_bytes
+        network = entry.cluster.network_bytes_per_s * entry.inner / entry.cluster.gpus_per_node
+        plain = moved / (network if entry.outer > 1 else entry.cluster.gpu_link.bytes_per_s_one_way)
+        errors["link_rate"].append(plain / entry.measured_s - 1)
+        errors["three_quarters"].append((plain / 0.75 + 1e-5) / entry.measured_s - 1)
+    figures = {}
+    for name, parts in errors.items():
+        if parts:
+            off = np.abs(np.concatenate(parts))
+            figures[name] = {"median_ape": float(np.median(off)), "p90_ape": float(np.quantile(off, 0.9))}
+    return figures

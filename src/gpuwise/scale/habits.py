@@ -1,0 +1,24 @@
+"""How training software behaves between the kernels: what hides behind what, and what it costs to ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Habits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """`overlap_fraction` of computing can hide messages of a layer's weights, `data_overlap_fraction` of the backward pass those
+    of gradients; `contention_fraction` of what hides is felt, for messages take units and memory from the kernels. Seconds:
+    `message_s` of GPU and `message_host_s` of host for each sum between ranks that share matrices, `neighbour_s` for each handing
+    on to a stage, `step_s` for each step."""
+
+    overlap_fraction: float = 0.9
+    data_overlap_fraction: float = 0.8
+    contention_fraction: float = 0.5  # as fitted on FSDP steps of llm-foundry
+    message_s: float = 0.0
+    message_host_s: float = 20e-6
+    neighbour_s: float = 20e-6
+    step_s: float = 0.0
+    even_stages: bool = False

@@ -1,0 +1,100 @@
+"""What the fullest rank of a plan holds, for many plans of one mesh at once.
+
+Three moments can be the fullest: when the last micro-batch that fits in flight has gone forward; at the end of a backward pass,
+when all gradients are there; during the update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuwise.scale.costs import Costs
+from gpuwise.scale.estimate import Variants
+from gpuwise.scale.pipeline import held
+from gpuwise.scale.plan_types import RECOMPUTE, Mesh, RankMemory
+from gpuwise.step.types import Array
+
+__all__ = ["Holdings", "holdings"]
+
+_NONE, _SELECTIVE, _FULL = range(len(RECOMPUTE))
+_AHEAD = 2.0  # gathered at a time: the unit that runs and the next
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holdings:
+    """Bytes by category on the fullest rank, one row for each plan, and its stage."""
+
+    parts: Mapping[str, Array]
+    stage: Array
+
+    @property
+    def total(self) -> Array:
+        found: Array = np.sum(list(self.parts.values()), axis=0)
+        return found
+
+    def of(self, row: int) -> RankMemory:
+        """The memory of one plan."""
+        return RankMemory(**{name: float(values[row]) for name, values in self.parts.items()}, stage=int(self.stage[row]))
+
+
+def holdings(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str = "1f1b") -> Holdings:
+    """All these plans at once; `stages` are the units of each stage."""
+    memory = costs.memory(mesh.degrees)
+    ranks = mesh.data * mesh.sequence
+    zero, point = plans.zero, plans.point
+    present = stages > 0
+    blocks = np.ones(len(memory.weight))
+    blocks[[0, -1]] = 0.0
+
+    def fullest(by_unit: Array) -> Array:
+        """The largest of a stage's units, shape (stages, plans)."""
+        spread = np.broadcast_to(by_unit if by_unit.ndim == 2 else by_unit[:, None], (by_unit.shape[0], len(plans)))
+        found: Array = np.where(present[:, :, None], spread[None], 0.0).max(axis=1)
+        return found
+
+    share = [np.where(zero >= stage, 1.0 / ranks, 1.0) for stage in (1, 2, 3)]
+    sharded = zero == 3
+    weight = (stages @ memory.weight)[:, None] * share[2] + np.where(sharded, _AHEAD * fullest(memory.weight), 0.0)
+    gradient = (stages @ memory.gradient)[:, None] * share[1] + np.where(zero >= 2, fullest(memory.gradient), 0.0)
+    state = (stages @ memory.state)[:, None] * share[0] * np.where(plans.offload, 0.0, 1.0)
+    saved, again = _saved(memory.saved, memory.saved_selective, memory.handed, blocks, plans)
+    flying = held(mesh.pipeline, plans.micro_count, mesh.chunks, schedule)
+    passing = fullest(memory.passing[:, point] + again)
+    active = flying * (stages @ saved) + passing
+    stays = (plans.micro_count > 1) | (mesh.pipeline > 1)
+    update = (stages @ memory.parameters)[:, None] * share[0] * memory.updating * np.where(plans.offload, 0.0, 1.0)
+    moments = [(np.where(stays, gradient, 0.0), active), (gradient, passing), (gradient, np.broadcast_to(update, active.shape))]
+    which = np.argmax([part + rest for part, rest in moments], axis=0)
+    gradient_now = np.choose(which, [part for part, _ in moments])
+    active_now = np.choose(which, [rest for _, rest in moments])
+    around = costs.around(mesh.ranks)
+    tensors = weight + gradient_now + state + active_now
+    stage = np.argmax(tensors, axis=0)
+
+    def of(value: Array) -> Array:
+        found: Array = np.take_along_axis(np.broadcast_to(value, tensors.shape), stage[None], axis=0)[0]
+        return found
+
+    return Holdings(
+        parts={
+            "weight_bytes": of(weight),
+            "gradient_bytes": of(gradient_now),
+            "optimizer_bytes": of(state),
+            "activation_bytes": of(active_now),
+            "workspace_bytes": of(tensors) * around.slack_fraction + around.library_bytes,
+            "framework_bytes": np.full(len(plans), around.framework_bytes),
+        },
+        stage=stage,
+    )
+
+
+def _saved(whole: Array, selective: Array, handed: Array, blocks: Array, plans: Variants) -> tuple[Array, Array]:
+    """Bytes kept of each unit for a micro-batch, and bytes that recomputation brings back while a unit runs backward."""
+    inside = blocks[:, None] > 0
+    at = [np.asarray(value[:, plans.point]) for value in (whole, selective, handed)]
+    kept = [at[0], np.minimum(at[0], np.where(inside, at[1] + at[2], at[0])), np.where(inside, np.minimum(at[0], at[2]), at[0])]
+    saved = np.choose(np.broadcast_to(plans.recompute, at[0].shape), kept)
+    return saved, at[0] - saved

@@ -1,0 +1,29 @@
+"""How much of its speed a workload keeps when a GPU is held to fewer watts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gpuwise.errors import BadValue
+from gpuwise.hardware.types import Gpu
+from gpuwise.step.simulate import simulate
+from gpuwise.step.types import Setting
+from gpuwise.workload.types import Workload
+
+__all__ = ["power_curve"]
+
+
+def power_curve(
+    workload: Workload, gpu: Gpu, setting: Setting, limits_watts: Sequence[float], batch: int | None = None
+) -> tuple[float, ...]:
+    """Speed of one step under each limit, against that under the limit the board is sold with; higher limits add nothing."""
+    for limit in limits_watts:
+        if not 0 < limit < math.inf:
+            raise BadValue(
+                f"a GPU cannot be held to {limit:g} W", looked_in="the power limits asked for", hint="give watts above 0"
+            )
+    limits = [*map(float, limits_watts), math.inf]
+    steps = simulate(workload, [gpu] * len(limits), setting, batch=batch, power_limit_watts=limits)
+    *seconds, sold = steps.seconds[0].tolist()
+    return tuple(sold / taken for taken in seconds)

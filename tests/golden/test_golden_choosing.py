@@ -1,0 +1,50 @@
+"""What `which`, `compare` of sets and `matters` print on a given day, to the letter.
+
+To renew: GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden."""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise.cli.app import app
+from gpuwise.errors import GpuwiseError
+from gpuwise.money import age
+
+FOLDER = Path(__file__).parent / "choosing"
+CASES = {
+    "which": ["which"],
+    "which_budget": ["which", "--budget", "800"],
+    "which_have": ["which", "--model", "bert-large", "--budget", "2500", "--have", "GTX 1080 Ti", "--hours-per-week", "20"],
+    "which_nothing": ["which", "--budget", "100"],
+    "which_rent": ["which", "--rent", "--task", "nlp", "--currency", "EUR=1.08"],
+    "compare_laptops": ["compare", "RTX 2070 Max-Q", "GTX 960M"],
+    "compare_sets": ["compare", "4x RTX 2070", "2x RTX 2080 Ti"],
+    "matters": ["matters"],
+    "matters_lanes": ["matters", "pcie-lanes"],
+    "error_task": ["which", "--task", "visoin"],
+    "error_budget": ["which", "--budget", "0"],
+    "error_topic": ["matters", "lanez"],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_output_is_as_agreed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path))
+    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
+    result = CliRunner().invoke(app, CASES[name], prog_name="gpuwise")
+    text = f"{result.exception}\n" if isinstance(result.exception, GpuwiseError) else result.output
+    golden = FOLDER / f"{name}.txt"
+    if os.environ.get("GPUWISE_UPDATE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_every_golden_file_has_its_case() -> None:
+    assert {path.stem for path in FOLDER.glob("*.txt")} == set(CASES)

@@ -1,0 +1,69 @@
+"""Options with chosen figures: one real GPU, any time, any money."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+from gpuwise.advise.options import Option, Run, Terms, owned, rented
+from gpuwise.advise.paces import Pace
+from gpuwise.advise.types import Choices
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.money.carbon import find_region
+from gpuwise.money.tariff import flat
+from gpuwise.money.types import Price, RentRange
+from gpuwise.provenance import Basis
+
+GPU = next(gpu for gpu in load_catalog().curated if gpu.name == "RTX 3090")
+DAY = date(2026, 11, 16)
+TERMS = Terms(
+    utilization=0.15,
+    years=3.0,
+    tariff=flat(0.2),
+    grid=find_region("US").grid,
+    machine_watts=100.0,
+    machine_usd=1000.0,
+)
+
+
+def run(seconds: float, *, count: int = 1, fits: bool = True, name: str = "", samples: float = 1e6) -> Run:
+    """One job of so many seconds."""
+    gpu = replace(GPU, name=name) if name else GPU
+    pace = Pace(
+        gpu=gpu,
+        choices=Choices(precision="amp"),
+        batch=1,
+        micro_batch=1,
+        step_s=seconds / samples,
+        memory_bytes=1e9 if fits else 1e12,
+        usable_bytes=2e10,
+        bound="compute",
+    )
+    return Run(gpu=gpu, gpu_count=count, paces=(pace,), job_s=(seconds,), samples=samples, low=0.8, high=1.2)
+
+
+def price_of(usd: float, name: str = GPU.name, kind: str = "new") -> Price:
+    return Price(gpu=name, kind=kind, usd=usd, low_usd=usd, high_usd=usd, dated=DAY, source="here", basis=Basis.ASSUMED)
+
+
+def buy(
+    seconds: float, usd: float, *, terms: Terms = TERMS, count: int = 1, kind: str = "buy new", fits: bool = True, name: str = ""
+) -> Option:
+    """A card of this price; money and time make its name where none is given."""
+    made = run(seconds, count=count, fits=fits, name=name or f"{seconds!r} {usd!r}")
+    price = price_of(usd, made.gpu.name)
+    return owned(made, terms, price, kind=kind)
+
+
+def hire(seconds: float, usd_per_hour: float, *, terms: Terms = TERMS, name: str = "rented") -> Option:
+    """The same from a cloud."""
+    offer = RentRange(
+        gpu=name,
+        usd_per_gpu_hour=usd_per_hour,
+        low_usd_per_gpu_hour=usd_per_hour,
+        high_usd_per_gpu_hour=usd_per_hour,
+        spot_usd_per_gpu_hour=None,
+        clouds=("here", "there"),
+        dated=DAY,
+    )
+    return rented(run(seconds, name=name), terms, offer)

@@ -1,0 +1,134 @@
+"""`gpuwise matters`: every question has one number for the user's case, a source, and a case where it is not so."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise import api
+from gpuwise.api.topics.case import Matter
+from gpuwise.api.topics.registry import TOPICS
+from gpuwise.cli.app import app
+from gpuwise.errors import GpuwiseError
+from gpuwise.report.matters import render
+
+ASKED_FOR = (
+    "pcie-lanes pcie-gen nvlink sli cpu ram-size ram-speed ssd overclock brand display egpu power-limit cooling ecc tensor-cores "
+    "16-bit memory-adds-up mixed-cards windows-wsl"
+).split()
+
+
+@pytest.fixture(scope="module")
+def usual() -> dict[str, Matter]:
+    return {found.topic: found for found in api.matters().topics}
+
+
+def one(topic: str, **case: object) -> Matter:
+    (found,) = api.matters(topic, **case).topics  # type: ignore[arg-type]
+    return found
+
+
+def test_every_question_that_was_asked_for_is_answered() -> None:
+    assert list(TOPICS) == ASKED_FOR
+
+
+@pytest.mark.parametrize("topic", ASKED_FOR)
+def test_an_answer_has_a_number_a_source_and_its_limits(topic: str, usual: dict[str, Matter]) -> None:
+    found = usual[topic]
+    assert math.isfinite(found.value)
+    assert found.question.endswith("?")
+    assert found.unit
+    for text in (found.answer, found.how, found.source, found.unless):
+        assert len(text) > 5
+
+
+@pytest.mark.parametrize("topic", ASKED_FOR)
+@pytest.mark.parametrize("case", [{"gpu": "GTX 1080 Ti", "model": "bert-base"}, {"gpu": "T4", "model": "gpt2", "mode": "infer"}])
+def test_every_question_is_answered_for_other_cards_and_models(topic: str, case: dict[str, str]) -> None:
+    assert math.isfinite(one(topic, **case).value)
+
+
+@pytest.mark.parametrize("topic", ["pcie-lanes", "pcie-gen", "sli", "cpu", "ram-speed", "egpu", "windows-wsl"])
+def test_what_hardly_matters_for_a_large_cnn_on_one_gpu_is_near_zero(topic: str, usual: dict[str, Matter]) -> None:
+    assert abs(usual[topic].value) < 1.0
+
+
+def test_a_small_model_feels_the_host() -> None:
+    assert one("cpu", model="mnist_cnn", batch="32").value > 10
+    assert one("windows-wsl", model="mnist_cnn", batch="32").value > 10
+
+
+def test_tensor_cores_matter_more_for_products_than_for_a_cnn_that_waits_for_memory(usual: dict[str, Matter]) -> None:
+    assert one("tensor-cores", model="bert-large").value > usual["tensor-cores"].value > 1.0
+    assert one("tensor-cores", gpu="GTX 1080 Ti").value == 1.0
+
+
+def test_16_bit_is_faster_where_there_are_cores_for_it(usual: dict[str, Matter]) -> None:
+    assert usual["16-bit"].value > 1.5
+    assert one("16-bit", gpu="GTX 1080 Ti").value < 1.3
+
+
+def test_ecc_costs_nothing_on_hbm() -> None:
+    assert one("ecc", gpu="A100 PCIe 40GB").value == 0.0
+    assert one("ecc", gpu="RTX 3090").value > 0.0
+
+
+def test_a_clock_never_gives_more_than_it_has(usual: dict[str, Matter]) -> None:
+    assert 0 <= usual["brand"].value <= 3.0
+    assert 0 <= usual["overclock"].value <= 7.0
+    assert -10 <= usual["cooling"].value <= 10.0 / 0.9
+
+
+def test_a_power_limit_that_is_not_reached_saves_nothing(usual: dict[str, Matter]) -> None:
+    found = usual["power-limit"]
+    assert 0 <= found.value < 20
+    assert ("little energy is saved" in found.answer) == (found.value < 0.1)
+
+
+def test_a_slow_second_card_is_worth_less_as_one_job() -> None:
+    found = one("mixed-cards", gpu="RTX 4090")
+    assert 0.5 < found.value < 2.0
+
+
+def test_more_gpus_need_more_memory_in_the_host_only() -> None:
+    assert one("ram-size", gpus=4).value == pytest.approx(2 * one("ram-size", gpus=2).value)
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [("pcie", "pcie-lanes"), ("PCIe_Lanes", "pcie-lanes"), ("fp16", "16-bit"), ("wsl", "windows-wsl"), ("disk", "ssd")],
+)
+def test_other_words_lead_to_a_topic(text: str, topic: str) -> None:
+    assert one(text).topic == topic
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lanez"], "there is no topic 'lanez'"),
+        (["nvlink", "--gpus", "1"], "--gpus 1"),
+        (["nvlink", "--gpu", "cpu"], "is a CPU"),
+        (["nvlink", "--gpu", "RTX 9999"], "RTX 9999"),
+        (["nvlink", "--model", "resnet5000"], "resnet5000"),
+    ],
+)
+def test_bad_input_is_refused_with_a_hint(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["matters", *arguments])
+    assert isinstance(result.exception, GpuwiseError), result.output
+    assert message in str(result.exception)
+    assert result.exception.hint
+
+
+def test_json_has_every_topic() -> None:
+    result = CliRunner().invoke(app, ["matters", "sli", "--json"], catch_exceptions=False)
+    answer = json.loads(result.stdout)
+    assert set(answer) >= {"case", "topics", "assumptions", "data_date"}
+    assert answer["topics"][0]["topic"] == "sli"
+
+
+@pytest.mark.parametrize("topic", ["", "pcie-lanes"])
+def test_no_line_is_longer_than_the_terminal(topic: str) -> None:
+    assert max(map(len, render(api.matters(topic), width=80).splitlines())) <= 80

@@ -1,0 +1,192 @@
+"""`plan`: the names of the contract, axes a user fixes, refusals with reasons, small and mixed machines, what fits nowhere."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise import api
+from gpuwise.api.executors import executor_on
+from gpuwise.api.plan_answer import PlanAnswer
+from gpuwise.cli.app import app
+from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.report.plan import name_of, render
+
+PLAN_KEYS = set(
+    "data tensor pipeline expert sequence zero_stage micro_batch recompute step_s step_low_s step_high_s samples_per_s "
+    "mfu_fraction memory exposed_comm_s bubble_fraction bound".split()
+)
+MEMORY_KEYS = set(
+    "weight_bytes gradient_bytes optimizer_bytes activation_bytes workspace_bytes framework_bytes total_bytes".split()
+)
+
+
+@cache
+def asked(model: str, cluster: str, **options: Any) -> PlanAnswer:
+    return api.plan(api.plan_query(model=model, cluster=cluster, **options))
+
+
+def test_json_has_the_names_of_the_contract() -> None:
+    result = CliRunner().invoke(
+        app, ["plan", "gpt2", "--cluster", "2x2xRTX 3090", "--network", "25Gbit", "--batch", "32", "--json"]
+    )
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert {"model", "cluster", "plans", "rejected", "scaling", "assumptions", "data_date"} <= found.keys()
+    assert 1 <= len(found["plans"]) <= 7
+    for plan in found["plans"]:
+        assert plan.keys() >= PLAN_KEYS
+        assert plan["memory"].keys() >= MEMORY_KEYS
+        assert plan["step_low_s"] < plan["step_s"] < plan["step_high_s"]
+        assert plan["data"] * plan["tensor"] * plan["pipeline"] * plan["sequence"] == plan["gpu_count"]
+        parts = (plan[name] for name in ("compute_s", "recompute_s", "update_s", "exposed_comm_s", "bubble_s", "wait_s"))
+        assert sum(parts) == pytest.approx(plan["step_s"], rel=1e-6)
+    for row in found["scaling"]:
+        assert {"gpu_count", "samples_per_s", "efficiency_fraction"} <= row.keys()
+    assert all({"reason", "count"} <= row.keys() for row in found["rejected"])
+
+
+def test_text_says_what_to_do() -> None:
+    answer = asked("gpt2", "4xRTX 3090", batch=64)
+    text = render(answer)
+    assert text.index("Fastest: ") < text.index("What to write") < text.index("samples/s", text.index("What to write"))
+    assert name_of(answer.entries[0]) in text
+    assert "torchrun" in text
+
+
+def test_a_device_mesh_names_its_axes() -> None:
+    answer = asked("gpt2", "4xA100 SXM 80GB", batch=16, tensor=2, data=2, zero_stage=0, scaling=False)
+    (lines,) = (recipe.lines for recipe in answer.entries[0].recipes if recipe.framework == "PyTorch device mesh")
+    assert any("(2, 2), mesh_dim_names=('data', 'tensor')" in line for line in lines)
+
+
+def test_large_batches_are_not_cut_small() -> None:
+    answer = asked("mnist_cnn", "2xRTX 3090", batch=8192, data=2, zero_stage=0)
+    assert answer.entries[0].estimate.plan.micro_batch == 4096
+
+
+def test_plans_come_fastest_first_and_one_is_the_simplest() -> None:
+    answer = asked("gpt2", "8xA100 SXM 80GB", batch=128, precision="bf16")
+    here = [entry for entry in answer.entries if entry.gpu_count == 8]
+    assert here[0].estimate.step_s == min(entry.estimate.step_s for entry in here)
+    assert sum("simplest within 5 %" in entry.labels for entry in answer.entries) == 1
+    assert "fastest" in answer.entries[0].labels
+    assert any("fewest GPU-hours" in entry.labels for entry in answer.entries)
+
+
+def test_the_simplest_plan_is_shown_however_many_are_faster() -> None:
+    answer = asked("llama-2-7b", "4x8xH100 SXM", batch=256, precision="bf16")
+    assert len(answer.entries) <= 7
+    (easy,) = (entry for entry in answer.entries if "simplest within 5 %" in entry.labels)
+    assert easy.estimate.step_s <= 1.05 * answer.entries[0].estimate.step_s
+    assert name_of(easy) in render(answer)
+
+
+def test_one_plan_can_be_asked_for() -> None:
+    answer = asked(
+        "gpt2", "8xA100 SXM 80GB", batch=64, data=2, tensor=2, pipeline=2, micro_batch=4, zero_stage=1, recompute="full"
+    )
+    for entry in answer.entries:
+        plan = entry.estimate.plan
+        if entry.gpu_count == 8:
+            assert (plan.mesh.data, plan.mesh.tensor, plan.mesh.pipeline) == (2, 2, 2)
+            assert (plan.micro_batch, plan.zero_stage, plan.recompute) == (4, 1, "full")
+    flags = " ".join(line for recipe in answer.entries[0].recipes for line in recipe.lines)
+    assert "--tensor-model-parallel-size 2" in flags
+    assert "--recompute-granularity full" in flags
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "gpt2", "cluster": "6xA100 SXM 80GB", "tensor": 3, "link": ""}, ""),
+        ({"model": "llama-2-7b", "cluster": "6xA100 SXM 80GB", "tensor": 3}, "32 attention heads do not divide by 3"),
+        ({"model": "gpt2", "cluster": "16xRTX 3090", "pipeline": 16}, "12 blocks are too few for 16 stages"),
+        ({"model": "gpt2", "cluster": "2x2xRTX 3090", "network": "0Gbit"}, "0Gbit"),
+        ({"model": "gpt2", "cluster": "what is this"}, "no GPU called"),
+        ({"model": "gpt2", "cluster": "1000000xH100 SXM"}, "more than gpuwise plans for"),
+        ({"model": "resnet50", "cluster": "2xRTX 3090", "tensor": 2}, "convolutions"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 4, "data": 4}, "does not divide 4 GPUs"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 6}, "does not divide by --data 4"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "zero_stage": 4}, "no stage 4"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "recompute": "some"}, "no recomputation"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 0}, "cannot be run"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 0}, "no number of ranks"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "on": "moon"}, "no place to run"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "mode": "infer"}, "plans are for training"),
+    ],
+)
+def test_what_cannot_be_planned_says_why(options: dict[str, Any], message: str) -> None:
+    if not message:
+        assert asked(**options).entries  # 12 heads do divide by 3
+        return
+    with pytest.raises(GpuwiseError) as refusal:
+        asked(**options)
+    assert message in str(refusal.value)
+    assert refusal.value.hint
+
+
+def test_a_model_that_fits_nowhere_is_answered_with_a_cluster_that_holds_it() -> None:
+    answer = asked("llama-2-70b", "2xRTX 3090", precision="bf16", batch=2)
+    assert not answer.fits
+    assert answer.smallest is not None
+    text, count = answer.smallest
+    assert count > 2
+    assert text in render(answer)
+    batch = count * 1
+    assert asked("llama-2-70b", text, precision="bf16", batch=batch, scaling=False).fits
+
+
+def test_strict_exits_with_one_where_nothing_fits() -> None:
+    command = ["plan", "llama-2-70b", "--cluster", "1xRTX 3090", "--precision", "bf16", "--strict"]
+    assert CliRunner().invoke(app, command).exit_code == 1
+
+
+def test_mixed_cards_get_samples_by_their_speed() -> None:
+    link = "PCIe 4.0 x16, p2p"
+    answer = asked("resnet50", "1x RTX 3090 + 1x RTX 2060", batch=64, link=link, zero_stage=0, data=2)
+    best = answer.entries[0]
+    assert "samples by speed" in best.labels
+    shares = dict(best.shares)
+    assert sum(shares.values()) == 64
+    assert shares["RTX 3090"] > shares["RTX 2060"]
+    even = next(entry for entry in answer.entries if not entry.shares)
+    assert best.estimate.step_s < even.estimate.step_s
+
+
+def test_more_gpus_of_one_machine_are_never_said_to_do_more_than_perfect_by_much() -> None:
+    answer = asked("resnet50", "4xRTX 3090", batch=256)
+    shares = [row["efficiency_fraction"] for row in answer.scaling()]
+    assert shares[0] == 1.0
+    assert all(0.3 < share < 1.1 for share in shares)
+
+
+def test_a_slow_network_is_named_as_what_would_help() -> None:
+    answer = asked("bert-large-uncased", "2x2xRTX 3090", network="10Gbit", batch=64, pipeline=1)
+    assert answer.entries[0].bound == "communication"
+    assert any("Gbit network" in link.name and link.gain > 1.1 for link in answer.links)
+    assert answer.separate is not None
+    assert answer.separate.samples_per_s > answer.separate.one_job_samples_per_s
+
+
+@pytest.mark.slow
+def test_a_search_over_processes_finds_the_same() -> None:
+    here, there = (asked("gpt2", "8xA100 SXM 80GB", batch=64, scaling=False, on=place) for place in ("", "processes:2"))
+    assert [entry.estimate for entry in here.entries] == [entry.estimate for entry in there.entries]
+
+
+def test_dask_without_dask_says_how_to_install_it() -> None:
+    pytest.importorskip("typer")
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        with pytest.raises(GpuwiseError, match="distributed") as refusal, executor_on("dask://localhost:8786"):
+            pass
+        assert refusal.value.hint == 'pip install "gpuwise[dask]"'
+    else:
+        with pytest.raises(BadValue, match="no Dask scheduler"), executor_on("dask://localhost:1"):
+            pass

@@ -1,0 +1,375 @@
+"""`gpuwise which`, asked well and badly."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise import api
+from gpuwise.cli.app import app
+from gpuwise.errors import GpuwiseError
+from gpuwise.money import age
+from gpuwise.report.figures.choices import CHARTS, choices_figure
+from gpuwise.report.figures.svg import draw
+from gpuwise.report.which import render
+
+CONTRACT = {"verdict", "options", "rejected", "changes_if", "assumptions", "data_date"}
+OF_AN_OPTION = {
+    *("gpu", "gpu_count", "source", "fits", "step_s", "samples_per_s", "upfront_usd", "total_usd"),
+    *("usd_per_million_samples", "kg_co2e", "build", "reasons"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
+
+
+def asked(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["which", *arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def told(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["which", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return " ".join(result.output.split())
+
+
+def refused(*arguments: str) -> GpuwiseError:
+    result = CliRunner().invoke(app, ["which", *arguments])
+    assert isinstance(result.exception, GpuwiseError), result.output
+    assert result.exception.hint
+    return result.exception
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    return [option["gpu"] for option in answer["options"]]
+
+
+# ---------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize("arguments", [(), ("--budget", "800"), ("--rent",), ("--laptop",)])
+def test_json_has_the_keys_of_the_contract(arguments: tuple[str, ...]) -> None:
+    answer = asked(*arguments)
+    assert set(answer) >= CONTRACT
+    assert 1 <= len(answer["options"]) <= 7
+    for option in answer["options"]:
+        assert set(option) >= OF_AN_OPTION
+        assert option["run_low_s"] < option["run_s"] < option["run_high_s"]
+
+
+def test_alone_it_gives_picks_from_cheap_to_dear() -> None:
+    prices = [option["upfront_usd"] for option in asked()["options"]]
+    assert prices == sorted(prices)
+    assert prices[0] <= 300
+    assert prices[-1] > 1000
+
+
+def test_the_verdict_names_the_first_row_and_keeps_the_budget() -> None:
+    answer = asked("--budget", "800")
+    first = answer["options"][0]
+    assert first["gpu"] in answer["verdict"]
+    assert "the verdict" in first["reasons"]
+    assert all(option["upfront_usd"] <= 800 for option in answer["options"])
+    assert not {one["gpu"] for one in answer["rejected"]} & {option["gpu"] for option in answer["options"]}
+
+
+def test_nothing_faster_is_said_only_where_no_row_is_faster() -> None:
+    answer = asked("--model", "bert-large", "--budget", "2500", "--have", "GTX 1080 Ti", "--hours-per-week", "20")
+    best, *others = answer["options"]
+    assert any(other["run_s"] < best["run_s"] for other in others if other["source"].startswith("buy"))
+    assert "no faster single card is sold" in answer["verdict"]
+    assert "times as fast as your GTX 1080 Ti" in answer["verdict"]
+
+
+def test_what_one_has_costs_nothing_but_electricity() -> None:
+    answer = asked("--task", "kaggle", "--have", "GTX 1060 6GB")
+    (mine,) = (option for option in answer["options"] if option["source"] == "keep")
+    assert mine["upfront_usd"] == 0
+    assert 0 < mine["total_usd"] < 500
+    assert any(note["name"] == "machine" and "$0" in note["value"] for note in answer["assumptions"])
+
+
+def test_a_machine_of_several_old_cards_may_be_kept_and_the_reason_is_true() -> None:
+    answer = asked("--model", "bert-large", "--have", "4x RTX 2080 Ti")
+    assert answer["verdict"].startswith("Keep your 4x RTX 2080 Ti")
+    assert "the best there is" not in answer["verdict"]
+    assert any("times as fast" in text and text.startswith("an RTX 5090") for text in answer["changes_if"])
+
+
+def test_without_limits_nobody_is_sold_four_cards() -> None:
+    assert max(option["gpu_count"] for option in asked("--task", "kaggle", "--have", "GTX 1060 6GB")["options"]) <= 2
+
+
+def test_rents_are_a_choice_of_their_own() -> None:
+    answer = asked("--rent", "--task", "nlp")
+    assert len(answer["options"]) > 3
+    assert {option["source"] for option in answer["options"]} == {"rent"}
+    assert {"machine", "electricity"}.isdisjoint(note["name"] for note in answer["assumptions"])
+
+
+def test_a_deadline_brings_more_gpus() -> None:
+    slow, soon = (
+        asked("--model", "gpt2", "--rent", "--samples", "2e6", "--deadline", when)["options"][0] for when in ("9 weeks", "3 h")
+    )
+    assert soon["run_s"] <= 3 * 3600 < slow["run_s"]
+    assert soon["gpu_count"] > 1
+
+
+def test_laptops_are_whole_computers() -> None:
+    answer = asked("--laptop", "--price", "RTX 5070 Laptop=1400", "--budget", "1500")
+    (only,) = answer["options"]
+    assert (only["gpu"], only["upfront_usd"], only["build"]) == ("RTX 5070 Laptop", 1400, [])
+    assert only["total_usd"] < 1400 + 300
+    assert not any(note["name"] == "machine" for note in answer["assumptions"])
+
+
+def test_a_computer_that_is_sold_whole_needs_no_machine_around_it() -> None:
+    answer = asked("--model", "llama-2-70b", "--mode", "infer", "--phase", "decode", "--budget", "4000")
+    only = answer["options"][0]
+    assert (only["gpu"], only["gpu_count"], only["build"]) == ("GB10", 1, [])
+    assert only["total_usd"] < 3999 + 500
+
+
+def test_used_cards_without_a_price_are_told_with_what_they_are_worth() -> None:
+    text = next(text for text in asked("--budget", "800")["changes_if"] if text.startswith("a used card"))
+    assert "RTX 3090 Ti (24 GB) $" in text
+    assert asked("--budget", "800", "--price", "RTX 3090 Ti=300")["options"][0]["gpu"] != "RTX 5060"
+    assert "RTX 3090 Ti" in names(asked("--budget", "800", "--price", "RTX 3090 Ti=300"))
+
+
+def test_equal_speed_with_more_memory_is_mentioned() -> None:
+    answer = asked("--task", "learning", "--budget", "500")
+    assert answer["options"][0]["gpu"] == "RTX 5060 Ti 8GB"
+    assert any("RTX 5060 Ti 16GB: as fast, with 16 GB in place of 8" in text for text in answer["changes_if"])
+
+
+def test_renting_that_is_already_cheaper_is_not_told_as_if_it_were_not() -> None:
+    hours = [text for text in asked()["changes_if"] if "renting" in text]
+    assert hours
+    assert "so at 25 too" in hours[0]
+
+
+def test_models_are_run_one_after_the_other() -> None:
+    first, second = ["--model", "resnet50"], ["--model", "bert-base"]
+    answers = [asked(*models, "--buy", "--max-gpus", "1") for models in (first, second, first + second)]
+    times = [{option["gpu"]: option["run_s"] for option in answer["options"]} for answer in answers]
+    shared = set.intersection(*(set(each) for each in times))
+    assert shared
+    for name in shared:
+        assert times[2][name] == pytest.approx(times[0][name] + times[1][name])
+
+
+def test_a_large_language_model_is_run_as_what_is_at_hand_allows_and_that_is_said() -> None:
+    answer = asked("--task", "llm-inference", "--budget", "700")
+    (way,) = (note for note in answer["assumptions"] if note["name"] == "way of llama-3-8b")
+    assert "int8 or int4 would fit smaller GPUs" in way["effect"]
+
+
+def test_batch_and_precision_can_be_left_to_each_gpu() -> None:
+    free = asked("--model", "resnet50", "--batch", "auto", "--precision", "auto", "--budget", "800")["options"][0]
+    fixed = asked("--model", "resnet50", "--batch", "8", "--precision", "fp32", "--budget", "800")["options"][0]
+    assert free["samples_per_s"] > fixed["samples_per_s"]
+    assert fixed["batch"] == 8
+
+
+def test_larger_images_take_longer() -> None:
+    small, large = (
+        asked("--model", "timm:resnet18", "--image", size, "--budget", "300")["options"][0]["run_s"] for size in ("128", "256")
+    )
+    assert large > 2 * small
+
+
+def test_your_own_model_is_asked_about_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import torch\n\n\ndef Net():\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 224 * 224, 10))\n",
+        encoding="utf-8",
+    )
+    answer = asked("--model", f"{tmp_path / 'mine.py'}:Net", "--budget", "600")
+    assert answer["options"][0]["fits"]
+
+
+# ---------------------------------------------------------------- money
+
+
+def test_everything_is_told_in_the_users_currency() -> None:
+    text = told(
+        "--task", "vision", "--budget", "1500", "--currency", "EUR=1.08", "--tariff", "200=0.10,600=0.44", "--region", "DE"
+    )
+    assert "$" not in text
+    assert "EUR" in text
+
+
+def test_json_stays_in_dollars() -> None:
+    euros, dollars = asked("--budget", "800", "--currency", "EUR=1.25"), asked("--budget", "1000")
+    assert [option["upfront_usd"] for option in euros["options"]] == [option["upfront_usd"] for option in dollars["options"]]
+
+
+def test_an_own_price_counts_before_any_other() -> None:
+    answer = asked("--budget", "800", "--price", "RTX 5090=790")
+    assert answer["options"][0]["gpu"] == "RTX 5090"
+    assert answer["options"][0]["price"]["kind"] == "given"
+
+
+def test_a_machine_that_is_to_be_bought_too_counts_in_the_budget() -> None:
+    with_it, without = asked("--budget", "1500", "--machine", "800"), asked("--budget", "1500")
+    assert with_it["options"][0]["upfront_usd"] <= 1500
+    assert with_it["options"][0]["run_s"] > without["options"][0]["run_s"]
+
+
+# ---------------------------------------------------------------- nothing keeps to the limits: an answer
+
+
+def test_nothing_within_the_budget_names_the_nearest_that_would_do() -> None:
+    answer = asked("--budget", "100", "--task", "kaggle")
+    assert answer["options"] == []
+    assert answer["verdict"].startswith("Nothing is within $100: the cheapest that fits is an RTX 5050 for $249")
+    assert answer["rejected"][0]["gpu"] == "RTX 5050"
+
+
+def test_used_only_with_too_little_money_says_how_to_count_another_card() -> None:
+    verdict = asked("--used", "--budget", "600")["verdict"]
+    assert "RTX 3090 for $700" in verdict
+    assert "--price" in verdict
+
+
+def test_a_budget_for_things_without_a_price_says_so() -> None:
+    verdict = asked("--laptop", "--budget", "1500")["verdict"]
+    assert "inf" not in verdict
+    assert "--price" in verdict
+
+
+def test_nothing_in_time_names_the_fastest() -> None:
+    assert "Nothing is done in time: the fastest" in asked("--model", "gpt2", "--deadline", "1 min")["verdict"]
+
+
+def test_nothing_that_fits_says_what_is_needed() -> None:
+    verdict = asked("--model", "llama-2-70b", "--buy", "--vendor", "intel")["verdict"]
+    assert "Nothing fits" in verdict
+    assert "GiB" in verdict
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--budget", "0"), "a budget of 0 is not above zero"),
+        (("--budget", "-5"), "below zero"),
+        (("--budget", "nan"), "not a finite number"),
+        (("--budget", "inf"), "not a finite number"),
+        (("--currency", "XYZ=2"), "no currency called 'XYZ'"),
+        (("--currency", "EUR"), "no rate is given"),
+        (("--task", "dancing"), "there is no task 'dancing'"),
+        (("--model", "resnet50", "--task", "nlp"), "both given"),
+        (("--model", "resnet5000"), "resnet5000"),
+        (("--deadline", "soon"), "is no deadline"),
+        (("--deadline", "-3 days"), "is no deadline"),
+        (("--deadline", "0 h"), "is no deadline"),
+        (("--have", "0x RTX 3090"), "not a machine"),
+        (("--have", "RTX 9999"), "RTX 9999"),
+        (("--hours-per-week", "0"), "not above zero"),
+        (("--hours-per-week", "200"), "week"),
+        (("--years", "0"), "not above zero"),
+        (("--samples", "0", "--model", "resnet50"), "not above zero"),
+        (("--samples", "5"), "is for --model"),
+        (("--max-gpus", "0"), "not a number of GPUs"),
+        (("--vendor", "3dfx"), "makes no GPUs"),
+        (("--laptop", "--rent"), "not rented"),
+        (("--kwh-price", "0.2", "--tariff", "200=0.1"), "both given"),
+        (("--price", "RTX 3090=cheap"), "cheap"),
+        (("--batch", "many"), "many"),
+        (("--precision", "banana", "--model", "resnet50"), "banana"),
+        (("--image", "-3", "--model", "resnet50"), "-3"),
+        (("--optimizer", "hope", "--model", "resnet50"), "hope"),
+        (("--chart", "pie"), "there is no chart 'pie'"),
+        (("--mode", "guess", "--model", "resnet50"), "is no mode"),
+    ],
+)
+def test_bad_input_is_refused_with_a_hint(arguments: tuple[str, ...], message: str) -> None:
+    assert message in str(refused(*arguments))
+
+
+def test_a_price_file_with_text_where_a_number_belongs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('[buy]\n"RTX 3090" = "cheap"\n', encoding="utf-8")
+    assert "RTX 3090" in str(refused("--prices", str(tmp_path / "prices.toml")))
+
+
+def test_a_power_supply_is_a_number() -> None:
+    result = CliRunner().invoke(app, ["which", "--psu", "big"])
+    assert result.exit_code == 2
+    assert "--psu" in result.output
+
+
+# ---------------------------------------------------------------- text and charts
+
+
+@pytest.fixture(scope="module")
+def answer() -> api.WhichAnswer:
+    return api.which(api.which_query(budget=2500.0, task="nlp", have=["GTX 1080 Ti"], today=date(2026, 11, 16)))
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_no_line_is_longer_than_the_terminal(answer: api.WhichAnswer, width: int) -> None:
+    lines = render(answer, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith("> ") for line in lines)
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_every_chart_is_drawn_and_carries_its_date(answer: api.WhichAnswer, chart: str) -> None:
+    text = draw(choices_figure(answer, chart))
+    assert text.startswith("<svg")
+    assert answer.data_date.isoformat() in text
+    assert "RTX 5090" in text
+    assert "inf" not in text.replace("inference", "")
+
+
+def test_a_chart_is_written_beside_the_answer(tmp_path: Path) -> None:
+    told("--budget", "800", "--figure", str(tmp_path / "out.svg"), "--chart", "value", "--currency", "EUR=1.08")
+    text = (tmp_path / "out.svg").read_text(encoding="utf-8")
+    assert "EUR a run" in text
+    assert "$" not in text
+
+
+# ---------------------------------------------------------------- what is said of the others is so
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"budget": 2500.0, "task": "nlp"},
+        {"task": "rnn"},
+        {"model": ["bert-large"], "have": ["4x RTX 2080 Ti"]},
+        {"task": "nlp", "rent": True},
+    ],
+)
+def test_every_reason_to_leave_an_option_out_is_true(question: dict[str, Any]) -> None:
+    found = api.which(api.which_query(today=date(2026, 11, 16), **question))
+    kinds = {"rent"} if question.get("rent") else {"buy new", "buy used"}
+    every = {option.name: option for option in found.every if option.kind in kinds}
+    held = 0
+    for name, reason in found.rejected:
+        if name not in every:  # a set that no usual machine carries
+            continue
+        if reason.startswith("slower and dearer than ") and "renting" not in reason:
+            one, other = every[name], every[reason.removeprefix("slower and dearer than ")]
+            assert other.run.seconds <= one.run.seconds
+            assert (other.total_usd or 0) <= (one.total_usd or 0)
+            held += 1
+        elif reason.endswith("over the budget"):
+            assert (every[name].upfront_usd or 0) > question["budget"]
+        elif "does not fit" in reason:
+            assert not every[name].run.fits
+    assert held

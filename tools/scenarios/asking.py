@@ -1,0 +1,82 @@
+"""Questions to the public interface, as a user would put them. Each is asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from gpuwise import api
+from gpuwise.api.fitting import Fit
+from gpuwise.api.predictions import Prediction
+from gpuwise.api.topics.case import Matter
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.box.types import Line
+from scenarios.types import Ours, over
+
+__all__ = ["EARLY", "KINDS", "card", "gain", "held", "line", "lines", "matter", "matters_over", "ratio", "step"]
+
+# Kinds of work where a question names none: those of `gpuwise compare`, and what people trained before there were transformers.
+KINDS: Mapping[str, str] = {"resnet50": "64", "bert-base": "16", "word_lstm": "64"}
+EARLY: Mapping[str, str] = {"alexnet": "64", "googlenet": "32", "word_lstm": "20"}
+
+
+@cache
+def step(model: str, gpu: str, batch: str = "", precision: str = "fp32", **how: Any) -> Prediction:
+    """`gpuwise predict MODEL --gpu GPU`."""
+    asked = api.predict_query(model=model, gpu=[gpu], batch=batch, precision=precision, **how)
+    return api.predict(asked).results[0]
+
+
+def ratio(gpu: str, base: str, kinds: Mapping[str, str] = KINDS, precision: str = "fp32", **how: Any) -> Ours:
+    """How many times as fast one GPU is as the other, over kinds of work."""
+    return over(
+        [
+            step(model, gpu, batch, precision, **how).samples_per_s / step(model, base, batch, precision, **how).samples_per_s
+            for model, batch in kinds.items()
+        ]
+    )
+
+
+def gain(gpu: str, precision: str, kinds: Mapping[str, str] = KINDS) -> Ours:
+    """How many times as fast this precision is as fp32."""
+    return over(
+        [
+            step(model, gpu, batch, precision).samples_per_s / step(model, gpu, batch).samples_per_s
+            for model, batch in kinds.items()
+        ]
+    )
+
+
+@cache
+def matter(topic: str, model: str, gpu: str, **how: Any) -> Matter:
+    """`gpuwise matters TOPIC --model MODEL --gpu GPU`."""
+    return api.matters(topic, model=model, gpu=gpu, **how).topics[0]
+
+
+def matters_over(topic: str, gpu: str, kinds: Mapping[str, str] = KINDS, scale: float = 0.01, **how: Any) -> Ours:
+    """The figure of a topic over kinds of work; percents become fractions."""
+    return over([scale * matter(topic, model, gpu, batch=batch, **how).value for model, batch in kinds.items()])
+
+
+@cache
+def held(model: str, gpu: str, batch: str = "", precision: str = "fp32", mode: str = "train", gpus: int = 1) -> Fit:
+    """`gpuwise fit MODEL --gpu GPU`."""
+    asked = api.fit_query(model=model, gpu=[gpu], batch=batch, precision=precision, mode=mode, gpus=gpus, remedies=False)
+    return api.fit(asked).results[0]
+
+
+@cache
+def lines(gpu: str, **box: Any) -> tuple[Line, ...]:
+    """`gpuwise build --gpu GPU`."""
+    return api.build(api.build_query(gpu=[gpu], **box)).lines
+
+
+def line(check: str, gpu: str, **box: Any) -> Line:
+    """One check of a build."""
+    return next(found for found in lines(gpu, **box) if found.check == check)
+
+
+def card(name: str) -> Gpu:
+    """`gpuwise gpus NAME`."""
+    return api.gpus(api.GpuQuery(names=(name,))).gpus[0]

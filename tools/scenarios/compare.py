@@ -1,0 +1,245 @@
+"""Card A or card B: ratios of speed, over kinds of work where the question names none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuwise import api
+from scenarios.asking import EARLY, KINDS, card, gain, ratio, step
+from scenarios.types import Asked, Ours, Reply, over, scenario, unanswered
+
+__all__ = ["ENTRIES"]
+
+_TITAN_X = "Titan X Maxwell"
+_THEN = "before cuDNN 5, kernels for Kepler were poor: our efficiencies of Kepler are not measured and too kind to it"
+_V100_OVER_2080TI = 8  # of the price: Lambda, best GPU for TensorFlow, 2019-02 ("only 1/8th of the price")
+
+
+@scenario("S002", question="P100 against Titan Xp, and 16 bits on it", how="compare GP100, Titan Xp; fp32, then fp16")
+def _p100(value: Mapping[str, Any]) -> Reply:
+    return {"P100/TitanXp": ratio("Quadro GP100", "Titan Xp"), "fp16_gain": gain("Quadro GP100", "fp16")}
+
+
+@scenario("S014", question="Titan X against GTX 980", how="compare; nets of 2015, fp32")
+def _titan_x(value: Mapping[str, Any]) -> Reply:
+    return {"TitanX/980": ratio(_TITAN_X, "GTX 980", EARLY)}
+
+
+@scenario(
+    "S017",
+    question="Titan X against GTX 580 on MNIST, measured",
+    how="predict mnist_cnn, batch 64",
+    why="cuDNN never ran on Fermi, so an older, slower library ran there; our model takes one library for both",
+    at_least=("TitanX/GTX580_mnist",),
+)
+def _fermi(value: Mapping[str, Any]) -> Reply:
+    return {"TitanX/GTX580_mnist": ratio(_TITAN_X, "GTX 580", {"mnist_cnn": "64"})}
+
+
+@scenario("S018", question="the GPU of AWS g2 against Titan X", how="compare GRID K520, Titan X; nets of 2015")
+def _g2(value: Mapping[str, Any]) -> Reply:
+    return {"g2/TitanX": ratio("GRID K520", _TITAN_X, EARLY)}
+
+
+@scenario("S023", question="chart of 2015, Titan X = 1", how="compare; nets of 2015", why=f"GTX 580 and 960: {_THEN}")
+def _chart(value: Mapping[str, Any]) -> Reply:
+    names = {"g2": "GRID K520", "Titan": "GTX Titan"}
+    return {key: ratio(names.get(key, f"GTX {key}"), _TITAN_X, EARLY) for key in value}
+
+
+@scenario(
+    "S025",
+    question="CaffeNet in Caffe with the first cuDNN: images a second",
+    how="predict alexnet, batch 256, the oldest stack we know (torch7 with cuDNN 4)",
+    why=f"Caffe with cuDNN 1 or 2 is no stack we have measurements of, and {_THEN}",
+)
+def _caffe(value: Mapping[str, Any]) -> Reply:
+    names = {"K40": "K40m", "GTX770": "GTX 770", "GTX960": "GTX 960"}
+    return {f"img_s.{key}": step("alexnet", names[key], "256", stack="torch7-4").samples_per_s for key in value["img_s"]}
+
+
+@scenario("S027", question="Quadro K5000 against GTX 680", how="compare; nets of 2015", why="its clock is 0.7 of a GTX 680's")
+def _k5000(value: Mapping[str, Any]) -> Reply:
+    return {"K5000/680": ratio("Quadro K5000", "GTX 680", EARLY)}
+
+
+@scenario(
+    "S046",
+    question="Quadro M2000M against GTX 960",
+    how="compare; nets of 2015",
+    why="by its sheet the laptop chip has 0.6 of the cores and 0.7 of the bandwidth: the quoted answer cannot be",
+)
+def _m2000m(value: Mapping[str, Any]) -> Reply:
+    return {"M2000M/960": ratio("Quadro M2000M", "GTX 960", EARLY)}
+
+
+@scenario(
+    "S053",
+    question="GT 635 against a six-core Xeon",
+    how="predict mnist_cnn and alexnet on both (nearest CPU: Xeon E5-2630 v3, eight cores)",
+    why="which GT 635 and which program is not said; ours has 14 GB/s, and today's CPU libraries are several times faster",
+)
+def _gt635(value: Mapping[str, Any]) -> Reply:
+    return {"GT635/xeon6": ratio("GT 635", "Xeon E5-2630 v3", {"mnist_cnn": "64", "alexnet": "16"})}
+
+
+@scenario(
+    "S055",
+    question="AlexNet in Caffe, GTX 1080 slower than 980 Ti",
+    how="predict alexnet --mode infer, batch 128, torch7 with cuDNN 5 (4 for the third)",
+    why="an old library chose bad kernels on a new chip: the reader's two versions differ by a quarter on one card",
+)
+def _alexnet(value: Mapping[str, Any]) -> Reply:
+    rate = {
+        (gpu, stack): step("alexnet", gpu, "128", mode="infer", stack=stack).samples_per_s
+        for gpu, stack in (("GTX 1080", "torch7-5"), ("GTX 980 Ti", "torch7-4"), ("GTX 980 Ti", "torch7-5"))
+    }
+    new, four, five = rate.values()
+    return {"1080": new, "980Ti_cudnn4": four, "980Ti_cudnn5": five, "ratio": new / four}
+
+
+@scenario("S093", question="GTX 1060 in a laptop against the card", how="compare; fp32")
+def _laptop(value: Mapping[str, Any]) -> Reply:
+    return {"1060M/1060": ratio("GTX 1060 Mobile", "GTX 1060 6GB")}
+
+
+@scenario("S103", question="GTX 1050 Ti against GTX 960", how="compare; fp32")
+def _small(value: Mapping[str, Any]) -> Reply:
+    return {"1050Ti/960": ratio("GTX 1050 Ti", "GTX 960")}
+
+
+@scenario("S126", question="GTX 1060 with faster memory", how="gpus: bandwidth of both")
+def _faster_memory(value: Mapping[str, Any]) -> Reply:
+    return {"bw_ratio": card("GTX 1060 6GB 9Gbps").memory_bytes_per_s / card("GTX 1060 6GB").memory_bytes_per_s}
+
+
+@scenario(
+    "S142",
+    question="detection with a ResNet-101 one image at a time: CPU to GTX 1080 Ti",
+    how="compare 'Core i7-4770K', 'GTX 1080 Ti' on resnet101 and mask_rcnn --mode infer --batch 1, with its stated range",
+    why="what the reader's program did for a minute an image is not known; a CPU is told within a factor of two or so only",
+)
+def _detection(value: Mapping[str, Any]) -> Reply:
+    names, nets = ["Core i7-4770K", "GTX 1080 Ti"], ["resnet101", "mask_rcnn"]
+    pairs = api.compare(names, models=nets, mode="infer", batch="1", precision="fp32").pairs
+    middle = over([pair.ratio for pair in pairs]).value
+    return {
+        "infer_speedup": Ours(
+            value=middle, low=min(pair.ratio_low for pair in pairs), high=max(pair.ratio_high for pair in pairs)
+        )
+    }
+
+
+@scenario("S160", question="how much faster the generation after GTX 10 will be", how="compare RTX 2080, GTX 1080; fp32")
+def _next(value: Mapping[str, Any]) -> Reply:
+    return {"gen_gain": ratio("RTX 2080", "GTX 1080")}
+
+
+@scenario(
+    "S169",
+    question="a 3D CNN five times slower on a K80 than on a Titan Xp",
+    how="predict resnet50 and unet on both",
+    why="the cards alone explain three times; the rest lies outside of the GPU: the reader augmented images on the CPU",
+)
+def _k80(value: Mapping[str, Any]) -> Reply:
+    return {"slowdown": ratio("Titan Xp", "K80", {"resnet50": "32", "unet": "2"})}
+
+
+@scenario("S175", question="RTX 2080 Ti against Titan V for CNNs", how="predict resnet50, vgg16; fp32 and amp")
+def _titan_v(value: Mapping[str, Any]) -> Reply:
+    nets = {"resnet50": "64", "vgg16": "32"}
+    both = [ratio("RTX 2080 Ti", "Titan V", nets, precision) for precision in ("fp32", "amp")]
+    return {"2080Ti/TitanV": over([found for each in both for found in (each.low, each.high)])}
+
+
+@scenario(
+    "S193",
+    question="RTX 2070 and 2080 Ti against GTX 1080 Ti",
+    how="predict resnet50 in amp against fp32; word_lstm likewise",
+    why="readers measured 0 to 15 % where the guide says 30 %; with tensor cores in use ours is more, in fp32 less than 1",
+)
+def _turing(value: Mapping[str, Any]) -> Reply:
+    return {
+        "2070/1080Ti": _mixed("RTX 2070", "GTX 1080 Ti", "resnet50"),
+        "2080Ti/1080Ti_lstm": _mixed("RTX 2080 Ti", "GTX 1080 Ti", "word_lstm"),
+    }
+
+
+@scenario(
+    "S196",
+    question="ResNet-152: RTX 2080 Ti in 16 bits against GTX 1080 Ti in fp32",
+    how="predict resnet152, batch 32: amp against fp32",
+    why="16-bit kernels of 2018 were young (Lambda, 2019-02: 1.6 times a GTX 1080 Ti in 16 bits); our stacks are later",
+)
+def _resnet152(value: Mapping[str, Any]) -> Reply:
+    return {"2080Ti16/1080Ti32": _mixed("RTX 2080 Ti", "GTX 1080 Ti", "resnet152", "32")}
+
+
+@scenario("S197", question="16 bits on a GTX 1080 Ti", how="predict in fp16 against fp32", why="readers saw 10 to 15 %")
+def _pascal(value: Mapping[str, Any]) -> Reply:
+    return {"speedup": gain("GTX 1080 Ti", "fp16")}
+
+
+_ncs = unanswered(
+    "S210",
+    question="Intel's compute stick against RTX 2070",
+    why="the quoted answer is wrong by more than ten times; the stick is no GPU and not in the catalogue",
+)
+
+
+@scenario(
+    "S212",
+    question="16 bits on GTX 1080 Ti, measured",
+    how="predict in fp16 against fp32",
+    why="halved traffic against conversions: ours loses where the reader gained; no such step is in our calibration",
+)
+def _pascal_measured(value: Mapping[str, Any]) -> Reply:
+    found = gain("GTX 1080 Ti", "fp16")
+    return {"speedup": Ours(value=found.value - 1, low=found.low - 1, high=found.high - 1)}
+
+
+_shared_memory = unanswered(
+    "S219",
+    question="why RTX is weak at word RNNs",
+    why="speculation that the later edition contradicts; shared memory is not in the catalogue; we find RTX no weaker there",
+)
+
+
+@scenario(
+    "S225",
+    question="TPU against GPU for transformers",
+    how="predict transformer_big, bert-base: four TPU v2 chips (one Cloud TPU) in bf16, V100 in amp",
+    why="a defect of ours: TPUs come out many times too slow, as their few large units are taken for multiprocessors",
+)
+def _tpu(value: Mapping[str, Any]) -> Reply:
+    nets = {"transformer_big": "", "bert-base": "32"}
+    return {
+        "ratio": over(
+            [
+                step(model, "TPU v2", batch, "amp-bf16", gpus=4).samples_per_s
+                / step(model, "V100 SXM 16GB", batch, "amp").samples_per_s
+                for model, batch in nets.items()
+            ]
+        )
+    }
+
+
+@scenario(
+    "S226",
+    question="speed per dollar, RTX 2060 against V100",
+    how="compare on three models; V100 at eight times an RTX 2080 Ti's price (Lambda, 2019-02)",
+    at_least=("ratio",),
+)
+def _per_dollar(value: Mapping[str, Any]) -> Reply:
+    price = _V100_OVER_2080TI * (card("RTX 2080 Ti").launch_usd or 0.0)
+    found = api.compare(["V100 PCIe 16GB", "RTX 2060"], models=list(KINDS), batch="16", price=[f"V100 PCIe 16GB={price}"])
+    return {"ratio": next(deal.value or 0.0 for deal in found.deals if deal.gpu == "RTX 2060")}
+
+
+def _mixed(gpu: str, base: str, model: str, batch: str = "64") -> float:
+    """16 bits with tensor cores against fp32 without."""
+    return step(model, gpu, batch, "amp").samples_per_s / step(model, base, batch).samples_per_s
+
+
+ENTRIES: tuple[Asked, ...] = tuple(entry for entry in list(globals().values()) if isinstance(entry, Asked))

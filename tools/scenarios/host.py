@@ -1,0 +1,108 @@
+"""CPU, RAM, disks, clocks, heat: what the rest of the machine costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from scenarios.asking import EARLY, KINDS, line, matter, matters_over, step
+from scenarios.types import Asked, Ours, Reply, over, scenario, unanswered
+
+__all__ = ["ENTRIES"]
+
+_HARD_DISK = 150.0  # MB/s, as `gpuwise matters ssd` takes it
+
+
+@scenario(
+    "S004",
+    question="a quad-core of 2007 beside a GTX 970",
+    how="matters cpu; nets of 2015 and a small MLP",
+    why="nothing where the GPU is busy; only small nets feel the CPU",
+)
+def _old_cpu(value: Mapping[str, Any]) -> Reply:
+    return {"cpu_penalty": matters_over("cpu", "GTX 970", {**EARLY, "mnist_mlp": "128"})}
+
+
+@scenario(
+    "S009",
+    question="the machine for up to four GTX 980",
+    how="build --gpu '4x GTX 980'; matters cpu, ssd; nets of 2015",
+    why="issuing ops hides behind the GPU's work, so a slow clock costs usual nets nothing; RAM as large as the GPUs' is enough",
+)
+def _desktop(value: Mapping[str, Any]) -> Reply:
+    reads = [matter("ssd", model, "GTX 980", batch=batch).value for model, batch in EARLY.items()]
+    ram = line("ram", "4x GTX 980")
+    return {
+        "psu_4gpu_w": line("psu", "4x GTX 980").limit or 0.0,
+        "threads_per_gpu": (line("cpu", "4x GTX 980").limit or 0.0) / 4,
+        "ram_per_gpumem": (ram.limit or 0.0) / (4 * 4 * 2**30),
+        "ssd_gain": over([max(0.0, rate / _HARD_DISK - 1) for rate in reads]),
+        "cpu<3GHz": matters_over("cpu", "GTX 980", EARLY),
+    }
+
+
+@scenario("S032", question="a superclocked Titan X", how="matters brand; nets of 2015")
+def _superclocked(value: Mapping[str, Any]) -> Reply:
+    return {"oc_gain": matters_over("brand", "Titan X Maxwell", EARLY)}
+
+
+@scenario("S038", question="how hot a card may run", how="matters cooling: the temperature it names", quoted=True)
+def _hot(value: Mapping[str, Any]) -> Reply:
+    return {"max_temp_c": _degrees(r"below (\d+) °C")[0]}
+
+
+_equal_cards = unanswered(
+    "S071",
+    question="two machines alike, a third five times slower",
+    why="a measurement whose cause was never found; `gpuwise why` would need a profile of it",
+)
+
+
+@scenario("S078", question="water cooling, and faster RAM", how="matters cooling, ram-speed; GTX 1080 Ti, three kinds of work")
+def _water(value: Mapping[str, Any]) -> Reply:
+    return {"water_gain": matters_over("cooling", "GTX 1080 Ti"), "ram_clock": matters_over("ram-speed", "GTX 1080 Ti")}
+
+
+@scenario("S112", question="highest clocks on a GTX 1080 Ti", how="matters brand (3 % more clock), three kinds of work")
+def _clocks(value: Mapping[str, Any]) -> Reply:
+    return {"clock_tuning": matters_over("brand", "GTX 1080 Ti")}
+
+
+@scenario(
+    "S114",
+    question="a CPU at a third of its clock: MNIST, ImageNet",
+    how="predict mnist_cnn, alexnet on a GTX 970: --cpu 'old quad-core' against a desktop twice as fast",
+    why="our CPUs are named classes, twice apart at most; the net decides: an MLP loses 8 %, a CNN nothing",
+)
+def _third_clock(value: Mapping[str, Any]) -> Reply:
+    def lost(model: str) -> float:
+        slow, fast = (step(model, "GTX 970", "128", cpu=cpu).step_s for cpu in ("old quad-core", "desktop"))
+        return slow / fast - 1
+
+    return {"mnist": over([lost("mnist_cnn"), lost("mnist_mlp")]), "imagenet": lost("alexnet")}
+
+
+_offboard = unanswered(
+    "S118",
+    question="a drone that computes over a radio link: latency",
+    why="the latency of a mobile network; nothing of it is a GPU's",
+)
+
+
+@scenario("S162", question="what a case's fans cool", how="matters cooling: the range it names for a case", quoted=True)
+def _case(value: Mapping[str, Any]) -> Reply:
+    low, high = _degrees(r"a case by (\d+) to (\d+) °C")
+    return {"case_dC": Ours(value=(low + high) / 2, low=low, high=high, unit="°C")}
+
+
+def _degrees(pattern: str) -> tuple[float, ...]:
+    """Temperatures in what `matters cooling` says."""
+    found = matter("cooling", "resnet50", "GTX 1080 Ti", batch=KINDS["resnet50"])
+    match = re.search(pattern, f"{found.answer} {found.source}")
+    if match is None:
+        raise ValueError("`gpuwise matters cooling` names no temperature")
+    return tuple(float(group) for group in match.groups())
+
+
+ENTRIES: tuple[Asked, ...] = tuple(entry for entry in list(globals().values()) if isinstance(entry, Asked))

@@ -1,0 +1,164 @@
+"""What fits, what 16 bits save, whether memory adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuwise import api
+from gpuwise.units import GIB, MIB
+from scenarios.asking import KINDS, card, held, matter
+from scenarios.types import Asked, Choice, Ours, Reply, over, scenario, unanswered
+
+__all__ = ["ENTRIES"]
+
+_NLP_2017 = ("word_lstm", "word_lstm_medium", "char_rnn", "bilstm", "gnmt", "transformer_base", "transformer_big")
+_ENOUGH = 16  # samples at once, below which training is a pain
+
+
+@scenario(
+    "S005",
+    question="why AlexNet takes so much more than its parameters",
+    how="fit alexnet --batch 256, fp32",
+    why="61 million parameters are 0.24 GB, not 0.4; the rest is gradients, momentum, activations and workspace",
+)
+def _alexnet(value: Mapping[str, Any]) -> Reply:
+    found = held("alexnet", "Titan X Maxwell", "256").memory
+    return {"alexnet_train_gb": found.total_bytes / 1e9, "alexnet_param_gb": found.weight_bytes / 1e9}
+
+
+_offload = unanswered(
+    "S015",
+    question="activations kept in the host's memory at 8 GB/s: what it costs",
+    why="no remedy of ours moves activations out; ours moves the optimizer (5 % for vgg16 on a Titan)",
+)
+
+
+@scenario("S034", question="memory of one GPU of a Titan Z", how="gpus 'Titan Z'")
+def _titan_z(value: Mapping[str, Any]) -> Reply:
+    return {"TitanZ_usable_gb": card("Titan Z").usable_memory_bytes / GIB}
+
+
+@scenario("S039", question="fast memory of a GTX 970", how="gpus 'GTX 970'")
+def _gtx970(value: Mapping[str, Any]) -> Reply:
+    return {"gtx970_fast_gb": card("GTX 970").usable_memory_bytes / GIB}
+
+
+@scenario(
+    "S085",
+    question="share of NLP work that 8 GB are enough for",
+    how="fit seven language models of 2017 on a GTX 1070, fp32: how many take 16 samples at once",
+)
+def _nlp(value: Mapping[str, Any]) -> Reply:
+    fitting = [held(model, "GTX 1070").max_batch >= _ENOUGH for model in _NLP_2017]
+    return {"nlp_8gb_ok": sum(fitting) / len(fitting)}
+
+
+_volumes = unanswered(
+    "S117",
+    question="a 3D network that takes 30 to 60 GB on a CPU",
+    why="the network is not known, and its memory is what the reader measured",
+)
+
+
+@scenario("S137", question="memory a desktop takes of a laptop's GTX 1050 Ti", how="matters display")
+def _display(value: Mapping[str, Any]) -> Reply:
+    return {"vram_gb": _desktop("GTX 1050 Ti Mobile", GIB)}
+
+
+@scenario(
+    "S173",
+    question="memory a desktop takes of a GTX 1080 Ti",
+    how="matters display",
+    why="desktops take more than in 2018; our range is 0.3 to 1.5 GB",
+)
+def _display_desktop(value: Mapping[str, Any]) -> Reply:
+    return {"vram_mb": _desktop("GTX 1080 Ti", 1e6)}
+
+
+def _desktop(gpu: str, unit: float) -> Ours:
+    found = matter("display", "resnet50", gpu, batch="16")
+    low, high = found.low or found.value, found.high or found.value
+    return Ours(value=found.value * MIB / unit, low=low * MIB / unit, high=high * MIB / unit)
+
+
+@scenario(
+    "S152",
+    question="memory of each of many loaded models with a file of 93 MB",
+    how="fit resnet50 --mode infer --batch 1: allocated, without what the framework takes once (its file has 98 MB)",
+)
+def _many_models(value: Mapping[str, Any]) -> Reply:
+    return {"mb_per_model": held("resnet50", "GTX 1080 Ti", "1", mode="infer").memory.allocated_bytes / 1e6}
+
+
+@scenario(
+    "S190",
+    question="fp32 memory that 11 GB in 16 bits stand for",
+    how="fit: largest batch in amp over that in fp32, times 11",
+    why="contradicts the same author's rule of 50 % more; it depends on the model",
+)
+def _doubled(value: Mapping[str, Any]) -> Reply:
+    found = _more_batch("RTX 2080 Ti")
+    size = card("RTX 2080 Ti").memory_bytes / GIB
+    return {"equiv": Ours(value=size * found.value, low=size * found.low, high=size * found.high, unit="GB")}
+
+
+@scenario(
+    "S192", question="two cards of 8 GB for a BERT that needs 12", how="fit bert-base --gpus 2 at the batch that fills 12 GB"
+)
+def _pooled(value: Mapping[str, Any]) -> Reply:
+    batch = str(held("bert-base", "Titan V").max_batch)
+    alone, two = (held("bert-base", "RTX 2070", batch, gpus=count).memory.total_bytes for count in (1, 2))
+    fits = held("bert-base", "RTX 2070", batch, gpus=2).fits
+    return {"pooled": Choice(agrees=fits is value["pooled"] and two >= alone, text=f"no: each of two needs {two / GIB:.1f} GB")}
+
+
+@scenario(
+    "S199",
+    question="3,000 USD for medical images: Titan RTX, two 2080 Ti or four 2070",
+    how="compare the three with launch prices on unet in amp at the largest batch for two 2080 Ti",
+)
+def _medical(value: Mapping[str, Any]) -> Reply:
+    batch = str(held("unet", "RTX 2080 Ti", precision="amp", gpus=2).max_batch)
+    names = ["4x RTX 2070", "2x RTX 2080 Ti", "Titan RTX"]
+    found = api.compare(names, models=["unet"], precision="amp", batch=batch)
+    fits = {pair.gpu: pair.fits for pair in found.pairs} | {names[0]: found.pairs[0].baseline_fits}
+    paid = {deal.gpu: deal.price_usd or 0.0 for deal in found.deals}
+    able = [deal for deal in found.deals if fits[deal.gpu] and paid[deal.gpu] <= value["budget"]]
+    kept = " or ".join(deal.gpu for deal in able)
+    text = f"{kept}: four RTX 2070 hold less" if not fits[names[0]] else f"{names[0]} hold it too"
+    return {"budget": Choice(agrees={deal.gpu for deal in able} == set(names[1:]), text=text)}
+
+
+@scenario(
+    "S200",
+    question="largest batch of Faster R-CNN on 11 GB",
+    how="fit mask_rcnn on a GTX 1080 Ti, fp32",
+    why="another network at another image size: which of both is not said; ours is Mask R-CNN with a ResNet-50",
+)
+def _detector(value: Mapping[str, Any]) -> Reply:
+    return {"batch_max_11gb": float(held("mask_rcnn", "GTX 1080 Ti").max_batch)}
+
+
+@scenario(
+    "S202", question="batch gained by 16 bits on an RTX 2070 (image models)", how="fit resnet50: largest batch in amp and fp32"
+)
+def _batch_gain(value: Mapping[str, Any]) -> Reply:
+    return {"batch_gain": held("resnet50", "RTX 2070", precision="amp").max_batch / held("resnet50", "RTX 2070").max_batch}
+
+
+@scenario(
+    "S224",
+    question="fp32 memory that 8 GB in 16 bits stand for, as a factor",
+    how="fit: largest batch in amp over that in fp32",
+    why="twice for CNNs, hardly more for transformers and RNNs trained with fp32 weights: one factor for all is wrong",
+)
+def _half_more(value: Mapping[str, Any]) -> Reply:
+    return {"factor": _more_batch("RTX 2070")}
+
+
+def _more_batch(gpu: str) -> Ours:
+    return over([held(model, gpu, precision="amp").max_batch / held(model, gpu).max_batch for model in KINDS])
+
+
+ENTRIES: tuple[Asked, ...] = tuple(entry for entry in list(globals().values()) if isinstance(entry, Asked))

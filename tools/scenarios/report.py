@@ -1,0 +1,98 @@
+"""The report: a table on stdout, a page for the docs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from scenarios.types import NEAR, Judged, Part
+
+__all__ = ["page", "share", "table"]
+
+_SAID = {"yes": "yes", "overlap": "ranges overlap", "no": "no"}
+_WIDTH = 130
+
+
+def share(found: Sequence[Judged]) -> tuple[int, int]:
+    """How many are answered, of how many that the evidence does not call wrong."""
+    counted = [each for each in found if not each.doubt]
+    return sum(each.answered for each in counted), len(counted)
+
+
+def table(found: Sequence[Judged]) -> str:
+    """One line a figure."""
+    lines = []
+    for each in found:
+        mark = "apart" if each.doubt else "yes" if each.answered else "no"
+        for part in each.parts:
+            head = f"{each.asked.id}  {mark:<6}{part.key}: {_theirs(part)}; ours: {_ours(part)} ({_SAID[part.within]})"
+            lines.append(textwrap.shorten(head, _WIDTH, placeholder=" …"))
+    return "\n".join([*lines, "", _summary(found)])
+
+
+def page(found: Sequence[Judged]) -> str:
+    """The page for the docs."""
+    counted = [each for each in found if not each.doubt]
+    groups = {
+        "Answered": [each for each in counted if each.answered],
+        "Not answered": [each for each in counted if not each.answered],
+        "Apart: answers that the evidence itself doubts": [each for each in found if each.doubt],
+    }
+    parts = [_HEAD, _summary(found)]
+    for title, rows in groups.items():
+        parts += ["", f"## {title} ({len(rows)})", "", "| id | question | theirs | ours | within | how asked; why they differ |"]
+        parts += ["|---|---|---|---|---|---|", *(_row(each) for each in rows)]
+    return "\n".join([*parts, ""])
+
+
+_HEAD = f"""# Buyers' questions, and what gpuwise answers
+
+Written by `python tools/check_scenarios.py`. The questions are of readers of a guide to GPUs, 2014 to 2019, with the answers they
+got: opinions and measurements of their time. Each is put to the public interface as a user would put it. A figure counts within
+{NEAR:.0%} of it; a range counts inside it or within {NEAR:.0%} of its nearer end; where the question names no model we answer
+with a range over kinds of work, and then overlapping ranges count too and are marked. A question counts when all its figures do.
+"""
+
+
+def _summary(found: Sequence[Judged]) -> str:
+    answered, total = share(found)
+    counted = [each for each in found if not each.doubt]
+    parts = [part for each in counted for part in each.parts]
+    near = sum(part.within != "no" for part in parts)
+    loose = sum(each.answered and any(part.within == "overlap" for part in each.parts) for each in counted)
+    quoted = sum(each.answered and each.asked.quoted for each in counted)
+    silent = sum(each.asked.ask is None for each in counted)
+    return textwrap.fill(
+        f"{answered} of {total} questions ({answered / total:.0%}) are answered, {near} of {len(parts)} figures "
+        f"({near / len(parts):.0%}). Of the answered, {loose} only by overlapping ranges and {quoted} by repeating a rule of the "
+        f"guide. Of the others, {silent} have no answer of ours at all. {len(found) - total} more are told apart, as the "
+        "evidence doubts the quoted answer.",
+        _WIDTH,
+    )
+
+
+def _row(each: Judged) -> str:
+    def column(texts: Sequence[str]) -> str:
+        return "<br>".join(text.replace("|", "/") for text in texts)
+
+    asked = each.asked
+    why = "; ".join(text for text in (asked.how if asked.how != "-" else "", asked.why) if text)
+    quoted = ["a rule of the guide, repeated"] if asked.quoted else []
+    doubt = [f"evidence: {each.doubt}"] if each.doubt else []
+    cells = [
+        asked.id,
+        asked.question,
+        column([f"{part.key}: {_theirs(part)}" for part in each.parts]),
+        column([_ours(part) for part in each.parts]),
+        column([_SAID[part.within] for part in each.parts]),
+        column([why, *quoted, *doubt]),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _theirs(part: Part) -> str:
+    return f"{part.theirs[0]:g} to {part.theirs[1]:g}" if isinstance(part.theirs, list) else str(part.theirs)
+
+
+def _ours(part: Part) -> str:
+    return "-" if part.ours is None else str(part.ours)
