@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,10 @@ def answer(question: str, options: Options) -> tuple[int, bytes]:
     except GpuwiseError as error:
         told = {"error": error.message, "looked_in": error.looked_in, "hint": error.hint}
         return 400, msgspec.json.encode(told)
+    except Exception as fault:  # ours, not the user's: said as such, and seen in the log
+        traceback.print_exc()
+        said = {"error": f"gpuwise failed: {type(fault).__name__}", "looked_in": "", "hint": "please report it with this question"}
+        return 500, msgspec.json.encode(said)
 
 
 def warm() -> None:
