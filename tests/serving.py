@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 _CODE = """
 import socket, sys, uvicorn
 from gpuwise.web.app import create_app
-listener = socket.socket()
+listener = socket.socket(proto=socket.IPPROTO_TCP)
 listener.bind(("127.0.0.1", 0))
 listener.listen()
 print(listener.getsockname()[1], flush=True)
