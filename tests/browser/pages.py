@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +13,31 @@ from urllib.parse import urlencode
 
 from serving import Server
 
+ROOT = Path(__file__).parents[2]
+SCREENSHOTS = ROOT / "build" / "screenshots"
+CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+DRIVER = shutil.which("chromedriver")
 _SETTLED = "return document.querySelector('.waiting') ? 0 : Number(document.body.dataset.settled || 0)"
 _WAIT_S = 90.0
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser without a window, with a profile of its own."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    try:
+        driver.set_script_timeout(60)
+        yield driver
+    finally:
+        driver.quit()
 
 
 @dataclass(frozen=True)
@@ -57,9 +83,7 @@ class Page:
         before = int(self.run(_SETTLED))
         self.run(
             "const input = document.querySelector(`input[type=range][name=${arguments[0]}]`);"
-            "for (let place = 0; place <= Number(input.max); place++) {"
-            "  input.value = place; input.dispatchEvent(new Event('input', {bubbles: true}));"
-            "  if (new URLSearchParams(location.search).get(arguments[0]) === String(arguments[1])) break; }",
+            "input.value = input.values.indexOf(arguments[1]); input.dispatchEvent(new Event('input', {bubbles: true}))",
             name,
             value,
         )

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import Page
+from pages import ROOT, Page
 
-from conftest import ROOT
 from serving import Server
 
 pytestmark = pytest.mark.slow

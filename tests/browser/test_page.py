@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import Page
+from pages import SCREENSHOTS, Page
 
-from conftest import SCREENSHOTS
 from making_traces import Run, training
 from serving import Server
 

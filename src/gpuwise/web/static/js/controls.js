@@ -66,6 +66,7 @@ export function slider(label, key, { values, usual, show, unset = "usual" }) {
     type: "range", name: key, min: 0, max: values.length - 1, step: 1,
     oninput: () => set({ [key]: values[Number(input.value)] }),
   });
+  input.values = values;
   const follow = (state) => {
     const chosen = state[key] !== "";
     const value = chosen ? Number(state[key]) : usual;

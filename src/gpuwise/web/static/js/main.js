@@ -3,7 +3,7 @@
 import { look } from "./api.js";
 import { plotly } from "./charts.js";
 import { amount, choice, range, slider, text } from "./controls.js";
-import { get, link, set, watch } from "./state.js";
+import { get, link, set, watch, write } from "./state.js";
 import { card, fill, h, notice } from "./ui.js";
 import * as accuracy from "./views/accuracy.js";
 import * as build from "./views/build.js";
@@ -65,7 +65,9 @@ function nav() {
 
 async function run() {
   const state = get();
+  write();
   if (state.view !== shown) mount(state.view);
+  else nav();
   const mine = (asking = new AbortController());
   const { body, fail } = refresh;
   body.classList.add("waiting");
@@ -123,10 +125,7 @@ async function begin() {
   fill(document.getElementById("gpus"), choices.gpus.map((entry) => h("option", { value: entry.name })));
   if (!choices.questions.includes("plan")) offered.delete("scale");
   inputs(choices);
-  watch((state) => {
-    nav();
-    soon();
-  });
+  watch(soon);
   run();
   const given = new URLSearchParams(location.search).has("have");
   const machine = await look("machine").catch(() => ({ gpus: [] }));

@@ -23,6 +23,9 @@ export function link(changes = {}) {
   return text ? `?${text}` : location.pathname;
 }
 
+// Written when an answer is shown, not at every place of a slider: browsers allow few changes of the address a second.
+export const write = () => history.replaceState(null, "", link());
+
 export const get = () => current;
 export const watch = (listener) => listeners.add(listener);
 
@@ -30,10 +33,8 @@ export function set(changes, { step = false } = {}) {
   const next = { ...current };
   for (const [key, value] of Object.entries(changes)) next[key] = String(value ?? "");
   if (Object.keys(next).every((key) => next[key] === current[key])) return;
-  const url = link(changes);
   current = next;
-  if (step) history.pushState(null, "", url);
-  else history.replaceState(null, "", url);
+  if (step) history.pushState(null, "", link());
   for (const listener of listeners) listener(current);
 }
 

@@ -32,11 +32,12 @@ export function mount(root) {
     card("Every class of ops", ops));
   return async (state, signal) => {
     const asked = { ...step(state), gpu: [state.gpu] };
+    const any = { ...asked, batch: "" }; // the largest batch and the curve are the same at every batch
     const [answer, fit, sheet, swept] = await Promise.all([
       ask("predict", asked, signal),
-      ask("fit", { ...asked, remedies: false }, signal),
+      ask("fit", { ...any, remedies: false }, signal),
       ask("gpus", { names: [state.gpu] }, signal),
-      ask("sweep", { ...asked, batches: SWEPT }, signal),
+      ask("sweep", { ...any, batches: SWEPT }, signal),
     ]);
     const one = { answer, result: answer.results[0], fit, gpu: sheet.gpus[0], swept };
     verdict.textContent = said(one);
@@ -67,7 +68,7 @@ function figures({ answer, result, fit, gpu }) {
     ["samples a second", num(f.number(result.samples_per_s), { title: "Samples a second", formula: `batch ${result.batch} × ${result.gpu_count} GPU ÷ ${f.seconds(result.step_s)} = ${f.number(result.samples_per_s)}`, answer: own }), `batch ${result.batch}, ${result.precision}`],
     ["bound by", num(result.bound, { title: "Bound by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "by what share the step would shrink if that one thing were a little faster"]], answer: own }), f.percent(result.bound_fractions[result.bound])],
     result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `FLOPs of a step ÷ ${f.seconds(result.step_s)} ÷ ${gpu.name}'s dense peak in ${result.precision}`, answer: own })],
-    ["largest batch", num(fit.max_batch ?? "none", { title: "Largest batch", rows: [["safe batch", fit.safe_batch ?? "–"], ["chance that this batch fits", f.percent(fit.fits_probability_fraction)], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `surely ${fit.safe_batch}` : ""],
+    ["largest batch", num(fit.max_batch ?? "none", { title: "Largest batch", rows: [["safe batch", fit.safe_batch ?? "–"], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `surely ${fit.safe_batch}` : ""],
   ]);
 }
 
