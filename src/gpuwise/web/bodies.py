@@ -19,6 +19,7 @@ __all__ = [
     "MattersBody",
     "PlanBody",
     "PredictBody",
+    "StepBody",
     "SweepBody",
     "WhichBody",
 ]
