@@ -12,7 +12,7 @@ from serving import Server
 
 pytestmark = pytest.mark.slow
 AXE = ROOT / "build" / "axe" / "package" / "axe.min.js"  # `make axe`
-VIEWS = ["choose", "model", "compare", "rent", "build", "why"]
+VIEWS = ["choose", "model", "compare", "rent", "build", "scale", "why"]
 _AXE = """
 const done = arguments[0];
 axe.run(document).then((found) => done(found.violations.map((fault) =>

@@ -13,7 +13,7 @@ from making_traces import Run, training
 from serving import Server
 
 pytestmark = pytest.mark.slow
-VIEWS = ["choose", "model", "compare", "rent", "build", "why"]
+VIEWS = ["choose", "model", "compare", "rent", "build", "scale", "why"]
 
 
 @pytest.fixture
@@ -107,6 +107,18 @@ def test_owning_and_renting_cross_where_the_api_says(page: Page, server: Server)
     here = next(row for row in answer["break_even"] if row["utilization_fraction"] == answer["utilization_fraction"])
     dot = page.run("return document.querySelector('.chart').data.find((trace) => trace.name === 'break-even')?.x[0]")
     assert dot == pytest.approx(here["days"] / 365.25)
+    assert page.complaints() == []
+
+
+def test_more_machines_are_planned_as_the_api_says(page: Page, server: Server) -> None:
+    page.open(view="scale", model="bert-base", node="A100 SXM 80GB")
+    page.move("nodes", 4)
+    answer = server.ask("plan", model="bert-base", cluster="4x8xA100 SXM 80GB").json
+    assert f"{_shown(answer['plans'][0]['samples_per_s'])} samples a second" in page.verdict
+    page.until("return document.querySelector('.chart').data?.length > 2")
+    drawn = page.run("const [first] = document.querySelector('.chart').data; return [[...first.x], [...first.y]]")
+    assert drawn[0] == [point["gpu_count"] for point in answer["scaling"]]
+    assert drawn[1] == pytest.approx([point["samples_per_s"] for point in answer["scaling"]])
     assert page.complaints() == []
 
 

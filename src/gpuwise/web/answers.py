@@ -27,7 +27,11 @@ def answer(question: str, options: Options) -> tuple[int, bytes]:
         return 400, msgspec.json.encode(told)
     except Exception as fault:  # ours, not the user's: said as such, and seen in the log
         traceback.print_exc()
-        said = {"error": f"gpuwise failed: {type(fault).__name__}", "looked_in": "", "hint": "please report it with this question"}
+        said = {
+            "error": f"gpuwise failed: {type(fault).__name__}",
+            "looked_in": "",
+            "hint": "please report it with this question",
+        }
         return 500, msgspec.json.encode(said)
 
 
