@@ -1,6 +1,6 @@
 """How many `predict` answers a second the page's server gives, and how long the slowest in a hundred takes.
 
-    python benchmarks/serve.py [--seconds 10] [--new 0.02]
+    python benchmarks/serve.py [--seconds 10] [--new 0.005]
 
 The mix is that of people who move sliders: one zoo model on 12 GPUs at 12 batches, each question as likely as any other, so that
 nearly all have been asked before; and a share `--new` of batches that nobody has asked for. Repeated questions are answered from
@@ -57,7 +57,7 @@ def main() -> None:
     """Start a server, ask it, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--new", type=float, default=0.02)
+    parser.add_argument("--new", type=float, default=0.005)
     given = parser.parse_args()
     command = [sys.executable, "-m", "gpuwise", "serve", "--no-browser", "--port", "0", "--workers", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -85,7 +85,7 @@ def _measure(port: int, seconds: int, new: float) -> None:
         run = _wrk if shutil.which("wrk") else _loop
         name, rate, median, p99, wrong = run(port, seconds, share)
         print(
-            f"{name}, {CONNECTIONS} connections, {seconds} s, {1 - share:.0%} of questions in memory: {rate:,.0f} a second, "
+            f"{name}, {CONNECTIONS} connections, {seconds} s, {1 - share:.1%} of questions in memory: {rate:,.0f} a second, "
             f"median {median:.1f} ms, p99 {p99:.1f} ms, {wrong} errors"
         )
 

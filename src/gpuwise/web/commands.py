@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-__all__ = ["Done", "Once", "run", "told"]
+__all__ = ["Done", "Once", "run", "step_back", "told"]
 
 _LOOK_EVERY_S = 0.25
 
@@ -42,6 +43,7 @@ async def run(arguments: Sequence[str], *, seconds: float, gone: Callable[[], Aw
     """Run one command; it is killed when `gone` says so, when it takes too long, and when the server stops."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "gpuwise", *arguments, stdout=pipe, stderr=pipe)
+    step_back(process.pid)
     work = asyncio.ensure_future(process.communicate())
     begun = asyncio.get_running_loop().time()
     try:
@@ -80,6 +82,13 @@ class Once:
             self._work.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._work
+
+
+def step_back(process: int = 0) -> None:
+    """Let others run first: answers that are at hand must not wait for work that takes long. Not on Windows."""
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process, 5)
 
 
 def told(error: str, hint: str) -> bytes:

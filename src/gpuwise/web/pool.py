@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gpuwise.web.answers import answer, warm
-from gpuwise.web.commands import told
+from gpuwise.web.commands import step_back, told
 
 __all__ = ["Answers"]
 
@@ -31,7 +31,8 @@ class Answers:
         self._known: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
 
     def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(max_workers=self._workers, mp_context=multiprocessing.get_context("spawn"))
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(max_workers=self._workers, mp_context=context, initializer=step_back)
 
     def start(self) -> None:
         """Let every worker load what it needs before anyone waits for it."""
