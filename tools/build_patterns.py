@@ -30,12 +30,19 @@ _GATED: dict[str, Any] = {
     "max_position_embeddings": 131072,
     "tie_word_embeddings": False,
 }
+_GPT: dict[str, Any] = {"model_type": "gpt2", **_COMMON, "n_embd": 768, "n_layer": 3, "n_head": 12, "n_positions": 1000}
 PATTERNS: dict[str, dict[str, Any]] = {
-    "gpt": {"model_type": "gpt2", **_COMMON, "n_embd": 768, "n_layer": 3, "n_head": 12, "n_positions": 1000},
+    "gpt": _GPT,
+    "gpt_plain": {**_GPT, "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0},
     "llama": {"model_type": "llama", **_GATED},
     "experts": {"model_type": "mixtral", **_GATED, "num_local_experts": 10, "num_experts_per_tok": 3, "sliding_window": None},
 }
-_CLASSES = {"gpt": "GPT2LMHeadModel", "llama": "LlamaForCausalLM", "experts": "MixtralForCausalLM"}
+_CLASSES = {
+    "gpt": "GPT2LMHeadModel",
+    "gpt_plain": "GPT2LMHeadModel",
+    "llama": "LlamaForCausalLM",
+    "experts": "MixtralForCausalLM",
+}
 
 
 def main() -> int:

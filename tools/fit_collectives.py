@@ -1,5 +1,7 @@
-"""Fits the constants of collectives to published measurements and writes `scale/data/collectives.json`.
+"""Fits the constants of collectives to published measurements; writes `scale/data/collectives.json` and, for what belongs to the
+sources, `evidence/data/collectives.json`.
 
+    python tools/fit_collectives.py ../shared/evidence/collectives.parquet --sources
     python tools/fit_collectives.py ../shared/evidence/collectives.parquet [--dry-run]
 
 Only every other octave of message sizes is fitted (2^9 to 2^10 held back, 2^10 to 2^11 fitted, and so on); the rest scores it.
@@ -18,13 +20,16 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.evidence import collectives as measured
 from gpuwise.evidence.collectives import CollectiveSet, collective_sets, predicted_s
 from gpuwise.evidence.tables import read_table
 from gpuwise.outputs import write_whole
 from gpuwise.scale import constants as shipped
-from gpuwise.scale.collectives import OPS
+from gpuwise.scale.collectives import OPS, moved_fraction
 
 DATA = Path(shipped.__file__).parent / "data" / "collectives.json"
+SOURCES = Path(measured.__file__).parent / "data" / "collectives.json"
+LARGE_BYTES, SMALL_BYTES = 2**24, 2**20
 FITTED_OPS = [op for op in OPS if op != "broadcast"]
 MESHES = ("NVLink 2 (V100, 6 links)",)  # hybrid cube mesh: which links a ring finds depends on the number of GPUs
 NO_SWITCHING = ("NVLink 2 NVSwitch (V100, DGX-2)", "NVLink 3 NVSwitch (A100, 12 links)")  # switches before NVLink 4 do not add
@@ -65,7 +70,7 @@ def first_constants() -> dict[str, Any]:
         ),
         "pairs": first_guess(ramp_s=2e-5, ramp_hop_s=3e-6, ramp_bytes=1e6),
         "host": first_guess(hop=3.0, ramp_s=2e-5, ramp_hop_s=3e-6, ramp_bytes=1e6, rate=dict.fromkeys(OPS, HOST_RATE)),
-        "network": first_guess(start_s=1.5e-5, ramp_s=2e-5, ramp_hop_s=5e-6, ramp_bytes=1e6, own={}),
+        "network": first_guess(start_s=1e-5, ramp_s=2e-5, ramp_hop_s=5e-6, ramp_bytes=1e6, own={}),
     }
     return {"paths": paths, "links": {name: {"in_switch": None} for name in NO_SWITCHING}, "ranges": {}}
 
@@ -76,11 +81,11 @@ def first_constants() -> dict[str, Any]:
 def unknowns(entry: Mapping[str, Any], key: str) -> list[tuple[str, str]]:
     """The places of the numbers to fit: (name, sub-name)."""
     ops = [op for op in FITTED_OPS if op in entry["own"]]
+    if key == "network":  # two clouds say little of others: latencies stay as links.toml has them
+        return [("ramp_s", ""), ("ramp_hop_s", ""), ("ramp_bytes", "")]
     found = [(name, "") for name in ("start_s", "pair_start", "hop", "ramp_s", "ramp_hop_s", "ramp_bytes")]
     found += [("ramp_share", op) for op in entry["ramp_share"]]
-    if key != "network":
-        found += [("rate", op) for op in FITTED_OPS]
-    found += [("own", op) for op in ops]
+    found += [("rate", op) for op in FITTED_OPS] + [("own", op) for op in ops]
     if entry["in_switch"]:
         found += [("in_switch", ""), ("in_switch_hops", "")]
     if key in MESHES:
@@ -193,10 +198,10 @@ def mean_of(entries: Sequence[Mapping[str, Any]], prior: Mapping[str, Any]) -> d
 
 
 def fit(sets: Sequence[CollectiveSet], without: str = "") -> dict[str, Any]:
-    """All constants; `without` leaves the rows of one GPU out."""
+    """All constants; `without` leaves the rows of one link out."""
     used: dict[str, list[CollectiveSet]] = {}
     for entry in sets:
-        if is_trusted(entry) and entry.gpu != without:
+        if is_trusted(entry) and key_of(entry) != without:
             used.setdefault(key_of(entry), []).append(thinned(entry))
     constants = first_constants()
     kinds: dict[str, list[str]] = {}
@@ -208,12 +213,11 @@ def fit(sets: Sequence[CollectiveSet], without: str = "") -> dict[str, Any]:
                 prior = {**constants["paths"][kind]} | ({"in_switch": None} if key in NO_SWITCHING else {})
                 if key in MESHES:
                     prior["by_count"] = {str(count): count / 8 for count in range(2, 9)}
-                found = fit_one(key, used[key], constants, prior, spread)
+                found = fit_one(key, used[key], constants, prior, TIGHT if kind == "network" else spread)
                 constants = _with(constants, key, found)
             if kind not in ("network", "pairs"):
-                constants["paths"][kind] = mean_of(
-                    [constants["links"][key] for key in kinds[kind]], first_constants()["paths"][kind]
-                )
+                alike = [constants["links"][key] for key in kinds[kind] if key not in MESHES]  # meshes are like nothing else
+                constants["paths"][kind] = mean_of(alike, first_constants()["paths"][kind])
     return finished(constants)
 
 
@@ -226,6 +230,25 @@ def finished(constants: dict[str, Any]) -> dict[str, Any]:
         if mesh:
             constants["links"]["NVLink 1 (P100, 4 links)"] = {"by_count": mesh["by_count"]}
     return constants
+
+
+def of_sources(sets: Sequence[CollectiveSet]) -> dict[str, Any]:
+    """What sources do not say, from the octaves that are fitted: the rate of a GPU's adapter in networks nobody names (large
+    messages of one GPU a node), and the least time of calls through torch (small messages inside a node)."""
+    rates: dict[str, list[float]] = {}
+    small: dict[str, list[float]] = {}
+    for entry in sets:
+        fitted = is_fitted(entry.size_bytes)
+        large = fitted & (entry.size_bytes >= LARGE_BYTES)
+        if entry.outer > 1 and entry.inner == 1 and large.any():
+            rate = np.median(entry.size_bytes[large] / entry.measured_s[large]) * moved_fraction(entry.op, 2)
+            rates.setdefault(f"{entry.source}/{entry.cluster.gpu.name}", []).append(float(rate))
+        if entry.library == "NCCL via torch" and entry.op == "all_reduce" and entry.outer == 1:
+            small.setdefault(f"{entry.library}/{entry.op}", []).extend(
+                entry.measured_s[fitted & (entry.size_bytes < SMALL_BYTES)]
+            )
+    networks = {name: float(np.mean(found)) for name, found in rates.items()}
+    return {"networks": networks, "least_s": {name: float(np.median(found)) for name, found in small.items()}}
 
 
 # ---------------------------------------------------------------- score
@@ -254,17 +277,21 @@ def main(arguments: Sequence[str]) -> None:
     table = read_table(Path(arguments[0]))
     sets, reasons = collective_sets(table)
     print(dict(reasons))
+    if "--sources" in arguments:  # first, in a run of its own: the fit reads them
+        write_whole(SOURCES, (json.dumps(rounded(of_sources(sets)), indent=1) + "\n").encode())
+        return
     constants = fit(sets)
-    errors = score(sets, constants, "all, sizes held back")
+    score(sets, constants, "all, sizes held back")
+    known = score([entry for entry in sets if entry.outer == 1 and is_trusted(entry)], constants, "inside a node, as we trust it")
     for source in sorted({entry.source for entry in sets}):
         score([entry for entry in sets if entry.source == source], constants, f"  {source}")
     for key in sorted({(key_of(entry), entry.op) for entry in sets}):
         score([entry for entry in sets if (key_of(entry), entry.op) == key], constants, "    " + " ".join(key))
-    unseen = []
-    for gpu in sorted({entry.gpu for entry in sets}):
-        own = [entry for entry in sets if entry.gpu == gpu]
-        unseen.append(score(own, fit(sets, without=gpu), f"  without {gpu}", held_back=False))
-    constants["ranges"] = {"known": _range(errors), "unknown": _range(np.concatenate(unseen))}
+    unseen = [score([entry for entry in sets if entry.outer > 1], constants, "between nodes")]
+    for kind in sorted({key_of(entry) for entry in sets if is_trusted(entry)} - {"network", "pairs"}):
+        own = [entry for entry in sets if key_of(entry) == kind and is_trusted(entry)]
+        unseen.append(score(own, fit(sets, without=kind), f"  without {kind}", held_back=False))
+    constants["ranges"] = {"known": _range(known), "unknown": _range(np.concatenate(unseen))}
     print(constants["ranges"])
     fitted = sum(int((weights(entry) > 0).sum()) for entry in sets if is_trusted(entry))
     said = "every other octave of sizes in collectives.parquet (aiconfigurator, vTrain, vidur); L40S on 2 cards only"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from gpuwise.evidence.types import Residual
 DATA = Path(evidence.__file__).parent / "data" / "parallel.json"
 _GRID: dict[str, dict[str, tuple[float, ...]]] = {
     "vtrain_single": {"launch_s": (120e-6, 130e-6, 140e-6, 150e-6), "neighbour_s": (1.5e-3, 2e-3, 2.5e-3, 3e-3)},
-    "llm_foundry": {"contention_fraction": (0.1, 0.3, 0.5)},
+    "llm_foundry": {"contention_fraction": (0.3, 0.5), "attention:hopper": (1.0, 1.3, 1.6, 1.9)},
     "megatron_bridge": {"contention_fraction": (0.1, 0.3)},
 }
 _ROUNDS = 2
@@ -97,10 +97,18 @@ def _fitted(source: str, start: SourceFit, rows: Sequence[ParallelQuestion]) -> 
     """The best of a grid; for each point the factors follow from the rows."""
     tried = []
     for values in product(*_GRID[source].values()):
-        fit = _with_factors(source, msgspec.structs.replace(start, **dict(zip(_GRID[source], values, strict=True))), rows)
+        fit = _with_factors(source, _changed(start, dict(zip(_GRID[source], values, strict=True))), rows)
         tried.append((_loss(source, fit, rows), fit))
         print(f"  {source} {values}: {tried[-1][0]:.4f}", flush=True)
     return min(tried, key=lambda entry: entry[0])[1]
+
+
+def _changed(fit: SourceFit, values: Mapping[str, float]) -> SourceFit:
+    """With these values; `attention:hopper` is one of a table."""
+    for name, value in values.items():
+        table, _, key = name.partition(":")
+        fit = msgspec.structs.replace(fit, **{table: {**getattr(fit, table), key: value} if key else value})
+    return fit
 
 
 def _with_factors(source: str, fit: SourceFit, rows: Sequence[ParallelQuestion]) -> SourceFit:

@@ -79,7 +79,7 @@ def waited(question: Question, per_doubling: float) -> float:
 def fit_waits(rows: Sequence[tuple[Question, float]]) -> float:
     """The loss a doubling of GPUs that fits inference best."""
     off = [np.median([abs(np.log(waited(question, value) / measured)) for question, measured in rows]) for value in WAITS]
-    return float(WAITS[int(np.argmin(off))])
+    return round(float(WAITS[int(np.argmin(off))]), 4)
 
 
 def fit_slowed(rows: Sequence[tuple[Question, float, Any]], waits: float) -> float:
@@ -89,7 +89,7 @@ def fit_slowed(rows: Sequence[tuple[Question, float, Any]], waits: float) -> flo
         error = np.abs(np.log(predicted * waited(question, waits) / measured))
         groups[(question.gpu.name, question.gpu_count, question.cells["model"])].append(error)
     off = np.mean([np.mean(members, axis=0) for members in groups.values()], axis=0)
-    return float(SLOWED[int(np.argmin(off))])
+    return round(float(SLOWED[int(np.argmin(off))]), 3)
 
 
 def score(rows: Sequence[tuple[Question, float, Any]], found: Mapping[str, Any], title: str) -> None:

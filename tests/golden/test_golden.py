@@ -76,6 +76,11 @@ CASES = {
     "compare_names": ["compare", "RTX 3090", "RTX 4070 Ti"],
     "error_no_bf16": ["predict", "resnet50", "--gpu", "RTX 2080 Ti", "--precision", "bf16"],
     "error_unknown_gpu": ["gpus", "h100-pice"],
+    "plan_desktop": ["plan", "resnet50", "--cluster", "4xRTX 3090", "--batch", "256"],
+    "plan_two_nodes": ["plan", "llama-2-7b", "--cluster", "2x8xH100 SXM", "--batch", "256", "--precision", "bf16"],
+    "plan_nowhere": ["plan", "llama-2-70b", "--cluster", "2xRTX 3090", "--batch", "2", "--precision", "bf16"],
+    "error_plan_heads": ["plan", "llama-2-7b", "--cluster", "6xA100 SXM 80GB", "--tensor", "3"],
+    "error_plan_stages": ["plan", "gpt2", "--cluster", "16xRTX 3090", "--pipeline", "16"],
     "error_half_typed": ["gpus", "arch=ada,sm=60"],
     "error_absurd": ["gpus", "arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=2PB/s"],
 }

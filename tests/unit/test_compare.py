@@ -87,9 +87,45 @@ def test_two_cards_held_up_by_different_things_are_both_explained() -> None:
     assert "Ryzen 7 5800X by compute: " in pair.why
 
 
-def test_memory_that_one_card_lacks_turns_the_order() -> None:
+def test_memory_turns_the_order_only_where_the_slower_card_has_more_of_it() -> None:
     answer = api.compare(["RTX 3090", "RTX 4070 Ti"])
-    assert any("12 GiB" in flip for flip in answer.flips)
+    told = "models that need more than 12 GiB run on RTX 3090 only"
+    assert told in answer.notes
+    assert told not in answer.flips
+    answer = api.compare(["RTX 3090", "RTX 5080"])
+    assert "models that need more than 16 GiB run on RTX 3090 only" in answer.flips
+
+
+@pytest.mark.parametrize("names", [("RTX 2070 Max-Q", "GTX 960M"), ("GTX 960M", "RTX 2070 Max-Q")])
+def test_the_first_line_names_the_faster_card_whichever_was_named_first(names: tuple[str, str]) -> None:
+    answer = api.compare(names)
+    assert answer.verdict.startswith("RTX 2070 Max-Q is ")
+    assert "times as fast as GTX 960M; image generation (sd15) fits RTX 2070 Max-Q only." in answer.verdict
+    assert render(answer).startswith(answer.verdict.split(";", maxsplit=1)[0])
+    assert answer.to_dict()["verdict"] == answer.verdict
+
+
+def test_where_no_card_wins_throughout_the_first_line_counts() -> None:
+    answer = api.compare(["4x RTX 2070", "2x RTX 2080 Ti"])
+    assert "workloads" in answer.verdict
+    assert "as jobs side by side 4x RTX 2070 is " in answer.verdict
+
+
+def test_what_fits_neither_is_said_first() -> None:
+    assert api.compare(["GTX 960M", "GTX 950M"], models=["llama-2-7b"]).verdict.startswith("What was asked fits neither")
+
+
+def test_a_bridge_that_is_counted_on_is_told() -> None:
+    told = api.compare(["RTX 3090", "2x RTX 3090"], models=["resnet50"]).notes
+    assert any(note.startswith("2x RTX 3090: taken with an NVLink 3 bridge") for note in told)
+    assert not any("bridge" in note for note in api.compare(["RTX 4090", "2x RTX 4090"], models=["resnet50"]).notes)
+
+
+def test_a_reason_never_tells_the_other_order() -> None:
+    pairs = api.compare(["RTX 3090", "RTX 4070 Ti"]).pairs
+    told = [pair for pair in pairs if pair.why.startswith("bound by compute: 1.13 times") and pair.ratio < 1]
+    assert told
+    assert all("but 0.54 times the bandwidth" in pair.why for pair in told)
 
 
 def test_what_fits_neither_card_turns_nothing() -> None:

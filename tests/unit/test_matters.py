@@ -32,7 +32,7 @@ def one(topic: str, **case: object) -> Matter:
 
 
 def test_every_question_that_was_asked_for_is_answered() -> None:
-    assert list(TOPICS) == ASKED_FOR
+    assert set(ASKED_FOR) <= set(TOPICS)
 
 
 @pytest.mark.parametrize("topic", ASKED_FOR)

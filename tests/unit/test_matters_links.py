@@ -6,6 +6,7 @@ import pytest
 
 from gpuwise import api
 from gpuwise.api.topics.case import Matter
+from gpuwise.report.matters import render
 
 
 def asked(topic: str, gpu: str = "GTX 1080 Ti", **how: object) -> Matter:
@@ -22,6 +23,50 @@ def test_narrow_links_cost_several_gpus_more_than_one(topic: str) -> None:
 def test_what_several_gpus_lose_is_in_the_text_too() -> None:
     found = asked("pcie-gen", gpus=2)
     assert f"2 GPUs as one job: {found.together:.1f} % slower" in found.answer
+
+
+def test_two_cards_at_eight_lanes_are_held_against_sixteen_though_desktops_have_eight() -> None:
+    found = asked("pcie-lanes", "RTX 3090", gpus=2)
+    assert found.together is not None
+    assert 5 < found.together < 50
+
+
+def test_a_bridge_is_held_against_the_lanes_that_two_cards_have_without_it() -> None:
+    bridged, bare = asked("nvlink", "RTX 3090", gpus=2), asked("nvlink", "RTX 3090", gpus=4)
+    assert bridged.value > 20
+    assert "PCIe 4.0 x8" in bridged.answer
+    assert bare.value == 0
+    assert "joins two cards" in bare.answer
+
+
+def test_a_loss_is_a_share_of_the_speed() -> None:
+    found = asked("pcie-lanes", "RTX 2080 Ti", gpus=4)
+    assert found.together is not None
+    assert found.value <= found.together < 100
+
+
+def test_what_several_gpus_lose_stands_in_the_first_line() -> None:
+    answer = api.matters("pcie", model="bert-base", gpu="RTX 2080 Ti", gpus=4, batch="16")
+    assert f"4 GPUs as one job: {answer.topics[0].together:.1f} %" in render(answer).splitlines()[0]
+
+
+def test_mixed_cards_have_no_bridge() -> None:
+    alike, mixed = (
+        api.compare(["RTX 3090", pair], models=["bert-base"], batch="16").pairs[0].ratio
+        for pair in ("2x RTX 3090", "RTX 3090 + RTX 3090 Ti")
+    )
+    assert mixed < 0.9 * alike
+
+
+def test_mixed_cards_are_asked_about_the_job_that_was_given() -> None:
+    short, long = asked("mixed-cards", "RTX 3090", seq=128), asked("mixed-cards", "RTX 3090", seq=512)
+    assert short.value != pytest.approx(long.value, rel=1e-3)
+
+
+def test_typed_specs_are_mixed_with_a_card_that_is_sold() -> None:
+    found = asked("mixed-cards", "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W")
+    assert found.value > 0
+    assert "Foo" not in found.unit
 
 
 def test_a_desktop_takes_a_range() -> None:

@@ -58,6 +58,27 @@ def test_text_says_what_to_do() -> None:
     assert "torchrun" in text
 
 
+def test_gpipe_takes_as_long_and_holds_more() -> None:
+    plain, all_at_once = (
+        asked(
+            "gpt2",
+            "4xA100 SXM 80GB",
+            batch=32,
+            pipeline=4,
+            chunks=1,
+            micro_batch=2,
+            recompute="none",
+            schedule=name,
+            scaling=False,
+        )
+        for name in ("1f1b", "gpipe")
+    )
+    one, other = plain.entries[0].estimate, all_at_once.entries[0].estimate
+    assert other.step_s == one.step_s
+    assert other.memory.activation_bytes > 2 * one.memory.activation_bytes
+    assert any("ScheduleGPipe" in line for recipe in all_at_once.entries[0].recipes for line in recipe.lines)
+
+
 def test_a_device_mesh_names_its_axes() -> None:
     answer = asked("gpt2", "4xA100 SXM 80GB", batch=16, tensor=2, data=2, zero_stage=0, scaling=False)
     (lines,) = (recipe.lines for recipe in answer.entries[0].recipes if recipe.framework == "PyTorch device mesh")
@@ -112,6 +133,10 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "resnet50", "cluster": "2xRTX 3090", "tensor": 2}, "convolutions"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 4, "data": 4}, "does not divide 4 GPUs"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 6}, "does not divide by --data 4"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "no whole micro-batches of 7"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks do not make 8 equal chunks"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "random"}, "no schedule"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "gpipe", "chunks": 2}, "one chunk a stage"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "zero_stage": 4}, "no stage 4"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "recompute": "some"}, "no recomputation"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 0}, "cannot be run"),

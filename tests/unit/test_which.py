@@ -87,8 +87,8 @@ def test_the_verdict_names_the_first_row_and_keeps_the_budget() -> None:
 def test_nothing_faster_is_said_only_where_no_row_is_faster() -> None:
     answer = asked("--model", "bert-large", "--budget", "2500", "--have", "GTX 1080 Ti", "--hours-per-week", "20")
     best, *others = answer["options"]
-    assert any(other["run_s"] < best["run_s"] for other in others if other["source"].startswith("buy"))
-    assert "no faster single card is sold" in answer["verdict"]
+    faster = any(other["run_s"] < best["run_s"] for other in others if other["source"].startswith("buy"))
+    assert ("no faster single card is sold" if faster else "nothing faster is sold") in answer["verdict"]
     assert "times as fast as your GTX 1080 Ti" in answer["verdict"]
 
 
@@ -116,6 +116,34 @@ def test_rents_are_a_choice_of_their_own() -> None:
     assert len(answer["options"]) > 3
     assert {option["source"] for option in answer["options"]} == {"rent"}
     assert {"machine", "electricity"}.isdisjoint(note["name"] for note in answer["assumptions"])
+
+
+def test_the_verdict_says_whether_the_range_keeps_the_deadline() -> None:
+    question = ("--model", "bert-large", "--budget", "2500", "--deadline")
+    loose = asked(*question, "2 days")
+    assert "within the 2 days asked for;" in loose["verdict"]
+    best = loose["options"][0]
+    between = f"{(best['run_s'] + best['run_high_s']) / 2 / 3600:.3f}h"
+    assert "asked for if it is no slower than expected" in asked(*question, between)["verdict"]
+
+
+def test_the_verdict_says_what_the_supply_at_hand_lacks() -> None:
+    question = ("--task", "nlp", "--budget", "1500", "--psu")
+    assert "With your supply the build fails: " in asked(*question, "450")["verdict"]
+    assert "fails" not in asked(*question, "1200")["verdict"]
+
+
+def test_a_second_card_that_waits_for_gradients_is_no_gain() -> None:
+    (told,) = (text for text in asked("--model", "bert-large", "--budget", "2500")["changes_if"] if "a second" in text)
+    assert "no faster as one job" in told
+    (told,) = (text for text in asked("--budget", "800")["changes_if"] if "a second" in text)
+    assert "2.00 times as fast where the code shares its work" in told
+
+
+def test_a_bridge_that_is_counted_on_is_named() -> None:
+    options = asked("--model", "bert-large", "--budget", "2500")["options"]
+    pair = next(option for option in options if option["gpu"] == "RTX 3090" and option["gpu_count"] == 2)
+    assert any("NVLink bridge" in reason for reason in pair["reasons"])
 
 
 def test_a_deadline_brings_more_gpus() -> None:

@@ -21,7 +21,7 @@ _GTX = "GTX 1080 Ti"
     "S011",
     question="one Titan X against the four GPUs of AWS g2.8xlarge",
     how="compare '4x GRID K520' as one job; nets of 2015",
-    why="ours says the four are a little faster: no virtual machine stands between the GPUs there",
+    why="no virtual machine stands between the GPUs of ours",
     at_least=("TitanX_ge_4x_g2",),
 )
 def _g2_8xlarge(value: Mapping[str, Any]) -> Reply:
@@ -70,7 +70,7 @@ def _lanes(value: Mapping[str, Any]) -> Reply:
     "S079",
     question="an LSTM of 24 steps on two GTX 1080 Ti, by framework",
     how="predict word_lstm --seq 24 --batch 64 --gpus 2, stacks tf-1.15 and torch-1.4; CNTK is none we know: as PyTorch",
-    why="frameworks differ in how much they overlap; ours do not",
+    why="two cards are taken at eight lanes each, where gradients of so short a step do not hide; frameworks overlap differently",
 )
 def _lstm(value: Mapping[str, Any]) -> Reply:
     def speedup(stack: str) -> float:
@@ -98,7 +98,7 @@ def _two_at_x8(value: Mapping[str, Any]) -> Reply:
     "S086",
     question="GTX 1080 Ti in PCIe 2.0 slots",
     how="matters pcie-gen, one and two GPUs; three kinds of work",
-    why="nothing for CNNs, more than quoted for RNNs",
+    why="next to nothing for CNNs, what is quoted for RNNs",
 )
 def _pcie2(value: Mapping[str, Any]) -> Reply:
     return {"pcie2_1gpu": matters_over("pcie-gen", _GTX, gpus=2), "pcie2_2gpu": _together("pcie-gen", _GTX, 2)}
@@ -128,7 +128,7 @@ def _thunderbolt(value: Mapping[str, Any]) -> Reply:
     "S123",
     question="a third GPU at eight lanes",
     how="matters pcie-lanes --gpus 3; three kinds of work",
-    why="nothing for CNNs, more than quoted for transformers and RNNs",
+    why="next to nothing for CNNs, what is quoted for transformers and RNNs",
 )
 def _third(value: Mapping[str, Any]) -> Reply:
     return {"3gpu_penalty": _together("pcie-lanes", _GTX, 3)}

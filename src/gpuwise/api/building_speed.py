@@ -8,13 +8,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from gpuwise.api.predictions import predict
 from gpuwise.api.question import StepQuery, step_query, workload_of
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.box.lanes import CardLink
 from gpuwise.money.box.power import least_limit
 from gpuwise.money.box.types import Cards
-from gpuwise.scale.data_parallel import exposed_s, gradient_bytes
 from gpuwise.step.power import power_curve
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
@@ -25,6 +25,7 @@ __all__ = ["KINDS", "Kind", "LaneCost", "PowerLimit", "images_per_s_of", "lane_c
 
 _SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 _STEP_WATTS = 5
+_WIDTHS = (1, 4, 8, 16)  # lanes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,14 +114,13 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
     for kind in KINDS:
         if kind.mode != "train":
             continue
-        query, workload = _asked(kind, typed)
+        query, _ = _asked(kind, typed)
 
-        def step_s(rate: float, generation: int, lanes: int, query: StepQuery = query, workload: Workload = workload) -> float:
+        def step_s(rate: float, generation: int, lanes: int, query: StepQuery = query) -> float:
             setting = replace(query.setting, link_bytes_per_s=rate)
-            alone = _step_s(workload, gpu, setting, query.batch, limit_watts)
-            bare = replace(gpu, nvlink_generation=None, nvlink_bytes_per_s=None)
-            over_pcie = replace(bare, pcie_generation=generation, pcie_lanes=max(1, lanes))
-            return alone + exposed_s(gradient_bytes(workload), over_pcie, count, alone)
+            between = f"PCIe {generation}.0 x{max(width for width in _WIDTHS if width <= max(1, lanes))}"
+            asked = replace(query, gpus=(gpu,), gpu_count=count, gpu_link=between, setting=setting, power_limit_watts=limit_watts)
+            return predict(asked).results[0].step_s
 
         narrow = step_s(link.bytes_per_s, link.generation, int(link.lanes / link.shared))
         slower = narrow / step_s(full_rate, own_generation, own_lanes) - 1.0

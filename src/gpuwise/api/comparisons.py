@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.advise.market import price_for
-from gpuwise.api.predictions import PredictAnswer, Prediction, predict
+from gpuwise.api.compare_reasons import why
+from gpuwise.api.predictions import PredictAnswer, predict
 from gpuwise.api.question import Assumption, assumed, step_query
 from gpuwise.api.rigs import Rig, Throughput, find_rigs, throughput
 from gpuwise.errors import BadValue
@@ -19,6 +20,7 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.age import price_text
 from gpuwise.money.prices import PriceBook, purchase_price
+from gpuwise.scale.wiring import usual_wires
 from gpuwise.step.cpu import CPU_RANGE
 from gpuwise.units import GIB
 
@@ -37,6 +39,7 @@ class Job:
     batch: str = ""
 
 
+_ROOMIER = 1.2  # times the memory
 JOBS = (
     Job(title="CNN training (resnet50)", model="resnet50", batch="64"),
     Job(title="CNN training in fp32 (resnet50)", model="resnet50", precision="fp32", batch="64"),
@@ -85,8 +88,9 @@ class Deal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareAnswer:
-    """All pairs, what each GPU holds and costs, and what would turn the order round."""
+    """Which is faster in a sentence, all pairs, what each GPU holds and costs, and what would turn the order round."""
 
+    verdict: str
     rigs: tuple[Rig, ...]
     pairs: tuple[Pair, ...]
     deals: tuple[Deal, ...]
@@ -103,6 +107,7 @@ class CompareAnswer:
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
         return {
+            "verdict": self.verdict,
             "pairs": [asdict(pair) for pair in self.pairs],
             "memory": {gpu.name: gpu.usable_memory_bytes for rig in self.rigs for gpu, _ in rig.parts},
             "deals": [asdict(deal) for deal in self.deals],
@@ -141,11 +146,12 @@ def compare(
         pairs += [_pair(job, rigs[0], found[0], rig, other) for rig, other in zip(rigs[1:], found[1:], strict=True)]
     deals = _deals(rigs, pairs, book)
     return CompareAnswer(
+        verdict=" ".join(_verdict(rig, rigs[0], pairs) for rig in rigs[1:]),
         rigs=rigs,
         pairs=tuple(pairs),
         deals=deals,
         flips=tuple(_flips(rigs, pairs)),
-        notes=(*_prices_told(rigs, deals, book), *_several_told(rigs), *_watts_told(rigs, progress)),
+        notes=(*_prices_told(rigs, deals, book), *_memory_told(rigs, pairs), *_several_told(rigs), *_watts_told(rigs, progress)),
         assumptions=tuple(notes),
         data_date=tables.data_date(),
     )
@@ -203,7 +209,7 @@ def _pair(job: Job, base: Rig, first: Throughput, rig: Rig, other: Throughput) -
         ratio_separate=other.separate_per_s / first.separate_per_s,
         fits=other.fits,
         baseline_fits=first.fits,
-        why=_why(one, two),
+        why=why(one, two),
     )
 
 
@@ -215,39 +221,56 @@ def _ratio_range(base: Gpu, other: Gpu) -> Range:
     return Range(low=low, high=high, rows=0) if base.is_cpu else Range(low=1 / high, high=1 / low, rows=0)
 
 
-def _why(base: Prediction, other: Prediction) -> str:
-    if not other.fits or not base.fits:
-        short = other if not other.fits else base
-        where = "either" if not other.fits and not base.fits else short.gpu.name
-        return f"does not fit {where} ({short.memory.total_bytes / 2**30:.1f} GiB needed)"
-    if other.bound == "launch":
-        return "held up by the host: a faster GPU hardly helps"
-    if base.bound != other.bound:
-        return f"bound {_held_by(other.bound, base, other)}; {base.gpu.name} {_held_by(base.bound, base, other)}"
-    if other.bound == "memory":
-        cache = (other.gpu.l2_bytes or 0.0) / (base.gpu.l2_bytes or float("inf"))
-        more = f", {cache:.2g} times the cache" if cache >= 1.5 or 0 < cache <= 0.67 else ""
-        return f"bound by memory: {_more('memory', base, other):.2f} times the bandwidth{more}"
-    if other.bound == "compute":
-        return f"bound by compute: {_more('compute', base, other):.2f} times the arithmetic"
-    return f"bound {_held_by(other.bound, base, other)}"
+# ---------------------------------------------------------------- which is faster, and what turns it round
 
 
-def _held_by(bound: str, base: Prediction, other: Prediction) -> str:
-    """What holds a step up, and how much more of it the other GPU has, where that can be told."""
-    words = {"launch": "by its host", "communication": "by the link between GPUs", "copy": "by copies", "input": "by its inputs"}
-    return words.get(bound) or f"by {bound}: {_more(bound, base, other):.2f} times"
+def _verdict(rig: Rig, base: Rig, pairs: Sequence[Pair]) -> str:
+    """Which of two is faster, by how much, and what only one of them holds."""
+    own = [pair for pair in pairs if pair.gpu == rig.name]
+    both = [pair for pair in own if pair.fits and pair.baseline_fits]
+    only = {
+        name: [pair.workload for pair in own if pair.fits != pair.baseline_fits and pair.fits == (name == rig.name)]
+        for name in (rig.name, base.name)
+    }
+    held = [f"{names[0]} fits {name} only" for name, names in only.items() if names]
+    if not both:
+        return f"{'; '.join(held) or f'What was asked fits neither {base.name} nor {rig.name}'}."
+    said = [_ahead(rig, base, [pair.ratio for pair in both], both)]
+    if rig.count > 1 or base.count > 1:
+        said = [f"As one job {said[0]}", f"as jobs side by side {_ahead(rig, base, [pair.ratio_separate for pair in both])}"]
+    return f"{'; '.join([*said, *held])}."
 
 
-def _more(bound: str, base: Prediction, other: Prediction) -> float:
-    """How many times as much the other GPU has of what holds a step up: bandwidth or arithmetic."""
-    if bound == "memory":
-        return other.gpu.memory_bytes_per_s / base.gpu.memory_bytes_per_s
-    return (other.peak_flops_per_s or 1.0) / (base.peak_flops_per_s or 1.0)
+def _ahead(rig: Rig, base: Rig, ratios: Sequence[float], pairs: Sequence[Pair] = ()) -> str:
+    """`X is 1.1 to 1.4 times as fast as Y`, the faster one first."""
+    won = _mean(ratios) >= 1
+    fast, slow = (rig.name, base.name) if won else (base.name, rig.name)
+    gains = sorted(ratio if won else 1 / ratio for ratio in ratios)
+    span = f"{_times(gains[0])} to {_times(gains[-1])}" if len(gains) > 1 else _times(gains[0])
+    near = pairs and all(pair.ratio_low <= 1 <= pair.ratio_high for pair in pairs)
+    doubt = ", within the error of a prediction" if near else ""
+    if gains[0] < 1 < gains[-1]:
+        wins = sum(gain > 1 for gain in gains)
+        return f"{fast} is faster than {slow} on {wins} of {len(gains)} workloads ({span} times as fast){doubt}"
+    return f"{fast} is {span} times as fast as {slow}{doubt}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}" if ratio >= 2 else f"{ratio:.2f}"
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    """The geometric one; 1 of none."""
+    return math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios)) if ratios else 1.0
+
+
+def _speed(rig: Rig, pairs: Sequence[Pair]) -> float:
+    """Of a set against the first one, over what fits both."""
+    return _mean([pair.ratio for pair in pairs if pair.gpu == rig.name and pair.fits and pair.baseline_fits])
 
 
 def _flips(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> list[str]:
-    """What would change the verdict: workloads that turn the order, one job or several, memory."""
+    """What turns the order round: workloads, one job or several, memory that only the slower one has."""
     found, base = [], rigs[0]
     for rig in rigs[1:]:
         own = [pair for pair in pairs if pair.gpu == rig.name and pair.fits and pair.baseline_fits]
@@ -259,16 +282,20 @@ def _flips(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> list[str]:
         if turned:
             better = rig.name if turned[0].ratio_separate > 1 else base.name
             found.append(f"as jobs side by side {better} does more on {turned[0].workload}, as one job the other")
-        for pair in pairs:
-            if pair.gpu == rig.name and pair.fits != pair.baseline_fits:  # what fits neither turns nothing
-                short = pair.baseline if pair.fits else pair.gpu
-                found.append(f"{short} has too little memory for {pair.workload}")
-                break
-        least, most = sorted((_memory(base), _memory(rig)))
-        if most > 1.2 * least:
-            roomy = base if _memory(base) == most else rig
-            found.append(f"models that need more than {least / GIB:.0f} GiB run on {roomy.name} only")
+        faster, slower = (rig, base) if _speed(rig, pairs) >= 1 else (base, rig)
+        if _memory(slower) > _ROOMIER * _memory(faster):
+            found.append(f"models that need more than {_memory(faster) / GIB:.0f} GiB run on {slower.name} only")
     return list(dict.fromkeys(found))
+
+
+def _memory_told(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> list[str]:
+    """Memory that the faster one has more of: it turns nothing, and is worth knowing."""
+    told = []
+    for rig in rigs[1:]:
+        faster, slower = (rig, rigs[0]) if _speed(rig, pairs) >= 1 else (rigs[0], rig)
+        if _memory(faster) > _ROOMIER * _memory(slower):
+            told.append(f"models that need more than {_memory(slower) / GIB:.0f} GiB run on {faster.name} only")
+    return told
 
 
 def _memory(rig: Rig) -> float:
@@ -285,8 +312,8 @@ def _deals(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tuple
     base = costs[0][0]
     found = []
     for rig, (usd, note) in zip(rigs, costs, strict=True):
-        own = [math.log(pair.ratio) for pair in pairs if pair.gpu == rig.name and pair.fits and pair.baseline_fits]
-        speed = math.exp(sum(own) / len(own)) if own else 1.0
+        own = [pair for pair in pairs if pair.gpu == rig.name and pair.fits and pair.baseline_fits]
+        speed = _speed(rig, pairs)
         known = usd is not None and base is not None
         found.append(
             Deal(
@@ -336,6 +363,12 @@ def _several_told(rigs: Sequence[Rig]) -> list[str]:
         return []
     told = ["memory does not add up: a model must fit each GPU, unless it is split over them (`gpuwise plan`)"]
     told.append("reasons are those of one GPU against one, the slowest of each set")
+    for rig in several:
+        link = usual_wires(rig.parts, []).gpu_link.name
+        if "bridge" in link:
+            told.append(
+                f"{rig.name}: taken with an {link}, which is not in the price; `gpuwise matters nvlink` tells what it brings"
+            )
     mixed = [rig.name for rig in several if len(rig.parts) > 1]
     if mixed:
         told.append(f"{mixed[0]}: as one job with equal shares the slowest sets the pace; shares in proportion come near the sum")

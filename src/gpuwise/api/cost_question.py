@@ -13,7 +13,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, tariff
 from gpuwise.money.carbon import DEFAULT_REGION, find_region
 from gpuwise.money.checks import amount, fraction, number
-from gpuwise.money.ownership import utilization_of
+from gpuwise.money.ownership import MACHINE_USD, utilization_of
 from gpuwise.money.price_file import given_price
 from gpuwise.money.prices import PriceBook, purchase_price, rent_median, rent_offers
 from gpuwise.money.types import Offer, Price, Region, Tariff
@@ -24,7 +24,6 @@ Assumption = dict[str, str]
 _MOST_GPUS = 4096
 _UTILIZATION = 0.15
 _YEARS = 3.0
-_MACHINE_USD = 700.0
 _MACHINE_WATTS = 100.0
 _LAPTOP_WATTS = 40.0
 
@@ -182,8 +181,8 @@ def _machine_usd(given: float | None, gpu: Gpu, book: PriceBook, notes: list[Ass
         notes.append(noted("rest of the machine", book.currency.show(0.0), "part of the price; `--machine 700` adds one"))
         return 0.0
     effect = "a plain desktop without its GPU; `--machine 0` where you have one"
-    notes.append(noted("rest of the machine", book.currency.show(_MACHINE_USD), effect))
-    return _MACHINE_USD
+    notes.append(noted("rest of the machine", book.currency.show(MACHINE_USD), effect))
+    return MACHINE_USD
 
 
 def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float | None:

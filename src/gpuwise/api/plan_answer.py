@@ -61,6 +61,7 @@ class PlanEntry:
             "chunks": mesh.chunks,
             "micro_count": one.plan.micro_count,
             "offload": one.plan.offload,
+            "schedule": one.plan.schedule,
             "sequence_parallel": mesh.degrees.tokens,
             "stages": list(one.stages),
             "compute_s": one.compute_s,

@@ -8,7 +8,7 @@ from typing import Any
 from gpuwise.api.question import Assumption, StepQuery, step_query
 from gpuwise.errors import BadValue
 from gpuwise.scale.cluster import Cluster, parse_cluster
-from gpuwise.scale.plan_types import RECOMPUTE
+from gpuwise.scale.plan_types import RECOMPUTE, SCHEDULES
 from gpuwise.scale.rules import AXES, Limits
 
 __all__ = ["PlanQuery", "plan_query"]
@@ -24,6 +24,7 @@ class PlanQuery:
     cluster: Cluster
     batch: int | None = None
     limits: Limits
+    schedule: str = "1f1b"
     scaling: bool = True
     on: str = ""
     assumptions: tuple[Assumption, ...] = ()
@@ -46,6 +47,7 @@ def plan_query(
     micro_batch: int | None = None,
     zero_stage: int | None = None,
     recompute: str = "",
+    schedule: str = "1f1b",
     offload: bool | None = None,
     **asked: Any,
 ) -> PlanQuery:
@@ -58,11 +60,22 @@ def plan_query(
     for name in AXES:
         if fixed.get(name, 1) < 1:
             raise BadValue(f"--{name} {fixed[name]} is no number of ranks", hint="1 or more")
+    if schedule not in SCHEDULES:
+        raise BadValue(f"'{schedule}' is no schedule", looked_in=", ".join(SCHEDULES), hint="`--chunks 2` interleaves 1f1b")
+    if schedule == "gpipe" and fixed.setdefault("chunks", 1) > 1:
+        raise BadValue("gpipe has one chunk a stage", hint="leave `--chunks` or `--schedule gpipe` out")
     fixed |= _settings(micro_batch, zero_stage, recompute, offload)
     host = asked.pop("cpu", "") or ("server" if found.gpu.segment == "datacenter" else "")
     step = step_query(gpu=[gpu.name for gpu, _ in found.kinds], cpu=host, **asked)
     return PlanQuery(
-        step=step, cluster=found, batch=batch, limits=Limits(fixed=fixed), scaling=scaling, on=on, assumptions=tuple(notes)
+        step=step,
+        cluster=found,
+        batch=batch,
+        limits=Limits(fixed=fixed),
+        schedule=schedule,
+        scaling=scaling,
+        on=on,
+        assumptions=tuple(notes),
     )
 
 

@@ -30,6 +30,7 @@ from gpuwise.scale.recipes import recipes
 from gpuwise.scale.rules import AXES, Limits, divisors, whynot
 from gpuwise.scale.scaling import ScalePoint, batch_of, counts_of, faster_links, scale_points, stops_at
 from gpuwise.scale.search import Found, Wishes, estimate, search, simplest
+from gpuwise.step.device_memory import memory_data
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
 from gpuwise.workload.types import Workload
@@ -40,6 +41,7 @@ _MOST_SHOWN = 7
 _MOST_SIZES = 24
 _TRIED_ON_LINKS = 12
 _NODE = 8
+_SURE = 0.9
 _CLEARLY = 0.98  # of the GPU-seconds: fewer GPUs that save less are not worth a line
 
 
@@ -104,9 +106,15 @@ def _case(query: PlanQuery, progress: Callable[[str], None]) -> _Case:
     limit = step.power_limit_watts
     costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
     kinds = tuple(zip(costs, (count for _, count in cluster.kinds), strict=True))
-    memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds)
-    wishes = Wishes(global_batch=batch, memory_bytes=memory, limits=query.limits)
+    memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds) / _margin()
+    wishes = Wishes(global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule)
     return _Case(query=query, cluster=cluster, costs=costs[slowest(costs)], wishes=wishes, kinds=kinds, notes=tuple(notes))
+
+
+def _margin() -> float:
+    """What nine of ten measured jobs needed at most over what was predicted for them: a plan should run, not just perhaps."""
+    known = memory_data().ranges["device"]
+    return float(np.interp(_SURE, known.probability, known.ratio))
 
 
 def _seq(workload: Workload) -> float | None:
@@ -141,6 +149,16 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
         raise BadValue(f"{asked} does not divide {cluster.gpu_count} GPUs", hint="their product must divide the number of GPUs")
     if "data" in fixed and batch % fixed["data"]:
         raise BadValue(f"a batch of {batch:,} does not divide by --data {fixed['data']}", hint="a multiple of it for `--batch`")
+    micro = fixed.get("micro_batch", 1)
+    if not any(batch % (data * micro) == 0 for data in ([fixed["data"]] if "data" in fixed else divisors(cluster.gpu_count))):
+        raise BadValue(
+            f"a batch of {batch:,} has no whole micro-batches of {micro} on each rank", hint="a multiple of it for `--batch`"
+        )
+    stages = fixed.get("pipeline", 1) * fixed.get("chunks", 1)
+    if fixed.get("chunks", 1) > 1 and len(parts.kinds) % stages:
+        raise BadValue(
+            f"{len(parts.kinds)} blocks do not make {stages} equal chunks", hint="leave `--chunks` out to see what is possible"
+        )
 
 
 # ---------------------------------------------------------------- what is answered

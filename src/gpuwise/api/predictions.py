@@ -14,9 +14,11 @@ from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, wor
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import TRUST, Range, knows, range_of, ratio_range
 from gpuwise.hardware import tables
+from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.cluster import usual_cluster
-from gpuwise.scale.data_parallel import all_reduce_s, averaged, gradient_bytes, slowed_fraction, waits_fraction
+from gpuwise.scale.cluster import Cluster, usual_cluster
+from gpuwise.scale.collectives import collective_s
+from gpuwise.scale.data_parallel import averaged, gradient_bytes, slowed_fraction, waits_fraction
 from gpuwise.scale.timeline import timeline_of
 from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
@@ -146,7 +148,7 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        own = (*_own_note(query, gpu), *_sharing_note(workload, result))
+        own = (*_own_note(query, gpu), *_sharing_note(workload, query, result))
         own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes))
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     return PredictAnswer(
@@ -231,21 +233,31 @@ def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, alone
         return 0.0
     size = float(batch) if "batch" in workload.symbols else None
     line = timeline_of(workload, gpu, query.setting, batch=size, power_limit_watts=query.power_limit_watts)
-    cluster, slowed = usual_cluster(gpu, query.gpu_count), slowed_fraction(query.setting)
+    cluster, slowed = _cluster(query, gpu), slowed_fraction(query.setting)
     exposed = averaged(workload, line, cluster, batch=size, slowed_fraction=slowed).exposed_s
     return exposed + waits_fraction(query.gpu_count) * (alone_s + exposed)
 
 
-def _sharing_note(workload: Workload, result: Prediction) -> tuple[Assumption, ...]:
+def _cluster(query: StepQuery, gpu: Gpu) -> Cluster:
+    """These GPUs as they are usually joined, or by the link of the question alone."""
+    usual = usual_cluster(gpu, query.gpu_count)
+    if not query.gpu_link:
+        return usual
+    link = find_link(query.gpu_link)
+    return replace(usual, wires=replace(usual.wires, gpu_link=link, host_link=link, joined=usual.gpus_per_node))
+
+
+def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
     """What several GPUs are taken to do."""
     if result.gpu_count == 1:
         return ()
     if workload.mode != "train":
         return (assumed("gpus", f"{result.gpu_count}, each by itself", "each runs samples of its own"),)
-    seconds = all_reduce_s(gradient_bytes(workload), result.gpu, result.gpu_count)
+    cluster = _cluster(query, result.gpu)
+    seconds = float(collective_s("all_reduce", gradient_bytes(workload), cluster, cluster.gpus_per_node, cluster.node_count))
     felt = result.bound_fractions["communication"]
     effect = f"with waiting for each other {felt:.0%} of the step; the rest hides behind the backward pass"
-    value = f"{format_si(seconds, 's')} between {result.gpu_count} of one node"
+    value = f"{format_si(seconds, 's')} between {result.gpu_count} over {cluster.gpu_link.name}"
     return (assumed(f"{result.gpu.name} averaging gradients", value, effect),)
 
 

@@ -32,11 +32,13 @@ _DEFAULT_HOST = "desktop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepQuery:
-    """One model on some GPUs. `batch` of None is the model's usual one, 0 means the largest power of two that fits."""
+    """One model on some GPUs. `batch` of None is the model's usual one, 0 means the largest power of two that fits. `gpu_link`
+    joins several GPUs, such as `PCIe 3.0 x8`; empty is what a usual machine has."""
 
     capture: CaptureQuery
     gpus: tuple[Gpu, ...]
     gpu_count: int = 1
+    gpu_link: str = ""
     batch: int | None = None
     setting: Setting
     decoder: Loader | None = None
@@ -100,6 +102,7 @@ def step_query(
         ),
         decoder=decoder,
         power_limit_watts=_watts(power_limit, found, notes),
+        gpu_link=pcie,
         measured=tuple(_measured(text, notes) for text in measured),
         assumptions=tuple(notes),
     )

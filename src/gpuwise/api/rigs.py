@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict
 from gpuwise.api.question import Assumption, named_gpus, step_query
 from gpuwise.api.which_question import counted
 from gpuwise.hardware.types import Gpu
+from gpuwise.scale.wiring import usual_wires
 
 __all__ = ["Rig", "Throughput", "find_rigs", "throughput"]
 
@@ -67,11 +69,14 @@ def find_rigs(texts: Sequence[str]) -> tuple[tuple[Rig, ...], list[Assumption]]:
     return tuple(found.values()), notes
 
 
-def throughput(rig: Rig, progress: Callable[[str], None] = lambda text: None, **job: str) -> Throughput:
+def throughput(rig: Rig, progress: Callable[[str], None] = lambda text: None, **job: Any) -> Throughput:
     """How many samples these GPUs do in a second. As one job each takes an equal share, so the slowest sets the pace."""
 
+    link = usual_wires(rig.parts, []).gpu_link.name if len(rig.parts) > 1 else ""  # different cards share no NVLink
+
     def ask(name: str, count: int) -> PredictAnswer:
-        return predict(step_query(gpu=[name], gpus=count, **job), progress)  # type: ignore[arg-type]
+        query = step_query(gpu=[name], gpus=count, **job)
+        return predict(replace(query, gpu_link=link), progress)
 
     alone = [ask(name, 1) for name in rig.typed]
     separate = sum(count * answer.results[0].samples_per_s for answer, (_, count) in zip(alone, rig.parts, strict=True))

@@ -126,6 +126,8 @@ def _several_more(scene: Scene, best: Option) -> str:
     gain = best.run.seconds / bought[0].run.seconds
     trouble = f", but {failed[0]}" if failed else ""
     more = f"a second {best.gpu.name} makes" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} make"
+    if gain < _FASTER:
+        return f"{more} it no faster as one job ({gain:.2f} times: gradients wait for the link); separate jobs run side by side"
     return f"{more} it {gain:.2f} times as fast where the code shares its work{trouble}"
 
 

@@ -20,7 +20,7 @@ from gpuwise.errors import BadValue
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.carbon import DEFAULT_REGION, find_region
 from gpuwise.money.checks import amount
-from gpuwise.money.ownership import utilization_of
+from gpuwise.money.ownership import MACHINE_USD, utilization_of
 from gpuwise.money.prices import PriceBook
 from gpuwise.money.tariff import flat, of_region, parse_tariff
 from gpuwise.money.types import Tariff
@@ -32,7 +32,6 @@ __all__ = ["WhichQuery", "counted", "which_query"]
 _DEFAULT_TASK = "kaggle"
 _HOURS_PER_WEEK = 25.0
 _YEARS = 3.0
-_MACHINE_USD = 1000.0
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
 _SAMPLES = 1e6
 _MOST_GPUS = 8
@@ -290,7 +289,7 @@ def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, not
         return book.currency.to_usd(amount(given, "the price of the machine", "for example `--machine 900`", zero=True))
     if laptop:
         return 0.0
-    usd = 0.0 if owns else _MACHINE_USD
+    usd = 0.0 if owns else MACHINE_USD
     bought = "the rest of a desktop, in the total only; `--machine 0` if you have one"
     notes.append(assumed("machine", book.currency.show(usd), "what you have goes on in the same machine" if owns else bought))
     return usd

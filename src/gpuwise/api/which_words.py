@@ -14,6 +14,7 @@ from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.which_scene import Scene, a, alike, buys, failures, spent
 from gpuwise.evidence.ranges import knows
 from gpuwise.money.age import age_text
+from gpuwise.scale.wiring import usual_wires
 from gpuwise.units import GIB, format_si
 
 __all__ = ["notes", "reasons", "rejections", "verdict"]
@@ -32,7 +33,7 @@ def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
     if chosen.best is None:
         return _nothing(scene)
     best, run = chosen.best, chosen.best.run
-    time = f"a run takes {_span(run)}"
+    time = f"a run takes {_span(run)}{_in_time(scene, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(scene, chosen)}."
     ratio = f", {chosen.kept.run.seconds / run.seconds:.1f} times as fast as your {chosen.kept.name}" if chosen.kept else ""
@@ -41,12 +42,30 @@ def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
         why = "its runs cost less than half of what any card to buy asks" if chosen.bought else _why_not_bought(scene)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}{ratio}; {why}."
     price = "price unknown" if best.upfront_usd is None else f"{scene.money(best.upfront_usd)}{_several(best)}"
-    return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(scene, chosen)}."
+    return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(scene, chosen)}.{_to_change(scene, best)}"
 
 
 def _span(run: Run) -> str:
     low, high = run.seconds * run.low, run.seconds * run.high
     return f"{format_si(run.seconds, 's')} ({format_si(low, 's')} to {format_si(high, 's')})"
+
+
+def _in_time(scene: Scene, run: Run) -> str:
+    """A deadline is kept by the time that is expected; whether the slow end of the range keeps it too is told."""
+    deadline = scene.query.limits.deadline_s
+    if deadline is None:
+        return ""
+    unless = "" if run.seconds * run.high <= deadline else " if it is no slower than expected"
+    return f", within the {format_si(deadline, 's')} asked for{unless}"
+
+
+def _to_change(scene: Scene, best: Option) -> str:
+    """What the machine lacks for the card that is recommended."""
+    failed = failures(scene, best)
+    if not failed:
+        return ""
+    whose = "your supply" if scene.query.psu_watts else "a usual machine"
+    return f" With {whose} the build fails: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
 
 def _several(option: Option) -> str:
@@ -148,6 +167,8 @@ def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
         found.append("a whole computer: nothing else is counted for the machine")
     if option.gpu_count > 1:
         found.append("memory does not add up: each GPU holds the model")
+        if "bridge" in usual_wires(((option.gpu, option.gpu_count),), []).gpu_link.name and option.kind != "rent":
+            found.append("with an NVLink bridge between them, which is not in the price")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
         found.append(f"needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software in place of CUDA")
     found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(scene, option)]

@@ -37,6 +37,7 @@ def plan(
     micro_batch: Annotated[Optional[int], typer.Option(help="Fix the samples of a micro-batch.")] = None,
     zero_stage: Annotated[Optional[int], typer.Option("--zero", help="Fix the ZeRO stage: 0, 1, 2, or 3 (FSDP).")] = None,
     recompute: Annotated[str, typer.Option(help="Fix recomputation: none, selective or full.")] = "",
+    schedule: Annotated[str, typer.Option(help="Order of a pipeline's passes: 1f1b or gpipe.")] = "1f1b",
     offload: Annotated[bool, typer.Option("--offload", help="The optimizer runs on the host.")] = False,
     stack: options.Stack = "",
     cpu: options.Cpu = "",

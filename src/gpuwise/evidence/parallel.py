@@ -6,6 +6,7 @@ fitted on some sizes of its models (`data/parallel.json`, written by `tools/fit_
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ from gpuwise.evidence.types import Residual, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.types import Constants
 from gpuwise.scale.cluster import Cluster, parse_cluster
 from gpuwise.scale.costs import Costs
 from gpuwise.scale.estimate import Variants, passage
@@ -51,11 +54,13 @@ _SHARDED = {"FULL_SHARD": 3, "HYBRID_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 
 _PRECISIONS = {"fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "mxfp8": "fp8", "nvfp4": "fp4", "fp4": "fp4"}
 _VOCABULARY = {"llm_foundry": 50368}
 _USUAL_VOCABULARY = 51200
+_WITHOUT_DROPOUT = ("llm_foundry",)  # its MPT configurations set none
 _PER_NODE, _RACK = 8, 64
 
 
 class SourceFit(msgspec.Struct, frozen=True, kw_only=True):
-    """What belongs to a source. `factor` of kernels by architecture, "" for any other; `low` and `high` hold eight in ten of
+    """What belongs to a source. `factor` of kernels by generation of GPUs, "" for any other, and `attention`, what its attention
+    kernels take beside ours of newer software; `low` and `high` hold eight in ten of
     measured over predicted times, on models that were not fitted on."""
 
     launch_s: float = 12e-6
@@ -65,6 +70,7 @@ class SourceFit(msgspec.Struct, frozen=True, kw_only=True):
     overlap_fraction: float = 0.9
     contention_fraction: float = 0.5
     factor: dict[str, float] = {}
+    attention: dict[str, float] = {}
     fused_attention: bool = True
     even_stages: bool = False
     tokens: bool = True
@@ -173,16 +179,18 @@ def parallel_questions(table: Table) -> tuple[list[ParallelQuestion], Counter[st
             found.append(_question(number, table.row(number)))
         except _Unusable as reason:
             reasons[str(reason)] += 1
+        except (ValueError, OverflowError):
+            reasons["a field that is no number"] += 1
     return found, reasons
 
 
 def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
     if cells.get("task") not in ("", "pretrain", "sft", None):
         raise _Unusable(f"{cells['task']} trains only part of the weights")
-    ranks = {name: int(cells.get(name) or 1) for name in ("gpu_count", "tp", "pp", "cp", "vp", "ep")}
+    ranks = {name: int(float(cells.get(name) or 1)) for name in ("gpu_count", "tp", "pp", "cp", "vp", "ep")}
     measured = float(cells.get("iteration_ms") or 0) / 1e3
     batch, micro = (int(float(cells.get(name) or 0)) for name in ("global_batch", "micro_batch"))
-    if not (measured > 0 and batch > 0 and micro > 0):
+    if not (0 < measured < math.inf and batch > 0 and micro > 0 and min(ranks.values()) > 0):
         raise _Unusable("no step time or batch")
     shared = ranks["tp"] * ranks["pp"] * ranks["cp"]
     if ranks["gpu_count"] % shared:
@@ -223,7 +231,7 @@ def _zero(cells: Mapping[str, str], fit: SourceFit, data: int) -> int:
         return 0
     if cells.get("sharding") in _SHARDED:
         return _SHARDED[cells["sharding"]]
-    return 3 if int(cells.get("fsdp") or 0) > 1 else fit.zero_stage
+    return 3 if int(float(cells.get("fsdp") or 0)) > 1 else fit.zero_stage
 
 
 def _model(cells: Mapping[str, str]) -> LanguageModel:
@@ -237,7 +245,14 @@ def _model(cells: Mapping[str, str]) -> LanguageModel:
     if hidden % heads:
         raise _Unusable("heads do not divide the width")
     vocabulary = _VOCABULARY.get(cells["source"], _USUAL_VOCABULARY)
-    return LanguageModel(hidden=hidden, heads=heads, layers=layers, vocabulary=vocabulary, positions=seq)
+    return LanguageModel(
+        hidden=hidden,
+        heads=heads,
+        layers=layers,
+        vocabulary=vocabulary,
+        positions=seq,
+        dropout=cells["source"] not in _WITHOUT_DROPOUT,
+    )
 
 
 def _plain(name: str) -> str:
@@ -299,7 +314,15 @@ def _costs(parts: Parts, question: ParallelQuestion, fit: SourceFit, batches: An
     host = replace(find_host("server"), launch_s=fit.launch_s)
     stack = replace(default_stack(), factor=fit.factor_of(question.gpu), fused_attention=fit.fused_attention)
     setting = as_run(Setting(stack=stack, host=host), parts.workload)
-    return Costs(parts=parts, gpu=question.gpu, setting=setting, sizes=Sizes(batches=batches, seq=float(question.seq)))
+    sizes = Sizes(batches=batches, seq=float(question.seq))
+    return Costs(parts=parts, gpu=question.gpu, setting=setting, sizes=sizes, constants=_constants(fit, question.gpu))
+
+
+def _constants(fit: SourceFit, gpu: Gpu) -> Constants:
+    """Of the kernel models, with attention as slow as this source's."""
+    slower = fit.attention.get(gpu.architecture.generation, 1.0)
+    known = load_constants()
+    return {**known, **{name: known[name] / slower for name in ("attention.forward", "attention.backward")}}
 
 
 @cache

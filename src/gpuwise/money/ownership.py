@@ -11,8 +11,9 @@ from gpuwise.money.checks import amount, fraction
 from gpuwise.money.tariff import electricity_usd
 from gpuwise.money.types import HOURS_PER_YEAR, Ownership, Tariff
 
-__all__ = ["WEEK_HOURS", "own", "utilization_of"]
+__all__ = ["MACHINE_USD", "WEEK_HOURS", "own", "utilization_of"]
 
+MACHINE_USD = 700.0  # a plain desktop without its GPU, assumed: the guide's 2,200 less an RTX 3090
 WEEK_HOURS = 168.0
 
 

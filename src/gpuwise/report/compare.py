@@ -27,7 +27,8 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
     notes = [_held(answer.rigs), *answer.notes, *(f"turns it round: {flip}" for flip in answer.flips)]
     notes += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
     wide = width or _WIDTH
-    return "\n\n".join(blocks) + join_notes([textwrap.fill(note, wide, subsequent_indent="  ") for note in notes])
+    said = textwrap.fill(bold(answer.verdict, colour=colour), wide)
+    return "\n\n".join([said, *blocks]) + join_notes([textwrap.fill(note, wide, subsequent_indent="  ") for note in notes])
 
 
 def _table(pairs: Sequence[Pair], several: bool, width: int | None, colour: bool) -> str:

@@ -11,6 +11,7 @@ from gpuwise.report.text import Column, bold, join_notes, table
 __all__ = ["number", "render"]
 
 _WIDTH = 110
+_SAME = 0.05  # %
 
 
 def render(answer: MattersAnswer, *, width: int | None = None, colour: bool = False) -> str:
@@ -24,18 +25,25 @@ def render(answer: MattersAnswer, *, width: int | None = None, colour: bool = Fa
     columns = [
         Column(title="  topic", cells=[f"  {topic.topic}" for topic in answer.topics], right=False),
         Column(title="number", cells=[number(topic) for topic in answer.topics]),
-        Column(title="", cells=[topic.unit for topic in answer.topics], right=False),
+        Column(title="", cells=[_unit(topic) for topic in answer.topics], right=False),
     ]
     return f"{textwrap.fill(head, wide)}\n\n{table(columns, width=width, colour=colour)}{join_notes(said)}"
 
 
 def _sheet(topic: Matter, case: str, width: int, colour: bool) -> str:
-    lines = [f"{bold(topic.question, colour=colour)}  {number(topic)} {topic.unit}", "", topic.answer, ""]
+    lines = [f"{bold(topic.question, colour=colour)}  {number(topic)} {_unit(topic)}", "", topic.answer, ""]
     parts = {"case": case, "how": topic.how, "source": topic.source, "not so if": topic.unless}
     lines += [f"{name:<10} {text}" for name, text in parts.items() if text != "-"]
     return "\n".join(
         textwrap.fill(line, width, subsequent_indent=" " * 11 if line[:10].strip() in parts else "") for line in lines
     )
+
+
+def _unit(topic: Matter) -> str:
+    """What the number counts, and how it is for several GPUs as one job where that is another."""
+    if topic.together is None or abs(topic.together - topic.value) < _SAME:
+        return topic.unit
+    return f"{topic.unit}; {topic.gpu_count} GPUs as one job: {topic.together:.1f} %"
 
 
 def number(topic: Matter) -> str:

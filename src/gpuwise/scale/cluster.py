@@ -12,7 +12,17 @@ from gpuwise.errors import BadValue, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_link, find_node
 from gpuwise.hardware.types import Gpu, Link, Node
-from gpuwise.scale.wiring import Assumption, Wires, assumed, most_in_a_node, network_of, usual_network, usual_wires, wires_of
+from gpuwise.scale.wiring import (
+    Assumption,
+    Wires,
+    assumed,
+    has_rdma,
+    most_in_a_node,
+    network_of,
+    usual_network,
+    usual_wires,
+    wires_of,
+)
 
 __all__ = ["MOST_GPUS", "Cluster", "parse_cluster", "usual_cluster"]
 
@@ -39,7 +49,6 @@ class Cluster:
     wires: Wires
     network: Link | None = None
     network_count: int = 0
-    gpu_direct: bool = False
     kinds: Kinds
 
     @property
@@ -59,6 +68,12 @@ class Cluster:
     def network_bytes_per_s(self) -> float:
         """What all adapters of a node carry in one direction, as their makers print it."""
         return self.network.bytes_per_s_one_way * self.network_count if self.network else 0.0
+
+    @property
+    def gpu_direct(self) -> bool:
+        """Whether adapters reach the GPUs' memory without the host's: RDMA, offered to server and workstation cards."""
+        capable = all(gpu.segment in ("datacenter", "workstation") for gpu, _ in self.kinds)
+        return self.network is not None and has_rdma(self.network) and capable
 
     def of_count(self, gpu_count: int) -> Cluster:
         """As many GPUs of this cluster, nodes filled one after the other. They must fill equal nodes."""
@@ -84,11 +99,11 @@ def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster
     wires = wires_of(node) if node else usual_wires(kinds, [] if link else notes)
     if link:
         wires = _linked(link, wires, kinds)
-    joined, adapters, direct = None, 0, False
+    joined, adapters = None, 0
     if network:
-        joined, adapters, direct = network_of(network)
+        joined, adapters = network_of(network)
     elif node_count > 1:
-        joined, adapters, direct = usual_network(node, kinds[0][0], per_node, notes)
+        joined, adapters = usual_network(node, kinds[0][0], per_node, notes)
     cluster = Cluster(
         name=" ".join(text.split()),
         gpu=kinds[0][0],
@@ -97,7 +112,6 @@ def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster
         wires=wires,
         network=joined,
         network_count=adapters,
-        gpu_direct=direct,
         kinds=kinds,
     )
     if cluster.gpu_count > MOST_GPUS:
@@ -110,7 +124,7 @@ def usual_cluster(gpu: Gpu, count: int) -> Cluster:
     nodes = -(-count // most_in_a_node(gpu))
     per_node = -(-count // nodes)
     kinds = ((gpu, per_node),)
-    network, adapters, direct = usual_network(None, gpu, per_node, []) if nodes > 1 else (None, 0, False)
+    network, adapters = usual_network(None, gpu, per_node, []) if nodes > 1 else (None, 0)
     return Cluster(
         name=f"{count}x {gpu.name}",
         gpu=gpu,
@@ -119,7 +133,6 @@ def usual_cluster(gpu: Gpu, count: int) -> Cluster:
         wires=usual_wires(kinds, []),
         network=network,
         network_count=adapters,
-        gpu_direct=direct,
         kinds=kinds,
     )
 

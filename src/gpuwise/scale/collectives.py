@@ -21,12 +21,16 @@ from gpuwise.errors import BadValue
 from gpuwise.hardware.types import Link
 from gpuwise.scale.cluster import Cluster
 from gpuwise.scale.constants import Constants, load_constants
+from gpuwise.scale.wiring import has_rdma
 
 __all__ = ["OPS", "collective_s", "moved_fraction"]
 
 Array = NDArray[np.float64]
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
+_THROUGH_HOST = (
+    0.67  # of the rate with GPUDirect, where adapters reach the host's memory only: 0.64 against 0.96 (links.toml, HDR)
+)
 _TREE_FRACTION = 0.92  # of a ring's rate: NCCL src/graph/tuning.cc
 _KINDS = {"nvswitch": "nvswitch", "pcie": "pcie", "egpu": "pcie", "ethernet": "network", "infiniband": "network"}
 _IN_SWITCH_FROM = 5  # NCCL keeps rings on four GPUs and fewer: their measured rates show no in-switch reduction
@@ -173,7 +177,7 @@ def _joined(
     beside = np.full_like(inner, 2.0) if op == "send_recv" else np.maximum(inner, 2.0)
     inside = [(path.start_s(op) + path.latency_s(op, size, near, ranks), path.stream_s(op, moved, kept, beside)) for path in ways]
     latency, stream = (np.where(crossing, of_around, of_direct) for of_direct, of_around in zip(*inside, strict=True))
-    if cluster.network is None or not np.any(nodes > 1):
+    if not np.any(nodes > 1):
         return np.asarray(latency + stream)
     network = _between(cluster, inner, k)
     lonely = inner <= 1
@@ -206,10 +210,12 @@ def _between(cluster: Cluster, inner: Array, k: Constants) -> _Path:
     """The network as a group of so many GPUs of a node has it; no faster than their lanes to the host."""
     link = cluster.network
     if link is None:
-        raise BadValue("nodes without a network", hint="--network")
+        raise BadValue(f"the nodes of {cluster.name} have no network", hint="`--network 10Gbit` tells which")
     host = cluster.wires.host_link
     lanes = host.bytes_per_s_one_way * host.achieved_fraction / cluster.wires.shared_by
     adapters = link.bytes_per_s_one_way * link.achieved_fraction * cluster.network_count / cluster.gpus_per_node
+    if has_rdma(link) and not cluster.gpu_direct:
+        adapters *= _THROUGH_HOST
     rate = np.asarray(np.minimum(adapters, lanes) * inner)
     constants = _constants(link, cluster, k)
     return _Path(bytes_per_s=rate, most_bytes_per_s=rate, hop_s=link.latency_s * constants["hop"], k=constants)

@@ -34,8 +34,9 @@ __all__ = [
     "waits_fraction",
 ]
 
-_FORWARD_OF_HOST = 0.33  # of the host's time for a training step: assumed
-_REPLICATING = 1.0  # making a copy of a model costs the host about as much as issuing its forward pass: assumed
+# Both set by eye on the DataParallel rows of one source (ryujaehun), which are therefore no check of them.
+_FORWARD_OF_HOST = 0.33  # of the host's time for a training step
+_REPLICATING = 1.0  # making a copy of a model costs the host about as much as issuing its forward pass
 _HIDDEN_FRACTION = 0.45  # of the GPU's time, where no graph is at hand: most of the backward pass
 
 

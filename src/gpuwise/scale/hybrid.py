@@ -1,9 +1,9 @@
 """Data parallel where a network is small and busy, model parallel where it is large and idle: convolutions and dense layers.
 
-Dense layers hold most parameters of early CNNs and little of their work. So every GPU keeps all convolutions and works on its own
-images, and holds a slice of each dense layer's outputs for the images of all GPUs. Instead of the gradients of dense layers, their
-inputs are gathered forward and the gradients of their inputs are summed backward (Krizhevsky 2014, arXiv 1404.5997). What each GPU
-computes stays the same; messages are counted as not hidden.
+Dense layers hold most parameters of early CNNs and little of their work. So every GPU keeps all convolutions and works on its
+own images, and holds a slice of each dense layer's outputs for the images of all GPUs. Instead of the gradients of dense layers,
+their inputs are gathered forward and the gradients of their inputs are summed backward (Krizhevsky 2014, arXiv 1404.5997). What
+each GPU computes stays the same; messages are counted as not hidden.
 """
 
 from __future__ import annotations

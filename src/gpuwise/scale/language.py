@@ -44,8 +44,8 @@ _EXPERTS, _CHOSEN = 10, 3  # of the pattern
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModel:
     """What describes a decoder-only transformer. `inner` of 0 is four times the width, `kv_heads` of 0 one for each head.
-    `gated`: SiLU with a gate, RMS norm and rotary positions, as in Llama; else as in GPT-2. With `experts`, `chosen` of them work
-    on a token, each as wide as `inner`."""
+    `gated`: SiLU with a gate, RMS norm and rotary positions, as in Llama; else as in GPT-2, with its `dropout` or without. With
+    `experts`, `chosen` of them work on a token, each as wide as `inner`."""
 
     hidden: int
     heads: int
@@ -58,11 +58,12 @@ class LanguageModel:
     positions: int = 0
     experts: int = 0
     chosen: int = 0
+    dropout: bool = True
 
 
 def language_parts(model: LanguageModel, *, compiled: bool = False) -> Parts:
     """The parts of a training step of this model in bf16 with AdamW; `compiled` as kernels that fuse what torch.compile would."""
-    name = "experts" if model.experts else "llama" if model.gated else "gpt"
+    name = "experts" if model.experts else "llama" if model.gated else "gpt" if model.dropout else "gpt_plain"
     names = _GATED if model.gated or model.experts else _GPT
     sizes = _sizes(model)
     values = {old: float(sizes[what]) for old, what in names.items()}

@@ -21,8 +21,9 @@ def data_parallel_elements(inputs: int, outputs: int) -> int:
 def model_parallel_elements(inputs: int, outputs: int, batch: int, *, gpus: int = 2, gathers_outputs: bool = True) -> float:
     """Elements a GPU sends to another each step when each holds a slice of the outputs.
 
-    Backward, every GPU has its part of the gradient of all inputs, and the parts must be summed. Forward, the next layer needs all
-    outputs, so each GPU hands on its slice, unless that layer is split so that the slice is all it reads (`gathers_outputs` False).
+    Backward, every GPU has its part of the gradient of all inputs, and the parts must be summed. Forward, the next layer needs
+    all outputs, so each GPU hands on its slice, unless that layer is split so that the slice is all it reads
+    (`gathers_outputs` False).
 
     >>> model_parallel_elements(1000, 500, 128, gathers_outputs=False), model_parallel_elements(1000, 500, 128)
     (128000.0, 160000.0)

@@ -7,9 +7,10 @@ from math import gcd
 
 from gpuwise.scale.share import Degrees
 
-__all__ = ["RECOMPUTE", "Collective", "Estimate", "Mesh", "Plan", "RankMemory", "group"]
+__all__ = ["RECOMPUTE", "SCHEDULES", "Collective", "Estimate", "Mesh", "Plan", "RankMemory", "group"]
 
 RECOMPUTE = ("none", "selective", "full")
+SCHEDULES = ("1f1b", "gpipe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@ from gpuwise.scale.plan_types import Plan
 
 __all__ = ["Recipe", "recipes"]
 
+_SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
@@ -127,7 +129,7 @@ def _native(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
         lines.append(how[plan.zero_stage].format('mesh["data"]'))
     if mesh.pipeline > 1:
         count = mesh.pipeline * mesh.chunks
-        schedule = "ScheduleInterleaved1F1B" if mesh.chunks > 1 else "Schedule1F1B"
+        schedule = "ScheduleInterleaved1F1B" if mesh.chunks > 1 else f"Schedule{_SCHEDULES[plan.schedule]}"
         lines.append(f"{count} PipelineStages of about {len(parts.blocks) / count:.3g} blocks each")
         lines.append(f"{schedule}(stages, n_microbatches={plan.micro_count}, loss_fn=...), micro-batch {plan.micro_batch}")
     else:
@@ -154,7 +156,7 @@ def _torchtitan(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
     }
     lines = ["[parallelism]", *(f"{name} = {degree}" for name, degree in degrees.items() if degree > 1)]
     if mesh.pipeline > 1:
-        lines.append(f'pipeline_parallel_schedule = "{"Interleaved1F1B" if mesh.chunks > 1 else "1F1B"}"')
+        lines.append(f'pipeline_parallel_schedule = "{"Interleaved1F1B" if mesh.chunks > 1 else _SCHEDULES[plan.schedule]}"')
         lines.append(f"pipeline_parallel_microbatch_size = {plan.micro_batch}")
     samples = plan.micro_batch * plan.micro_count
     lines += ["[training]", f"local_batch_size = {samples if mesh.pipeline > 1 else plan.micro_batch}"]
@@ -165,7 +167,7 @@ def _torchtitan(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
 
 def _megatron(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
     mesh = plan.mesh
-    if not _is_language(parts) or plan.offload or mesh.ranks == 1 or plan.zero_stage in (2, 3):
+    if not _is_language(parts) or plan.offload or mesh.ranks == 1 or plan.zero_stage in (2, 3) or plan.schedule != "1f1b":
         return None
     flags = [
         f"--tensor-model-parallel-size {mesh.tensor}",

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 
 from gpuwise.hardware.types import Link
 from gpuwise.scale.cluster import Cluster
@@ -81,10 +80,13 @@ def best_of(costs: Costs, cluster: Cluster, wishes: Wishes) -> Estimate | None:
 
 
 def stops_at(points: Sequence[ScalePoint]) -> int | None:
-    """The number of GPUs after which more bring less than half of what they could, at a fixed batch; None if they help."""
+    """The number of GPUs after which any more bring less than half of what they could, at a fixed batch; None if some still help.
+
+    A number that divides badly, such as 5 between 4 and 8, does not count as the end.
+    """
     known = [(point.gpu_count, point.strong.samples / point.strong.step_s) for point in points if point.strong]
-    for (count, rate), (more, next_rate) in pairwise(known):
-        if next_rate / rate - 1.0 < _WORTH * (more / count - 1.0):
+    for place, (count, rate) in enumerate(known[:-1]):
+        if all(faster / rate - 1.0 < _WORTH * (more / count - 1.0) for more, faster in known[place + 1 :]):
             return count
     return None
 

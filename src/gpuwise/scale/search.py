@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +33,13 @@ _WITHIN = 1.05  # of the best: a simpler plan is worth this much
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What is asked for: samples of a step in all, the memory of a GPU, and what is fixed (`limits`)."""
+    """What is asked for: samples of a step in all, the memory of a GPU, the order of a pipeline's passes, and what
+    is fixed (`limits`)."""
 
     global_batch: int
     memory_bytes: float
     limits: Limits = field(default_factory=Limits)
+    schedule: str = "1f1b"
     habits: Habits = field(default_factory=Habits)
 
 
@@ -55,6 +58,7 @@ class Found:
     memory: Array
     fits: Array
     rejected: Counter[str]
+    schedule: str = "1f1b"
 
     def __len__(self) -> int:
         return len(self.step_s)
@@ -67,6 +71,7 @@ class Found:
             micro_count=int(self.micro_count[row]),
             zero_stage=int(self.zero[row]),
             recompute=RECOMPUTE[int(self.recompute[row])],
+            schedule=self.schedule,
             offload=bool(self.offload[row]),
         )
 
@@ -94,8 +99,19 @@ def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor
     mesh = np.concatenate([np.full(len(plans), order[one]) for one, plans, _, _ in rows])
     fits = memory <= wishes.memory_bytes
     if (~fits).any():
-        rejected[f"needs more than the {wishes.memory_bytes / 2**30:.3g} GiB of a GPU"] += int((~fits).sum())
-    return Found(meshes=tuple(possible), mesh=mesh, step_s=step, memory=memory, fits=fits, rejected=rejected, **columns)
+        rejected[f"needs more than the {wishes.memory_bytes / 2**30:.3g} GiB that a GPU can be trusted with"] += int(
+            (~fits).sum()
+        )
+    return Found(
+        meshes=tuple(possible),
+        mesh=mesh,
+        step_s=step,
+        memory=memory,
+        fits=fits,
+        rejected=rejected,
+        schedule=wishes.schedule,
+        **columns,
+    )
 
 
 _COLUMNS = ("point", "micro_count", "zero", "recompute", "offload")
@@ -103,7 +119,7 @@ _COLUMNS = ("point", "micro_count", "zero", "recompute", "offload")
 
 def _nothing(possible: tuple[Mesh, ...], rejected: Counter[str]) -> Found:
     none = np.zeros(0, dtype=np.int64)
-    columns = dict.fromkeys((*_COLUMNS, "mesh", "step_s", "memory"), none)
+    columns: dict[str, Any] = dict.fromkeys((*_COLUMNS, "mesh", "step_s", "memory"), none)
     return Found(meshes=possible, fits=none.astype(bool), rejected=rejected, **columns)
 
 
@@ -121,7 +137,7 @@ def _tried(costs: Costs, cluster: Cluster, wishes: Wishes, group: Sequence[Mesh]
         plans = _variants(costs, mesh, wishes)
         if len(plans):
             step = passage(costs, cluster, mesh, plans, wishes.habits)
-            found.append((mesh, plans, step.step_s, holdings(costs, mesh, step.stages, plans).total))
+            found.append((mesh, plans, step.step_s, holdings(costs, mesh, step.stages, plans, wishes.schedule).total))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def timeline_of(
     """The step as `simulate` has it, call by call. Where the host or a loader sets the pace, every call is stretched alike."""
     setting = as_run(setting, workload)
     setting = cpu_setting(setting) if gpu.is_cpu else setting
-    sizes = {
+    sizes: dict[str, Any] = {
         name: np.array([float(value)]) if value is not None and name in workload.symbols else None
         for name, value in (("batch", batch), ("seq", seq if seq is not None else workload.seq))
     }

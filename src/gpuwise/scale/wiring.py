@@ -15,7 +15,17 @@ from gpuwise.hardware.machines import find_link, links, nodes
 from gpuwise.hardware.types import Gpu, Link, Node
 from gpuwise.units import parse
 
-__all__ = ["Assumption", "Wires", "assumed", "most_in_a_node", "network_of", "usual_network", "usual_wires", "wires_of"]
+__all__ = [
+    "Assumption",
+    "Wires",
+    "assumed",
+    "has_rdma",
+    "most_in_a_node",
+    "network_of",
+    "usual_network",
+    "usual_wires",
+    "wires_of",
+]
 
 Assumption = dict[str, str]
 
@@ -128,9 +138,8 @@ def _host_link(gpus: Sequence[Gpu], total: int) -> Link:
     return find_link(f"PCIe {generation}.0 x{known[-1]}")
 
 
-def network_of(text: str) -> tuple[Link, int, bool]:
-    """The network meant by `100Gbit`, `8x400Gbit` or `InfiniBand HDR`: an adapter, how many a node has, whether GPUs use it
-    directly (RDMA)."""
+def network_of(text: str) -> tuple[Link, int]:
+    """The network meant by `100Gbit`, `8x400Gbit` or `InfiniBand HDR`: an adapter, and how many a node has."""
     found = re.fullmatch(r"\s*(?:(\d+)\s*[x×*]\s*)?(\S.*?)\s*", text)
     if found is None:
         raise BadValue("no network was named", hint="such as `100Gbit` or `8x400Gbit`")
@@ -143,11 +152,11 @@ def network_of(text: str) -> tuple[Link, int, bool]:
         link = _by_rate(name)
     if link.kind not in ("ethernet", "infiniband"):
         raise BadValue(f"{link.name} joins GPUs of one machine, not machines", hint="such as `100Gbit` or `InfiniBand HDR`")
-    return link, count, _is_direct(link)
+    return link, count
 
 
-def _is_direct(link: Link) -> bool:
-    """Whether GPUs send over this network without the host's processor: RDMA. Plain Ethernet below 200 Gbit is taken as TCP."""
+def has_rdma(link: Link) -> bool:
+    """Whether adapters of this network read and write memory by themselves. Plain Ethernet below 200 Gbit is taken as TCP."""
     return not link.name.startswith("Ethernet") or link.bytes_per_s_one_way >= _RDMA_FROM_BYTES_PER_S
 
 
@@ -161,7 +170,7 @@ def _by_rate(text: str) -> Link:
     return replace(near, name=f"Ethernet {rate * 8 / 1e9:g} Gbit", bytes_per_s_one_way=rate)
 
 
-def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assumption]) -> tuple[Link, int, bool]:
+def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assumption]) -> tuple[Link, int]:
     """What joins nodes where nothing is said."""
     if node and node.network_link:
         link, count = find_link(node.network_link), node.network_count
@@ -170,4 +179,4 @@ def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assump
     else:
         link, count = find_link(_SERVER_NETWORK if gpu.segment == "datacenter" else _DESKTOP_NETWORK), 1
     notes.append(assumed("network", f"{count}x {link.name}" if count > 1 else link.name, "`--network 25Gbit` tells another"))
-    return link, count, _is_direct(link)
+    return link, count

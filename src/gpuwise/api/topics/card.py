@@ -92,7 +92,7 @@ def power_limit(case: Case) -> Matter:
 
 def cooling(case: Case) -> Matter:
     """A card that gets too hot."""
-    lost = 1 / (1 + _clocked(case, _HOT, 1.0)) - 1
+    lost = -_clocked(case, _HOT, 1.0)
     return Matter(
         topic="cooling",
         question="Does cooling matter?",
@@ -109,7 +109,7 @@ def ecc(case: Case) -> Matter:
     """Memory that corrects itself."""
     hbm = case.gpu.memory_type.startswith("HBM")
     narrower = case.with_gpu(memory_bytes_per_s=case.gpu.memory_bytes_per_s * 15 / 16)
-    slower = 0.0 if hbm else case.seconds(gpu=narrower) / case.seconds() - 1
+    slower = 0.0 if hbm else 1 - case.seconds() / case.seconds(gpu=narrower)
     why = "check bits share the same chips: a sixteenth of memory and bandwidth"
     why = "HBM keeps check bits beside the data: nothing is lost" if hbm else why
     return Matter(

@@ -20,8 +20,8 @@ __all__ = ["Case", "Matter"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matter:
-    """One answer. `value` is in `unit`; `low` and `high` are its ends where it has a range, `together` is the same for several
-    GPUs as one job. `unless` says when it is not so."""
+    """One answer. `value` is in `unit`; `low` and `high` are its ends where it has a range, `together` is the same for
+    `gpu_count` GPUs as one job. `unless` says when it is not so."""
 
     topic: str
     question: str
@@ -30,6 +30,7 @@ class Matter:
     low: float | None = None
     high: float | None = None
     together: float | None = None
+    gpu_count: int = 1
     answer: str
     how: str
     source: str
@@ -73,6 +74,7 @@ class Case:
         *,
         gpu: Gpu | None = None,
         count: int = 1,
+        gpu_link: str = "",
         pcie: str = "",
         link_bytes_per_s: float | None = None,
         cpu: str = "",
@@ -92,7 +94,8 @@ class Case:
         if launch_factor != 1.0:
             setting = replace(setting, host=replace(setting.host, launch_s=setting.host.launch_s * launch_factor))
         gpus = (gpu or self.gpu,)
-        return replace(query, gpus=gpus, gpu_count=count, setting=setting, power_limit_watts=watts or query.power_limit_watts)
+        limit = watts or query.power_limit_watts
+        return replace(query, gpus=gpus, gpu_count=count, gpu_link=gpu_link, setting=setting, power_limit_watts=limit)
 
     def workload(self, precision: str = "") -> Workload:
         return workload_of(self._changed(precision=precision), self.progress)

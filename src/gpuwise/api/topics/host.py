@@ -29,9 +29,9 @@ def cpu(case: Case) -> Matter:
     return Matter(
         topic="cpu",
         question="Is my CPU fast enough?",
-        value=100 * (old / new - 1),
+        value=100 * (1 - new / old),
         unit="% slower with a quad-core of 2013",
-        answer=f"An old quad-core in place of a current desktop CPU: {100 * (old / new - 1):.1f} % slower.{need}",
+        answer=f"An old quad-core in place of a current desktop CPU: {100 * (1 - new / old):.1f} % slower.{need}",
         how="the host issues every op of the step; only what the GPU does not hide is felt",
         source=f"computed; {_GUIDE}: 1 to 10 % for a CPU of 2007, two threads for each GPU",
         unless="the model is small (the host then sets the pace), or images are decoded on few cores: see `gpuwise why`",
@@ -94,12 +94,12 @@ def ssd(case: Case) -> Matter:
 
 def windows_wsl(case: Case) -> Matter:
     """Windows, WSL2 or Linux."""
-    slower = case.seconds(launch_factor=_WSL_LAUNCH) / case.seconds() - 1
+    slower = 1 - case.seconds() / case.seconds(launch_factor=_WSL_LAUNCH)
     return Matter(
         topic="windows-wsl",
         question="Is Windows or WSL2 slower than Linux?",
         value=100 * slower,
-        unit="% if issuing an op took twice as long",
+        unit="% slower if issuing an op took twice as long",
         answer=f"Kernels run at the same speed. If issuing an op took twice as long, it would be {100 * slower:.1f} % slower.",
         how="only the host's part of the step is changed; twice is assumed, as a bad case",
         source="NVIDIA, Leveling up CUDA performance on WSL2 (2021): within 1 % where kernels are long",

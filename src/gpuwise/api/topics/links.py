@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gpuwise.api.topics.case import Case, Matter
-from gpuwise.hardware.types import Gpu
 from gpuwise.units import format_si
 
 __all__ = ["egpu", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
 
+_JOINED_BY_A_BRIDGE = 2
+_SHARE_A_DESKTOP = 3  # cards that share the lanes of a desktop; more stand in workstations
 _GUIDE = "a guide to GPUs for deep learning (2019, 2023): 0 to 10 % between x8 and x16, 5 to 10 % for x4 with four GPUs"
 
 
@@ -23,6 +22,7 @@ def pcie_lanes(case: Case) -> Matter:
         value=100 * lost[8],
         unit="% slower at x8",
         together=100 * shared[8],
+        gpu_count=case.count,
         answer=(
             f"One GPU: {_percent(lost[8])} at x8, {_percent(lost[4])} at x4. {case.count} GPUs as one job: {_percent(shared[8])} "
             f"at x8, {_percent(shared[4])} at x4 each."
@@ -43,6 +43,7 @@ def pcie_gen(case: Case) -> Matter:
         value=100 * lost,
         unit=f"% slower in PCIe {older}.0",
         together=100 * shared,
+        gpu_count=case.count,
         answer=f"One GPU in a PCIe {older}.0 x16 slot: {_percent(lost)}. {case.count} GPUs as one job: {_percent(shared)}.",
         how=_copies(case),
         source="computed; the same guide: PCIe 4 gives 1 to 7 % on four GPUs, PCIe 2 costs 0 to 5 % on one and 15 to 25 % on two",
@@ -52,13 +53,17 @@ def pcie_gen(case: Case) -> Matter:
 
 def nvlink(case: Case) -> Matter:
     """A bridge between cards."""
-    bare = _without_nvlink(case.gpu)
-    if case.gpu.nvlink_bytes_per_s:
-        without, with_it = case.seconds(gpu=bare, count=case.count), case.seconds(count=case.count)
-        text = f"{case.count} {case.gpu.name} as one job are {_percent_faster(without / with_it - 1)} with NVLink than over PCIe."
-        value = 100 * (without / with_it - 1)
+    slot = _slot(case, lanes=_own_lanes(case) if case.count > _SHARE_A_DESKTOP else min(8, _own_lanes(case)))
+    if case.gpu.nvlink_bytes_per_s and case.gpu.cooler != "module" and case.count > _JOINED_BY_A_BRIDGE:
+        value = 0.0
+        text = f"A bridge joins two cards; {case.count} as one job still wait for PCIe. `gpuwise plan --link NVLink` tells more."
+    elif case.gpu.nvlink_bytes_per_s:
+        without, with_it = case.seconds(count=case.count, gpu_link=slot), case.seconds(count=case.count)
+        gain = without / with_it - 1
+        text = f"{case.count} {case.gpu.name} as one job are {_percent_faster(gain)} with NVLink than over {slot} each."
+        value = 100 * gain
     else:
-        found = case.step(gpu=bare, count=case.count)
+        found = case.step(count=case.count, gpu_link=slot)
         value = 100 * found.bound_fractions["communication"]
         text = f"{case.gpu.name} has none; it could save at most the {value:.1f} % that {case.count} of them wait for each other."
     return Matter(
@@ -89,7 +94,7 @@ def sli(case: Case) -> Matter:
 
 def egpu(case: Case) -> Matter:
     """A desktop card beside a laptop."""
-    lost = {name: case.seconds(pcie=name) / case.seconds(pcie=_slot(case)) - 1 for name in ("Thunderbolt 3", "Thunderbolt 5")}
+    lost = {name: 1 - case.seconds(pcie=_slot(case)) / case.seconds(pcie=name) for name in ("Thunderbolt 3", "Thunderbolt 5")}
     return Matter(
         topic="egpu",
         question="What does a card outside of the machine cost?",
@@ -113,21 +118,20 @@ def _copies(case: Case) -> str:
     )
 
 
+def _own_lanes(case: Case) -> int:
+    return case.lanes if case.lanes in (4, 8, 16) else 16
+
+
 def _lost(case: Case, generation: int, lanes: int) -> float:
-    """The share by which a step grows when copies of inputs go through fewer lanes."""
-    full = case.seconds(pcie=_slot(case, lanes=case.lanes if case.lanes in (4, 8, 16) else 16))
-    return case.seconds(pcie=_slot(case, generation, lanes)) / full - 1
+    """The share of speed that is lost when copies of inputs go through fewer lanes than the card has."""
+    full = case.seconds(pcie=_slot(case, lanes=_own_lanes(case)))
+    return 1 - full / case.seconds(pcie=_slot(case, generation, min(lanes, _own_lanes(case))))
 
 
 def _lost_sharing(case: Case, generation: int, lanes: int) -> float:
-    """The same for several GPUs that average gradients over these lanes."""
-    full = case.seconds(gpu=_without_nvlink(case.gpu), count=case.count)
-    narrow = case.with_gpu(pcie_generation=generation, pcie_lanes=lanes, nvlink_bytes_per_s=None)
-    return case.seconds(gpu=narrow, count=case.count) / full - 1
-
-
-def _without_nvlink(gpu: Gpu) -> Gpu:
-    return replace(gpu, nvlink_bytes_per_s=None)
+    """The same for several GPUs that average gradients over these lanes, and not over NVLink."""
+    full = case.seconds(count=case.count, gpu_link=_slot(case, lanes=_own_lanes(case)))
+    return 1 - full / case.seconds(count=case.count, gpu_link=_slot(case, generation, min(lanes, _own_lanes(case))))
 
 
 def _percent(share: float) -> str:

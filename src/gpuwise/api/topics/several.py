@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.api.rigs import find_rigs, throughput
+from gpuwise.api.rigs import Rig, throughput
 from gpuwise.api.topics.case import Case, Matter
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -33,9 +33,15 @@ def memory_adds_up(case: Case) -> Matter:
 def mixed_cards(case: Case) -> Matter:
     """A new card beside an old one."""
     other = _elder(case.gpu)
-    rigs, _ = find_rigs([case.gpu.name, f"{case.gpu.name} + {other.name}"])
-    job = {"model": case.query.capture.request.model, "mode": case.workload().mode, "batch": str(case.step().batch)}
-    alone, both = (throughput(rig, case.progress, **job) for rig in rigs)
+    typed = case.asked["gpu"][0]
+    pair = Rig(
+        name=f"{case.gpu.name} + {other.name}",
+        parts=((case.gpu, 1), (other, 1)),
+        typed=(typed, typed if other is case.gpu else other.name),
+    )
+    single = Rig(name=case.gpu.name, parts=((case.gpu, 1),), typed=(typed,))
+    job = {name: value for name, value in case.asked.items() if name != "gpu"} | {"batch": str(case.step().batch)}
+    alone, both = (throughput(rig, case.progress, **job) for rig in (single, pair))
     gain = both.together_per_s / alone.together_per_s
     apart = both.separate_per_s / alone.separate_per_s
     return Matter(
@@ -45,7 +51,7 @@ def mixed_cards(case: Case) -> Matter:
         unit=f"times one card, with {_a(other.name)} beside it",
         answer=(
             f"With {_a(other.name)}, as one job in equal shares: {gain:.2f} times one {case.gpu.name}, as the slower sets the "
-            f"pace; as two jobs, or with shares in proportion, up to {apart:.2f} times."
+            f"pace and gradients cross PCIe; as two jobs, or with shares in proportion, up to {apart:.2f} times."
         ),
         how="the step of each card at the same batch, and the gradients between them",
         source="computed",
@@ -56,14 +62,13 @@ def mixed_cards(case: Case) -> Matter:
 def _elder(gpu: Gpu) -> Gpu:
     """A card of the same maker and kind, as near in memory as possible, that came before this one's generation; one that current
     frameworks serve, if there is any."""
-    older = [
+    older = [  # typed specs have no date and are no kind of their own
         (other.launched_on, other)
         for other in load_catalog().curated
         if other.vendor == gpu.vendor
-        and other.segment == gpu.segment
+        and other.segment == (gpu.segment if gpu.launched_on else "desktop")
         and other.launched_on
-        and gpu.launched_on
-        and other.launched_on < gpu.launched_on
+        and (gpu.launched_on is None or other.launched_on < gpu.launched_on)
         and other.architecture.generation != gpu.architecture.generation
     ]
     others = [(day, other) for day, other in older if not other.architecture.last_software] or older
