@@ -4,11 +4,12 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check format clean long-tail
+.PHONY: help demo test check format clean long-tail page axe
 
 help:
 	@echo "make demo    set up $(VENV) and predict ResNet-50 on three GPUs"
 	@echo "make test    set up $(VENV) and run everything: format, lint, types, imports, tests"
+	@echo "make page    set up $(VENV) and open the page"
 	@echo "make check   the fast inner loop"
 
 $(BIN)/python:
@@ -28,6 +29,18 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(VENV)/.core
 	$(BIN)/gpuwise predict resnet50 --gpu "RTX 3090" --gpu "RTX 4090" --gpu "H100 SXM 80GB"
+
+page: $(VENV)/.web
+	$(BIN)/gpuwise serve
+
+$(VENV)/.web: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[web]"
+	@touch $@ $(VENV)/.core
+
+# axe-core looks for accessibility faults; it is fetched, not kept here. Without npm its tests are skipped, and say so.
+axe: build/axe/package/axe.min.js
+build/axe/package/axe.min.js:
+	mkdir -p build/axe && cd build/axe && npm pack --silent axe-core@4.14.0 && tar xzf axe-core-4.14.0.tgz
 
 test: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpuwise.api.planning import plan
     from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
     from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
+    from gpuwise.api.sweeps import SweepAnswer, SweepPoint, sweep
     from gpuwise.api.topics.registry import MattersAnswer, matters
     from gpuwise.api.tuning import TuneAnswer, tune
     from gpuwise.api.validation import ValidateAnswer, validate
@@ -61,6 +62,8 @@ __all__ = [
     "PredictAnswer",
     "Prediction",
     "PricesAnswer",
+    "SweepAnswer",
+    "SweepPoint",
     "TuneAnswer",
     "ValidateAnswer",
     "Watch",
@@ -89,6 +92,7 @@ __all__ = [
     "predict_query",
     "prices",
     "refresh_prices",
+    "sweep",
     "tune",
     "validate",
     "watch_command",
@@ -110,6 +114,7 @@ _HOMES = {
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
+    "sweeps": ("SweepAnswer", "SweepPoint", "sweep"),
     "topics.registry": ("MattersAnswer", "matters"),
     "plan_answer": ("PlanAnswer", "PlanEntry"),
     "plan_question": ("PlanQuery", "plan_query"),

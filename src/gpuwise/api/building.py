@@ -134,8 +134,7 @@ def _loader(query: BuildQuery, real: Sequence[tuple[str, Cards]]) -> Line:
     """Whether the cores decode images as fast as the GPUs train on them. Only tight: other data needs less."""
     box = query.box
     wanted = sum(
-        cards.count * cards.gpu.devices_per_board * images_per_s_of(typed, cards.gpu, box.power_limit_watts)
-        for typed, cards in real
+        cards.count * cards.gpu.devices_per_board * images_per_s_of(typed, box.power_limit_watts) for typed, cards in real
     )
     host = find_host("desktop" if box.core_count <= _FEW_CORES else "workstation")
     rate = images_per_s(loaders()["pillow"], host, box.core_count)

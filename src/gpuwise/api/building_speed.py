@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -75,17 +76,25 @@ def power_limits(typed: str, cards: Cards, further: Sequence[float] = ()) -> tup
     kept = [limit for limit in limits if limit >= least_limit(cards)]
     speeds = {}
     for kind in KINDS:
-        query = _query(kind, typed)
-        workload = workload_of(query)
-        speeds[kind.name] = power_curve(workload, cards.gpu, as_run(query.setting, workload), kept, query.batch)
+        speeds[kind.name] = _curve(kind, typed, tuple(kept))
     return tuple(
         PowerLimit(gpu=cards.gpu.name, watts=watts, relative_speed={name: float(speed[place]) for name, speed in speeds.items()})
         for place, watts in enumerate(kept)
     )
 
 
-def _query(kind: Kind, typed: str) -> StepQuery:
-    return step_query(model=kind.model, gpu=[typed], mode=kind.mode, batch=kind.batch, phase=kind.phase)
+@lru_cache(maxsize=64)
+def _asked(kind: Kind, typed: str) -> tuple[StepQuery, Workload]:
+    """The work on this GPU; kept, since a page asks for the same GPU with another power supply again and again."""
+    query = step_query(model=kind.model, gpu=[typed], mode=kind.mode, batch=kind.batch, phase=kind.phase)
+    return query, workload_of(query)
+
+
+@lru_cache(maxsize=256)
+def _curve(kind: Kind, typed: str, limits_watts: tuple[float, ...]) -> tuple[float, ...]:
+    """Speed at each power limit, over that at the card's own."""
+    query, workload = _asked(kind, typed)
+    return power_curve(workload, query.gpus[0], as_run(query.setting, workload), limits_watts, query.batch)
 
 
 def _step_s(workload: Workload, gpu: Gpu, setting: Setting, batch: int | None, limit_watts: float | None = None) -> float:
@@ -105,7 +114,7 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
     for kind in KINDS:
         if kind.mode != "train":
             continue
-        query = _query(kind, typed)
+        query, _ = _asked(kind, typed)
 
         def step_s(rate: float, generation: int, lanes: int, query: StepQuery = query) -> float:
             setting = replace(query.setting, link_bytes_per_s=rate)
@@ -119,7 +128,7 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
     return tuple(costs)
 
 
-def images_per_s_of(typed: str, gpu: Gpu, limit_watts: float | None) -> float:
+def images_per_s_of(typed: str, limit_watts: float | None) -> float:
     """Images a second that one GPU trains on, of the CNN among the kinds."""
-    query = _query(KINDS[0], typed)
-    return float(KINDS[0].batch) / _step_s(workload_of(query), gpu, query.setting, query.batch, limit_watts)
+    query, workload = _asked(KINDS[0], typed)
+    return float(KINDS[0].batch) / _step_s(workload, query.gpus[0], query.setting, query.batch, limit_watts)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.advise.choosing import Limits, best_bought, select, shortfall
+from gpuwise.advise.choosing import Limits, best_bought, pareto, select, shortfall
 from gpuwise.advise.market import buy_kind, buyable, older, rentable, whole
 from gpuwise.advise.options import Option, Run, kept, owned, rented, run_on
 from gpuwise.api.paced import Priced, price_jobs, width
@@ -59,9 +59,31 @@ class WhichAnswer:
             "options": [self._option(option) for option in self.options],
             "rejected": [{"gpu": name, "reason": reason} for name, reason in self.rejected],
             "changes_if": list(self.changes_if),
+            "looked_at": self._looked_at(),
             "assumptions": list(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
+
+    def _looked_at(self) -> list[dict[str, Any]]:
+        """Everything on the market in short, for charts. `short_of` is the limit that an option breaks; on the front are those
+        within the limits that no other beats in both time and money."""
+        limits = self.query.limits
+        priced = [option for option in self.every if option.total_usd is not None and not shortfall(option, limits)]
+        front = {option.key for option in pareto(priced)}
+        seen = [
+            _run(option.run)
+            | {
+                "source": option.kind,
+                "upfront_usd": option.upfront_usd,
+                "total_usd": option.total_usd,
+                "usd_per_run": option.usd_per_run,
+                "short_of": shortfall(option, limits),
+                "front": option.key in front,
+            }
+            for option in self.every
+        ]
+        unpriced = {"upfront_usd": None, "total_usd": None, "usd_per_run": None, "short_of": "price", "front": False}
+        return seen + [_run(run) | {"source": "buy used"} | unpriced for run in self.older]
 
     def _option(self, option: Option) -> dict[str, Any]:
         run = option.run
@@ -97,6 +119,20 @@ class WhichAnswer:
             ],
             "reasons": list(self.reasons.get(option.key, ())),
         }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "gpu": run.gpu.name,
+        "gpu_count": run.gpu_count,
+        "vendor": run.gpu.vendor,
+        "segment": run.gpu.segment,
+        "memory_bytes": run.gpu.memory_bytes,
+        "needed_bytes": run.needed_bytes,
+        "fits": run.fits,
+        "run_s": run.seconds,
+        "samples_per_s": run.samples_per_s,
+    }
 
 
 def _price(option: Option) -> dict[str, Any] | None:

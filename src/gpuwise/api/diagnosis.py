@@ -17,6 +17,7 @@ from gpuwise.diagnose.compare import Difference, difference
 from gpuwise.diagnose.ranks import Rank, as_ranks, missing_ranks, typical
 from gpuwise.diagnose.registry import run_checks
 from gpuwise.diagnose.scene import Scene, make_scene
+from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View, make_view
 from gpuwise.errors import BadFile, BadValue, UnknownName
@@ -94,6 +95,7 @@ class WhyAnswer:
                 "seconds": self.view.parts.parts_s,
                 "hidden_communication_s": self.view.parts.hidden_communication_s,
             },
+            "timeline": asdict(line) if (line := timeline(self.view.scene)) else None,
             "facts": {"all_steps": asdict(self.view.whole), "steady_steps": asdict(self.view.facts)},
             "compare": None if self.difference is None else {"file": self.compared, **asdict(self.difference)},
             "notes": list(self.notes),

@@ -76,6 +76,8 @@ class ValidateAnswer:
                     "low": row.low_s,
                     "high": row.high_s,
                     "measured": row.measured_s,
+                    "gpu": row.gpu,
+                    "family": row.labels.get("family", ""),
                 }
                 for row in self.residuals
             ],

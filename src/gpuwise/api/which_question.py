@@ -151,6 +151,8 @@ def _jobs(
     """What is to be run: the models given, or the jobs of a task."""
     if models:
         count = _SAMPLES if samples is None else amount(samples, "a number of samples", "for example `--samples 1e6`")
+        if count < 1:
+            raise BadValue(f"a run of {count:g} samples is none", hint="for example `--samples 1e6`")
         if samples is None:
             notes.append(assumed("run", f"{count:,.0f} samples", "`--samples` says how many a run of yours sees"))
         jobs = tuple(_job(name, count, mode, phase, seq) for name in models)

@@ -19,6 +19,8 @@ from gpuwise.cli.matters import matters
 from gpuwise.cli.plan import plan
 from gpuwise.cli.predict import predict
 from gpuwise.cli.prices import prices
+from gpuwise.cli.reports import with_report
+from gpuwise.cli.serve import serve
 from gpuwise.cli.tune import tune
 from gpuwise.cli.validate import validate
 from gpuwise.cli.watch import watch
@@ -34,23 +36,24 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(gpus)
-app.command()(capture)
-app.command()(predict)
-app.command()(fit)
-app.command()(compare)
-app.command()(which)
-app.command()(matters)
-app.command()(cost)
-app.command()(prices)
-app.command()(build)
-app.command()(plan)
-app.command()(validate)
-app.command()(why)
+app.command()(with_report(gpus))
+app.command()(with_report(capture))
+app.command()(with_report(predict))
+app.command()(with_report(fit))
+app.command()(with_report(compare))
+app.command()(with_report(which))
+app.command()(with_report(matters))
+app.command()(with_report(cost))
+app.command()(with_report(prices))
+app.command()(with_report(build))
+app.command()(with_report(plan))
+app.command()(with_report(validate))
+app.command()(with_report(why))
 app.command(context_settings={"allow_interspersed_args": False})(watch)
-app.command()(bench)
-app.command()(tune)
-app.command()(doctor)
+app.command()(with_report(bench))
+app.command()(with_report(tune))
+app.command()(serve)
+app.command()(with_report(doctor))
 
 
 def _show_version(wanted: bool) -> None:

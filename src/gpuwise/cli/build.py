@@ -8,7 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import check_figure, colour, print_json, print_text, terminal_width, write_figure
+from gpuwise.cli.output import check_figure, colour, print_json, print_text, terminal_width, wants_figure, write_figure
 
 __all__ = ["build"]
 
@@ -46,7 +46,7 @@ def build(
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
-    if figure is not None:
+    if wants_figure(figure):
         from gpuwise.report.figures.power import power_figure
 
         write_figure(figure, lambda: power_figure(answer), quiet=json)

@@ -9,7 +9,16 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import check_figure, colour, print_json, print_text, show_progress, terminal_width, write_figure
+from gpuwise.cli.output import (
+    check_figure,
+    colour,
+    print_json,
+    print_text,
+    show_progress,
+    terminal_width,
+    wants_figure,
+    write_figure,
+)
 from gpuwise.errors import BadValue
 
 __all__ = ["cost"]
@@ -62,7 +71,7 @@ def cost(
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
-    if figure is not None:
+    if wants_figure(figure):
         from gpuwise.report.figures.money import cost_figure
 
         write_figure(figure, lambda: cost_figure(answer), quiet=json)

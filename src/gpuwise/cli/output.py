@@ -5,16 +5,53 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gpuwise.errors import GpuwiseError
+
 if TYPE_CHECKING:
     from gpuwise.report.figures.types import Figure
 
-__all__ = ["check_figure", "colour", "print_json", "print_text", "show_progress", "terminal_width", "write_figure"]
+__all__ = [
+    "Kept",
+    "check_figure",
+    "colour",
+    "keeping",
+    "print_json",
+    "print_text",
+    "show_progress",
+    "terminal_width",
+    "wants_figure",
+    "write_figure",
+]
+
+
+@dataclass
+class Kept:
+    """What a command has said and drawn, for a report of it."""
+
+    texts: list[str] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+
+
+_kept: Kept | None = None
+
+
+@contextmanager
+def keeping() -> Iterator[Kept]:
+    """Keep what is printed meanwhile, and let figures be drawn that nobody asked a file for."""
+    global _kept
+    _kept = Kept()
+    try:
+        yield _kept
+    finally:
+        _kept = None
 
 
 def colour() -> bool:
@@ -29,13 +66,18 @@ def terminal_width() -> int | None:
 
 def print_text(text: str) -> None:
     """Write the answer, whatever encoding the terminal has."""
+    if _kept is not None:
+        _kept.texts.append(text)
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def print_json(answer: dict[str, Any]) -> None:
     """Write one JSON object and nothing else."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
+    text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+    if _kept is not None:
+        _kept.texts.append(text)
+    sys.stdout.write(text + "\n")
 
 
 def show_progress(text: str) -> None:
@@ -52,8 +94,16 @@ def check_figure(path: Path | None) -> None:
         files.check_figure(path)
 
 
+def wants_figure(path: Path | None) -> bool:
+    """Whether anybody will look at a figure."""
+    return path is not None or _kept is not None
+
+
 def write_figure(path: Path | None, build: Callable[[], Figure], *, quiet: bool) -> None:
     """Write the figure where one was asked for, and say where, unless stdout is JSON."""
+    if _kept is not None:
+        with suppress(GpuwiseError):  # where there is nothing to draw the text stands alone
+            _kept.figures.append(build())
     if path is not None:
         from gpuwise.report.figures import files
 

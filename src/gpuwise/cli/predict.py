@@ -8,7 +8,16 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import check_figure, colour, print_json, print_text, show_progress, terminal_width, write_figure
+from gpuwise.cli.output import (
+    check_figure,
+    colour,
+    print_json,
+    print_text,
+    show_progress,
+    terminal_width,
+    wants_figure,
+    write_figure,
+)
 
 __all__ = ["predict"]
 
@@ -56,7 +65,7 @@ def predict(
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
-    if figure is not None:
+    if wants_figure(figure):
         from gpuwise.report.figures.steps import steps_figure
 
         write_figure(figure, lambda: steps_figure(answer), quiet=json)

@@ -8,7 +8,16 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import check_figure, colour, print_json, print_text, show_progress, terminal_width, write_figure
+from gpuwise.cli.output import (
+    check_figure,
+    colour,
+    print_json,
+    print_text,
+    show_progress,
+    terminal_width,
+    wants_figure,
+    write_figure,
+)
 
 __all__ = ["which"]
 
@@ -70,5 +79,5 @@ def which(
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
-    if figure is not None:
+    if wants_figure(figure):
         write_figure(figure, lambda: choices_figure(answer, chart), quiet=json)

@@ -1,0 +1,159 @@
+"""How many `predict` answers a second the page's server gives, and how long the slowest in a hundred takes.
+
+    python benchmarks/serve.py [--seconds 10] [--new 0.005]
+
+The mix is that of people who move sliders: one zoo model on 12 GPUs at 12 batches, each question as likely as any other, so that
+nearly all have been asked before; and a share `--new` of batches that nobody has asked for. Repeated questions are answered from
+memory (4,096 are kept), new ones are worked out by two worker processes. `wrk` asks where it is installed, else our own loop.
+The first pass, every question of the mix once, is printed by itself: nothing of it is in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+MODEL = "resnet50"
+GPUS = (
+    "RTX 2080 Ti|RTX 3060 12GB|RTX 3070|RTX 3080 10GB|RTX 3090|RTX 4070 Ti|RTX 4080|RTX 4090|RTX 5090|"
+    "A100 PCIe 40GB|H100 SXM 80GB|T4"
+).split("|")
+BATCHES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+CONNECTIONS = 8
+_LUA = """
+local gpus = {%s}
+local batches = {%s}
+local new = %s
+local thread_count = 0
+function setup(thread) thread_count = thread_count + 1; thread:set("id", thread_count) end
+function init() math.randomseed(os.time() + id * 7919); asked = 0 end
+function request()
+  local batch = batches[math.random(#batches)]
+  if math.random() < new then asked = asked + 1; batch = 130 + asked * 8 + id end
+  local body = '{"model": "%s", "gpu": ["' .. gpus[math.random(#gpus)] .. '"], "batch": "' .. batch .. '"}'
+  return wrk.format("POST", "/api/predict", {["Content-Type"] = "application/json"}, body)
+end
+function done(summary, latency, requests)
+  local e = summary.errors
+  local wrong = e.status + e.connect + e.read + e.write + e.timeout
+  io.write(string.format("RESULT %%d %%f %%f %%f %%d\\n", summary.requests, summary.duration / 1e6,
+    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, wrong))
+end
+"""
+
+
+def main() -> None:
+    """Start a server, ask it, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--new", type=float, default=0.005)
+    given = parser.parse_args()
+    command = [sys.executable, "-m", "gpuwise", "serve", "--no-browser", "--port", "0", "--workers", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            found = re.search(r":(\d+)/", server.stdout.readline())
+            assert found, "the server did not start"
+            _measure(int(found[1]), given.seconds, given.new)
+        finally:
+            server.terminate()
+
+
+def _measure(port: int, seconds: int, new: float) -> None:
+    questions = [_body(gpu, batch) for gpu in GPUS for batch in BATCHES]
+    begun = time.perf_counter()
+    first = sorted(_ask(port, body) for body in questions)
+    taken = time.perf_counter() - begun
+    print(f"machine: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(
+        f"first pass: {len(questions)} questions, none in memory, one after the other: {len(questions) / taken:.0f} a second, ",
+        end="",
+    )
+    print(f"median {1e3 * first[len(first) // 2]:.0f} ms, slowest {1e3 * first[-1]:.0f} ms")
+    for share in dict.fromkeys((0.0, new)):
+        run = _wrk if shutil.which("wrk") else _loop
+        name, rate, median, p99, wrong = run(port, seconds, share)
+        print(
+            f"{name}, {CONNECTIONS} connections, {seconds} s, {1 - share:.1%} of questions in memory: {rate:,.0f} a second, "
+            f"median {median:.1f} ms, p99 {p99:.1f} ms, {wrong} errors"
+        )
+
+
+def _body(gpu: str, batch: int) -> bytes:
+    return json.dumps({"model": MODEL, "gpu": [gpu], "batch": str(batch)}).encode()
+
+
+def _ask(port: int, body: bytes) -> float:
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/predict", body, {"Content-Type": "application/json"})
+    begun = time.perf_counter()
+    with urllib.request.urlopen(asked) as answer:
+        answer.read()
+    return time.perf_counter() - begun
+
+
+def _wrk(port: int, seconds: int, new: float) -> tuple[str, float, float, float, int]:
+    script = _LUA % (", ".join(f'"{gpu}"' for gpu in GPUS), ", ".join(map(str, BATCHES)), new, MODEL)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mix.lua"
+        path.write_text(script)
+        command = [
+            "wrk",
+            "-t1",
+            f"-c{CONNECTIONS}",
+            f"-d{seconds}s",
+            "--timeout",
+            "10s",
+            "-s",
+            str(path),
+            f"http://127.0.0.1:{port}",
+        ]
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    result = re.search(r"RESULT (\d+) ([\d.]+) ([\d.]+) ([\d.]+) (\d+)", out)
+    assert result, out
+    return "wrk", int(result[1]) / float(result[2]), float(result[3]), float(result[4]), int(result[5])
+
+
+def _loop(port: int, seconds: int, new: float) -> tuple[str, float, float, float, int]:
+    """The same with plain sockets, where wrk is not installed."""
+    times: list[float] = []
+    wrong, fresh = 0, iter(range(1000, 10**6))
+    end = time.perf_counter() + seconds
+
+    async def person() -> None:
+        nonlocal wrong
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while time.perf_counter() < end:
+            batch = next(fresh) if random.random() < new else random.choice(BATCHES)
+            body = _body(random.choice(GPUS), batch)
+            kind = f"Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+            head = f"POST /api/predict HTTP/1.1\r\n{kind}\r\n\r\n"
+            begun = time.perf_counter()
+            writer.write(head.encode() + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            size = re.search(rb"content-length: (\d+)", answer)
+            await reader.readexactly(int(size[1]) if size else 0)
+            times.append(time.perf_counter() - begun)
+            wrong += not answer.startswith(b"HTTP/1.1 200")
+        writer.close()
+
+    async def people() -> None:
+        await asyncio.gather(*(person() for _ in range(CONNECTIONS)))
+
+    asyncio.run(people())
+    times.sort()
+    return "our loop", len(times) / seconds, 1e3 * times[len(times) // 2], 1e3 * times[int(0.99 * len(times))], wrong
+
+
+if __name__ == "__main__":
+    main()

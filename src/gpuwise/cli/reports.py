@@ -1,0 +1,71 @@
+"""`--report FILE` on every command that answers: the same words and figures, as one file to keep."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import shlex
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from gpuwise.cli import output
+from gpuwise.errors import BadValue
+
+__all__ = ["with_report"]
+
+_Report = Annotated[
+    Optional[Path], typer.Option("--report", help="Write the answer to this .html (with figures) or .md file too.")
+]
+
+
+def with_report(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one more option."""
+
+    @functools.wraps(command)
+    def answered(*, report: Path | None = None, **options: Any) -> None:
+        if report is None:
+            command(**options)
+            return
+        _check(report)
+        with output.keeping() as kept:
+            try:
+                command(**options)
+            finally:
+                if kept.texts:  # an answer of "no" ends the command, and is one
+                    _write(report, kept)
+        if not options.get("json"):
+            output.print_text(f"\nreport: {report}")
+
+    given = inspect.signature(command, eval_str=True)
+    more = inspect.Parameter("report", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Report)
+    answered.__signature__ = given.replace(parameters=[*given.parameters.values(), more])  # type: ignore[attr-defined]
+    answered.__annotations__ = {**command.__annotations__, "report": _Report}
+    return answered
+
+
+def _check(path: Path) -> None:
+    from gpuwise.outputs import check_place
+    from gpuwise.report.document import ENDINGS
+
+    if path.suffix.lower() not in ENDINGS:
+        raise BadValue(
+            f"{path} does not end like a report",
+            looked_in=f"its ending; known are {', '.join(ENDINGS)}",
+            hint=f"for example `--report {path.stem or 'report'}.html`",
+        )
+    check_place(path, "report.html")
+
+
+def _write(path: Path, kept: output.Kept) -> None:
+    from gpuwise.outputs import write_whole
+    from gpuwise.report import document
+    from gpuwise.report.figures.svg import draw
+
+    make = document.as_html if path.suffix.lower() == ".html" else document.as_markdown
+    command = shlex.join(["gpuwise", *sys.argv[1:]])
+    write_whole(path, make(command, kept.texts, [draw(figure) for figure in kept.figures], date.today()).encode())

@@ -1,0 +1,55 @@
+"""An answer as one file to keep or to send: a page without scripts and without a network, or Markdown."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from datetime import date
+
+from gpuwise import __version__
+
+__all__ = ["ENDINGS", "as_html", "as_markdown"]
+
+ENDINGS = (".html", ".md")
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_STYLE = (
+    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
+    "h1{font-size:1.2em}pre{font:13px/1.45 ui-monospace,Menlo,Consolas,monospace;overflow-x:auto;white-space:pre-wrap}"
+    "figure{margin:1.5em 0;background:#fff;border-radius:8px;overflow-x:auto}svg{display:block;max-width:100%;height:auto}"
+    "footer{color:GrayText;font-size:.9em}"
+)
+
+
+def as_html(command: str, texts: Sequence[str], images: Sequence[str], today: date) -> str:
+    """What was asked, the answer as it was printed, and its figures; everything is escaped."""
+    said = "".join(f"<pre>{html.escape(_plain(text))}</pre>\n" for text in texts)
+    drawn = "".join(f"<figure>{image}</figure>\n" for image in images)
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(command)}</title>'
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head>\n<body>\n'
+        f"<h1><code>{html.escape(command)}</code></h1>\n{said}{drawn}<footer>{html.escape(_made(today))}</footer>\n</body></html>\n"
+    )
+
+
+def as_markdown(command: str, texts: Sequence[str], images: Sequence[str], today: date) -> str:
+    """The same for an issue or a wiki; figures are left to `--figure`, since Markdown cannot hold them everywhere."""
+    said = [f"{_fence(text)}\n{_plain(text)}\n{_fence(text)}\n" for text in texts]
+    return "\n".join([f"# `{command}`\n", *said, f"{_made(today)}\n"])
+
+
+def _plain(text: str) -> str:
+    """Without the codes that make a terminal bold."""
+    return _ESCAPES.sub("", text).strip("\n")
+
+
+def _fence(text: str) -> str:
+    """Longer than any in the text."""
+    longest = max((len(found) for found in re.findall(r"`+", text)), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def _made(today: date) -> str:
+    return (
+        f"gpuwise {__version__}, {today.isoformat()}. Ranges, what was assumed and the dates of the data are part of the answer."
+    )

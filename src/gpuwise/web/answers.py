@@ -1,0 +1,88 @@
+"""From a question's name and its options to the answer as JSON. Runs in worker processes, so everything here can be pickled."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from gpuwise import api
+from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.workload import zoo
+
+__all__ = ["QUESTIONS", "answer", "warm"]
+
+Options = Mapping[str, Any]
+
+
+def answer(question: str, options: Options) -> tuple[int, bytes]:
+    """A status and one JSON object: the answer, or what could not be understood."""
+    try:
+        _only_named_models(options)
+        return 200, msgspec.json.encode(QUESTIONS[question](options))
+    except GpuwiseError as error:
+        told = {"error": error.message, "looked_in": error.looked_in, "hint": error.hint}
+        return 400, msgspec.json.encode(told)
+    except Exception as fault:  # ours, not the user's: said as such, and seen in the log
+        traceback.print_exc()
+        said = {
+            "error": f"gpuwise failed: {type(fault).__name__}",
+            "looked_in": "",
+            "hint": "please report it with this question",
+        }
+        return 500, msgspec.json.encode(said)
+
+
+def warm() -> None:
+    """Load what every question needs, so that the first one does not wait for it."""
+    answer("predict", {"model": "resnet50", "gpu": ["RTX 3090"]})
+    answer("which", {"model": ["resnet50"]})
+    answer("build", {"gpu": ["RTX 3090"]})
+
+
+def _only_named_models(options: Options) -> None:
+    """Refuse what would make this server read a file or run code: only models of the zoo are known by name alone."""
+    given = options.get("model") or []
+    for name in [given] if isinstance(given, str) else [*given, *options.get("models", [])]:
+        if not zoo.has(name):
+            near = ", ".join(zoo.close(name))
+            hint = f"did you mean {near}?" if near else "`gpuwise predict` on the command line takes models of your own"
+            raise BadValue(f"the page knows no model '{name}'", looked_in=f"{len(zoo.names())} models of the zoo", hint=hint)
+
+
+def _given(options: Options) -> dict[str, Any]:
+    """Options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _gpus(options: Options) -> dict[str, Any]:
+    given = _given(options)
+    return api.gpus(api.GpuQuery(**{**given, "names": tuple(given.get("names", ()))})).to_dict()
+
+
+def _sweep(options: Options) -> dict[str, Any]:
+    given = _given(options)
+    batches = given.pop("batches")
+    return api.sweep(api.predict_query(**given), batches).to_dict()
+
+
+def _compare(options: Options) -> dict[str, Any]:
+    given = _given(options)
+    return api.compare(given.pop("names"), **given).to_dict()
+
+
+QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
+    "gpus": _gpus,
+    "predict": lambda options: api.predict(api.predict_query(**_given(options))).to_dict(),
+    "fit": lambda options: api.fit(api.fit_query(**_given(options))).to_dict(),
+    "compare": _compare,
+    "which": lambda options: api.which(api.which_query(**_given(options))).to_dict(),
+    "cost": lambda options: api.cost(api.cost_query(**_given(options))).to_dict(),
+    "build": lambda options: api.build(api.build_query(**_given(options))).to_dict(),
+    "matters": lambda options: api.matters(**_given(options)).to_dict(),
+    "sweep": _sweep,
+}
+if hasattr(api, "plan"):  # comes with the part that divides work over many GPUs
+    QUESTIONS["plan"] = lambda options: api.plan(api.plan_query(**_given(options))).to_dict()

@@ -1,0 +1,232 @@
+"""What each question takes over HTTP: the names of the command line's options, with their types and bounds.
+
+Left out on purpose: everything that names a file or code of the user. A request must not make the server read or run either.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "Body",
+    "BuildBody",
+    "CompareBody",
+    "CostBody",
+    "FitBody",
+    "GpusBody",
+    "MattersBody",
+    "PlanBody",
+    "PredictBody",
+    "StepBody",
+    "SweepBody",
+    "WhichBody",
+]
+
+Name = Annotated[str, Field(max_length=200)]
+Names = Annotated[list[Name], Field(max_length=16)]
+Count = Annotated[int, Field(ge=1, le=4096)]
+Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Money = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+
+
+class Body(BaseModel):
+    """A question; names that it does not have are refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class StepBody(Body):
+    """A model and how it is run."""
+
+    model: Name
+    gpu: Names
+    gpus: Count = 1
+    batch: Annotated[str, Field(max_length=12)] = ""
+    seq: Size | None = None
+    image: Size | None = None
+    precision: Name = ""
+    mode: Name = ""
+    optimizer: Name = ""
+    phase: Name = ""
+    compiled: bool = Field(default=False, alias="compile")
+    channels_last: bool = False
+    checkpoint: bool = False
+    stack: Name = ""
+    cpu: Name = ""
+    pcie: Name = ""
+    loader_samples_per_s: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] | None = None
+    power_limit: Name = ""
+    measured: Names = []
+
+
+class PredictBody(StepBody):
+    """How fast, and what limits it?"""
+
+    image_decode: bool = False
+    workers: Annotated[int, Field(ge=1, le=1024)] | None = None
+
+
+class SweepBody(StepBody):
+    """How does throughput grow with the batch?"""
+
+    batches: Annotated[list[Size], Field(min_length=1, max_length=64)]
+
+
+class FitBody(StepBody):
+    """Will it fit, and what if not?"""
+
+    display: bool = False
+    remedies: bool = True
+
+
+class CompareBody(Body):
+    """Card A or card B?"""
+
+    names: Annotated[list[Name], Field(min_length=1, max_length=8)]
+    models: Names = []
+    mode: Name = ""
+    precision: Name = ""
+    batch: Annotated[str, Field(max_length=12)] = ""
+    price: Names = []
+    currency: Name = ""
+
+
+class WhichBody(Body):
+    """What to buy, rent or keep?"""
+
+    model: Names = []
+    task: Name = ""
+    budget: Annotated[float, Field(le=1e12, allow_inf_nan=False)] | None = None
+    have: Names = []
+    hours_per_week: Annotated[float, Field(ge=0, le=168, allow_inf_nan=False)] | None = None
+    years: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    kwh_price: Money | None = None
+    tariff: Name = ""
+    region: Name = ""
+    price: Names = []
+    currency: Name = ""
+    buy: bool = False
+    used: bool = False
+    rent: bool = False
+    vendor: Name = ""
+    laptop: bool = False
+    deadline: Name = ""
+    samples: Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)] | None = None
+    max_gpus: Annotated[int, Field(ge=1, le=8)] = 4
+    psu: Money | None = None
+    machine: Money | None = None
+    machine_watts: Money | None = None
+    batch: Annotated[str, Field(max_length=12)] = ""
+    seq: Size | None = None
+    image: Size | None = None
+    precision: Name = ""
+    mode: Name = ""
+    phase: Name = ""
+    optimizer: Name = ""
+    stack: Name = ""
+    cpu: Name = ""
+
+
+class CostBody(Body):
+    """Own or rent?"""
+
+    gpu: Name
+    gpus: Count = 1
+    price: Name = ""
+    used: bool = False
+    machine: Money | None = None
+    machine_watts: Money | None = None
+    watts: Money | None = None
+    utilization: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    hours_per_week: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    years: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    kwh_price: Money | None = None
+    tariff: Name = ""
+    bills: Name = ""
+    household_kwh: Money | None = None
+    region: Name = ""
+    resale: Money = 0.0
+    cloud_price: Money | None = None
+    cloud: Name = ""
+    cloud_gpu: Name = ""
+    spot: bool = False
+    commit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    job_hours: Money | None = None
+    model: Name = ""
+    samples: Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)] | None = None
+    epochs: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = None
+    batch: Annotated[str, Field(max_length=12)] = ""
+    precision: Name = ""
+    currency: Name = ""
+
+
+class BuildBody(Body):
+    """Will these GPUs work in that machine?"""
+
+    gpu: Annotated[list[Name], Field(max_length=16)]
+    psu: Name = ""
+    psu_standard: int | None = None
+    cpu: Name = ""
+    cpu_watts: Money | None = None
+    board: Name = ""
+    case_slots: Annotated[int, Field(ge=1, le=1000)] | None = None
+    lanes: Name = ""
+    chipset_link: Name = ""
+    riser: Name = ""
+    nvme: Annotated[int, Field(ge=0, le=1000)] | None = None
+    cooler: Name = ""
+    ram: Name = ""
+    outlet: Name = ""
+    room: Name = ""
+    power_limit: Name = ""
+
+
+class MattersBody(Body):
+    """Does it matter?"""
+
+    topic: Name = ""
+    model: Name = ""
+    gpu: Name = ""
+    gpus: Annotated[int, Field(ge=2, le=8)] = 2
+    batch: Annotated[str, Field(max_length=12)] = ""
+    seq: Size | None = None
+    image: Size | None = None
+    precision: Name = ""
+    mode: Name = ""
+    phase: Name = ""
+    cpu: Name = ""
+
+
+class PlanBody(Body):
+    """Do more GPUs help, and how is the work divided?"""
+
+    model: Name
+    cluster: Name
+    network: Name = ""
+    link: Name = ""
+    batch: Size | None = None
+    seq: Size | None = None
+    image: Size | None = None
+    precision: Name = ""
+    optimizer: Name = ""
+    compiled: bool = Field(default=False, alias="compile")
+    data: Count | None = None
+    tensor: Count | None = None
+    pipeline: Count | None = None
+    sequence: Count | None = None
+    expert: Count | None = None
+    micro_batch: Size | None = None
+    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
+    recompute: Name = ""
+    offload: bool = False
+    scaling: bool = True
+
+
+class GpusBody(Body):
+    """What is known of GPUs?"""
+
+    names: Annotated[list[Name], Field(max_length=64)] = []
+    arch: Name = ""
+    vendor: Name = ""

@@ -1,0 +1,96 @@
+"""`gpuwise` as a process of its own, for what takes seconds: it ends with the one who asked, and holds nothing else up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+__all__ = ["Done", "Once", "run", "step_back", "told"]
+
+_LOOK_EVERY_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """How a command ended: 0 answered, None stopped because nobody waits for it or it took too long."""
+
+    code: int | None
+    out: bytes = b""
+    complaint: str = ""
+
+    @property
+    def answer(self) -> tuple[int, bytes]:
+        """As a status and one JSON object."""
+        if self.code == 0:
+            return 200, self.out
+        error = re.search(r"error: (.*)", self.complaint)
+        hint = re.search(r"hint: (.*)", self.complaint)
+        return 400, told(error[1] if error else "it could not be read", hint[1] if hint else "")
+
+
+async def _never() -> bool:
+    return False
+
+
+async def run(arguments: Sequence[str], *, seconds: float, gone: Callable[[], Awaitable[bool]] = _never) -> Done:
+    """Run one command; it is killed when `gone` says so, when it takes too long, and when the server stops."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "gpuwise", *arguments, stdout=pipe, stderr=pipe)
+    step_back(process.pid)
+    work = asyncio.ensure_future(process.communicate())
+    begun = asyncio.get_running_loop().time()
+    try:
+        while not work.done():
+            await asyncio.wait([work], timeout=_LOOK_EVERY_S)
+            late = asyncio.get_running_loop().time() - begun > seconds
+            if not work.done() and (late or await gone()):
+                return Done(code=None)
+        out, err = work.result()
+        return Done(code=process.returncode, out=out, complaint=err.decode("utf-8", "replace"))
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        await asyncio.shield(work)
+
+
+class Once:
+    """The answer of a command that always answers the same: worked out when first asked for, then kept."""
+
+    def __init__(self, *arguments: str, seconds: float = 300.0) -> None:
+        self._arguments = arguments
+        self._seconds = seconds
+        self._work: asyncio.Task[Done] | None = None
+
+    async def ask(self) -> tuple[int, bytes]:
+        """The answer; those who ask meanwhile wait for the same work."""
+        if self._work is None or (self._work.done() and (self._work.cancelled() or self._work.result().code != 0)):
+            self._work = asyncio.create_task(run(self._arguments, seconds=self._seconds))
+        done = await asyncio.shield(self._work)
+        return done.answer if done.code is not None else (503, told("this took too long", "ask again"))
+
+    async def close(self) -> None:
+        """Stop the work, if there is any."""
+        if self._work is not None and not self._work.done():
+            self._work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._work
+
+
+def step_back(process: int = 0) -> None:
+    """Let others run first: answers that are at hand must not wait for work that takes long. Not on Windows."""
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process, 5)
+
+
+def told(error: str, hint: str) -> bytes:
+    """What went wrong, in the names that every refusal has."""
+    return msgspec.json.encode({"error": error, "looked_in": "", "hint": hint})

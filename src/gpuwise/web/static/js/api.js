@@ -1,0 +1,48 @@
+// Questions to the server. A refusal becomes an error with its hint; an answer that is no longer wanted is dropped.
+
+export class Refused extends Error {
+  constructor(status, told) {
+    super(typeof told.error === "string" ? told.error : "the question could not be understood");
+    this.status = status;
+    this.hint = told.hint || "";
+    this.looked = told.looked_in || "";
+  }
+}
+
+const kept = new Map();
+
+async function received(response) {
+  const told = await response.json().catch(() => ({ error: `the server said ${response.status}` }));
+  if (!response.ok) throw new Refused(response.status, told.detail ? { error: inWords(told.detail) } : told);
+  return told;
+}
+
+const inWords = (faults) =>
+  Array.isArray(faults) ? faults.map((fault) => `${(fault.loc ?? []).slice(1).join(" ")}: ${fault.msg}`).join("; ") : String(faults);
+
+export async function ask(question, options, signal) {
+  const body = JSON.stringify(Object.fromEntries(Object.entries(options).filter(([, value]) => value != null && value !== "")));
+  const key = `${question} ${body}`;
+  if (kept.has(key)) return kept.get(key);
+  const answer = await received(
+    await fetch(`/api/${question}`, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal }),
+  );
+  if (kept.size > 200) kept.delete(kept.keys().next().value);
+  kept.set(key, answer);
+  return answer;
+}
+
+export async function look(name, signal) {
+  if (!kept.has(name)) kept.set(name, await received(await fetch(`/api/${name}`, { signal })));
+  return kept.get(name);
+}
+
+export async function send(files, gpu, signal) {
+  const query = new URLSearchParams();
+  for (const file of files) {
+    query.append("name", file.name.slice(-200));
+    query.append("size", file.size);
+  }
+  if (gpu) query.set("gpu", gpu);
+  return received(await fetch(`/api/why?${query}`, { method: "POST", body: new Blob(files), signal }));
+}

@@ -1,0 +1,52 @@
+// Charts, drawn by Plotly in the page's own colours. Its script comes from this server; without it the tables still say all.
+
+let loading;
+const drawn = new Map();
+
+export function plotly() {
+  loading ??= new Promise((resolve) => {
+    const script = document.createElement("script");
+    script.src = "/plotly.js";
+    script.onload = () => resolve(globalThis.Plotly ?? null);
+    script.onerror = () => resolve(null);
+    document.head.append(script);
+  });
+  return loading;
+}
+
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+export const palette = (place) => `var(--c${place % 8})`;
+// Plotly reads a little markup in its texts; names are data.
+export const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
+const axis = (given) => ({
+  gridcolor: colour("line"), linecolor: colour("line"), zerolinecolor: colour("line"), automargin: true,
+  ...given, title: { text: given?.title ?? "", font: { size: 13 }, standoff: 8 },
+});
+
+// `build` gives {traces, x, y, ...layout} with the colours of the moment, so that dark and light can be changed while it is shown.
+export async function draw(node, label, build, onclick) {
+  const library = await plotly();
+  if (!library) {
+    node.textContent = "Charts need the plotly package on the server; the table has the same figures.";
+    return;
+  }
+  const { traces, x, y, ...more } = build();
+  const layout = {
+    margin: { l: 56, r: 12, t: 12, b: 48 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
+    font: { family: "system-ui, sans-serif", size: 13, color: colour("ink") }, hoverlabel: { align: "left" }, dragmode: false,
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, ...more, xaxis: axis(x), yaxis: axis(y),
+  };
+  node.setAttribute("role", "img");
+  node.setAttribute("aria-label", label);
+  await library.react(node, traces, layout, { displayModeBar: false, responsive: true });
+  if (onclick) {
+    node.removeAllListeners?.("plotly_click");
+    node.on("plotly_click", (event) => event.points[0]?.customdata && onclick(event.points[0].customdata));
+  }
+  drawn.set(node, [label, build, onclick]);
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const [node, [label, build, onclick]] of drawn) if (node.isConnected) draw(node, label, build, onclick);
+});

@@ -1,0 +1,37 @@
+// Numbers as people read them. Everything the server sends is SI.
+
+const trim = (value, digits = 3) => {
+  const size = Math.abs(value);
+  if (size >= 1000) return Math.round(value).toLocaleString("en-US");
+  return String(Number(value.toPrecision(digits)));
+};
+
+export const number = (value, digits = 3) => (value == null ? "–" : trim(value, digits));
+
+export function seconds(value) {
+  if (value == null) return "–";
+  const steps = [[86400, "days"], [3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"]];
+  const [unit, name] = steps.find(([least]) => value >= least * (least === 86400 ? 2 : 1)) ?? [1e-6, "µs"];
+  return `${trim(value / unit)} ${name}`;
+}
+
+export function usd(value, digits = 0) {
+  if (value == null) return "–";
+  const shown = Math.abs(value) < 10 && digits === 0 ? 2 : digits;
+  return `$${value.toLocaleString("en-US", { minimumFractionDigits: shown, maximumFractionDigits: shown })}`;
+}
+
+export const gib = (bytes) => (bytes == null ? "–" : Math.abs(bytes) < 2 ** 30 ? `${trim(bytes / 2 ** 20)} MiB` : `${trim(bytes / 2 ** 30)} GiB`);
+export const percent = (fraction, digits = 0) => (fraction == null ? "–" : `${(100 * fraction).toFixed(digits)} %`);
+export const times = (ratio) => (ratio == null ? "–" : `${ratio.toFixed(2)}×`);
+
+export function si(value, unit) {
+  if (value == null) return "–";
+  const steps = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
+  const [size, prefix] = steps.find(([least]) => Math.abs(value) >= least) ?? [1, ""];
+  return `${trim(value / size)} ${prefix}${unit}`;
+}
+
+export const days = (value) => (value == null ? "never" : value > 730 ? `${trim(value / 365.25)} years` : `${trim(value)} days`);
+export const words = (name) => name.replaceAll("_", " ");
+export const several = (count, name) => (count > 1 ? `${count}x ${name}` : name);

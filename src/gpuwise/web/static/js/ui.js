@@ -1,0 +1,124 @@
+// Small pieces of the page. Text is always set as text, never as markup: names come from files and people.
+
+export function h(tag, props, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value == null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, entry] of Object.entries(value)) node.style.setProperty(key, entry);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat(Infinity).filter((child) => child != null && child !== false && child !== ""));
+  return node;
+}
+
+export const fill = (node, ...children) => {
+  node.replaceChildren(...children.flat(Infinity).filter((child) => child != null && child !== false && child !== ""));
+  return node;
+};
+
+export const card = (title, ...children) => h("section", { class: "card" }, title && h("h2", {}, title), ...children);
+
+// ---------------------------------------------------------------- a number that can be opened
+
+export function num(text, told) {
+  return h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => open(told.value ?? text, told) }, text);
+}
+
+export function open(value, { title, formula, rows = [], answer = {}, assumptions }) {
+  const dialog = document.getElementById("opened");
+  const list = (pairs) => h("dl", {}, pairs.map(([name, entry]) => [h("dt", {}, name), h("dd", {}, String(entry))]));
+  const assumed = assumptions ?? answer.assumptions ?? [];
+  fill(
+    dialog,
+    h("header", {},
+      h("h2", { id: "opened-title" }, `${title}: ${value}`),
+      h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close")),
+    formula && h("p", { class: "formula" }, formula),
+    rows.length > 0 && list(rows),
+    assumed.length > 0 && [
+      h("h3", {}, "It rests on"),
+      list(assumed.map((entry) => [entry.name, `${entry.value} (${entry.basis}${entry.effect ? `: ${entry.effect}` : ""})`])),
+    ],
+    answer.data_date && h("p", { class: "note" }, `Data of ${answer.data_date}.`),
+  );
+  dialog.showModal();
+}
+
+export const facts = (entries) =>
+  h("dl", { class: "facts" }, entries.filter(Boolean).map(([name, value, small]) =>
+    h("div", {}, h("dt", {}, name), h("dd", {}, value, small && h("small", {}, small)))));
+
+// ---------------------------------------------------------------- tables and bars
+
+// With `cards`, rows become small cards on a phone, each cell under the name of its column.
+export function table(heads, rows, { caption, cards = false } = {}) {
+  const cells = heads.map((head) => (typeof head === "string" ? h("th", { scope: "col" }, head || unsaid("name")) : head));
+  const made = h("table", { class: cards ? "cards" : null },
+    caption && h("caption", { class: "hidden" }, caption),
+    h("thead", {}, h("tr", {}, cells)),
+    h("tbody", {}, rows));
+  if (cards) withRoles(made, cells.map((cell) => (cell.querySelector(".hidden") ? "" : cell.textContent)));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? "Table" }, made);
+}
+
+// Laid out as cards a table would lose its roles, so they are said.
+function withRoles(made, names) {
+  made.setAttribute("role", "table");
+  for (const group of made.tBodies) group.setAttribute("role", "rowgroup");
+  made.tHead.setAttribute("role", "rowgroup");
+  for (const line of made.rows) {
+    line.setAttribute("role", "row");
+    [...line.cells].forEach((cell, place) => {
+      cell.setAttribute("role", cell.scope === "col" ? "columnheader" : cell.scope === "row" ? "rowheader" : "cell");
+      if (names[place] && cell.scope !== "col") cell.dataset.label = names[place];
+    });
+  }
+}
+
+export const row = (cells, props) =>
+  h("tr", props, cells.map((cell, place) => {
+    if (cell instanceof HTMLTableCellElement) return cell;
+    return place === 0 ? h("th", { scope: "row" }, cell) : h("td", {}, cell);
+  }));
+
+export const left = (...content) => h("td", { class: "wide-text" }, content);
+export const brief = (...content) => h("td", { class: "left nowrap" }, content);
+export const head = (text) => h("th", { scope: "col", class: "left" }, text || unsaid("remarks"));
+// A column that needs no title to the eye still has one for those who listen.
+const unsaid = (text) => h("span", { class: "hidden" }, text);
+
+export const bar = (fraction) =>
+  h("div", { class: "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * Math.min(1, Math.max(0, fraction))}%` } }));
+
+export const beside = (fraction, text) => h("div", { class: "beside" }, bar(fraction), h("span", { class: "small nowrap" }, text));
+
+export function stack(pieces, whole, { limit, label }) {
+  const shown = pieces.filter((piece) => piece.value > 0);
+  return h("div", { class: "stack", role: "img", "aria-label": label },
+    shown.map((piece) => h("span", { title: `${piece.name}: ${piece.text}`, style: { width: `${(100 * piece.value) / whole}%`, background: piece.colour } })),
+    limit != null && h("div", { class: "limit", style: { left: `${Math.min(100, (100 * limit) / whole)}%` } }));
+}
+
+export const key = (pieces) =>
+  h("ul", { class: "key" }, pieces.filter((piece) => piece.value > 0).map((piece) =>
+    h("li", {}, h("i", { style: { background: piece.colour } }), `${piece.name} `, piece.shown ?? piece.text)));
+
+export const mark = (verdict) => h("span", { class: `mark ${["pass", "tight", "fail"].includes(verdict) ? verdict : "unknown"}` }, verdict);
+
+export const points = (lines) => h("ul", { class: "points" }, lines.map((line) => h("li", {}, line.replaceAll("`", ""))));
+
+export const notice = (error) =>
+  h("div", { class: "notice", role: "alert" },
+    h("p", {}, error.message),
+    error.looked && h("p", { class: "hint" }, `looked in: ${error.looked}`),
+    error.hint && h("p", { class: "hint" }, error.hint.replaceAll("`", "")));
+
+export const fold = (title, ...children) => h("details", { class: "fold" }, h("summary", {}, title), ...children);
+
+export const assumptions = (answer) =>
+  fold(`What this rests on (${answer.assumptions.length})`,
+    table(["", head("taken as"), head("basis"), head("effect")],
+      answer.assumptions.map((entry) => row([entry.name, left(entry.value), left(entry.basis), left((entry.effect ?? "").replaceAll("`", ""))])),
+      { caption: "Assumptions" }),
+    h("p", { class: "note" }, `Data of ${answer.data_date}.`));

@@ -1,0 +1,61 @@
+// How wrong are the predictions? Each measured step beside its prediction by a fit that had not seen that GPU.
+
+import { look } from "../api.js";
+import { colour, draw, plain } from "../charts.js";
+import * as f from "../format.js";
+import { bar, card, facts, fill, h, head, left, num, row, table } from "../ui.js";
+
+export const name = "How accurate";
+export const title = "How far can I trust this?";
+
+const RULES = { flops_ratio: "ratio of peak FLOP/s", bandwidth_ratio: "ratio of bandwidths", sqrt_of_both: "root of both ratios", roofline: "roofline with one efficiency" };
+
+export function mount(root) {
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" }, "Working out every published row; this takes some seconds once.");
+  const [numbers, gpus, rules, noise] = [1, 2, 3, 4].map(() => h("div", {}));
+  const chart = h("div", { class: "chart tall" });
+  root.append(
+    h("section", { class: "card verdict-card" }, verdict, numbers),
+    card("Predicted against measured", chart),
+    card("Error by GPU", gpus),
+    h("div", { class: "pair" }, card("Beside simple rules", rules), card("What nobody can beat", noise)));
+  return async (state, signal) => {
+    const answer = await look("accuracy", signal);
+    verdict.textContent = `Half of ${answer.predicted} published steps are predicted within ${f.percent(answer.median_ape, 1)}, nine in ten within ${f.percent(answer.p90_ape)}; each by a fit that had not seen its GPU.`;
+    fill(numbers, figures(answer));
+    fill(gpus, byGpu(answer));
+    fill(rules, table(["", "median error", "nine in ten within"], [["gpuwise", answer], ...Object.entries(answer.baselines).map(([rule, value]) => [RULES[rule] ?? rule, value])].map(([rule, value], place) => row([rule, f.percent(value.median_ape, 1), f.percent(value.p90_ape)], place === 0 ? { class: "best" } : {})), { caption: "Beside simple rules" }));
+    fill(noise, table([head("what changes"), head("by how much steps differ")], answer.noise_floor.map((entry) => row([entry.changed, left(entry.effect)])), { caption: "What no prediction can beat" }));
+    await draw(chart, verdict.textContent, () => scatter(answer));
+  };
+}
+
+const figures = (answer) => facts([
+  ["median error", num(f.percent(answer.median_ape, 1), { title: "Median error", formula: `median of |predicted − measured| ÷ measured over ${answer.predicted} rows`, answer })],
+  ["nine in ten within", num(f.percent(answer.p90_ape), { title: "Nine in ten within", formula: "the 90th percentile of the same", answer })],
+  ["bias", num(f.percent(answer.bias, 1), { title: "Bias", formula: "median of (predicted − measured) ÷ measured", answer })],
+  ["order of GPUs", num(f.number(answer.kendall_tau), { title: "Order of GPUs", formula: "Kendall's tau of GPUs ranked by predicted and by measured time; 1 is the same order", answer })],
+  ["inside the range", num(f.percent(answer.coverage_fraction), { title: "Inside the range", formula: "share of measured steps within the predicted range; it is meant to be 80 %", answer })],
+  answer.leave_one_family_out && ["models never seen", num(f.percent(answer.leave_one_family_out.median_ape, 1), { title: "Models never seen", formula: "median error where the fit has not seen the model's family", answer })],
+]);
+
+function byGpu(answer) {
+  const entries = Object.entries(answer.by.gpu).sort(([, one], [, other]) => one.median_ape - other.median_ape);
+  const worst = Math.max(...entries.map(([, value]) => value.median_ape));
+  return table(["", "rows", "median error", "", "nine in ten within", "bias", "inside the range"],
+    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, by a fit without ${gpu}`, answer }), h("td", {}, bar(value.median_ape / worst)), f.percent(value.p90_ape), f.percent(value.bias, 1), f.percent(value.coverage_fraction)])),
+    { caption: "Error by GPU" });
+}
+
+function scatter(answer) {
+  const gpus = [...new Set(answer.residuals.map((entry) => entry.gpu))].sort();
+  const shapes = ["circle", "diamond", "square"];
+  const traces = gpus.map((gpu, place) => {
+    const mine = answer.residuals.filter((entry) => entry.gpu === gpu);
+    return { type: "scatter", mode: "markers", name: plain(gpu), x: mine.map((entry) => entry.measured), y: mine.map((entry) => entry.predicted), marker: { color: colour(`c${place % 8}`), symbol: shapes[Math.floor(place / 8)], size: 6, opacity: 0.75 }, hovertext: mine.map((entry) => `${plain(gpu)}, ${plain(entry.family)}<br>measured ${f.seconds(entry.measured)}, predicted ${f.seconds(entry.predicted)}`), hoverinfo: "text" };
+  });
+  const all = answer.residuals.flatMap((entry) => [entry.measured, entry.predicted]);
+  const ends = [Math.min(...all) / 1.3, Math.max(...all) * 1.3];
+  traces.unshift({ type: "scatter", mode: "lines", name: "equal", x: ends, y: ends, line: { color: colour("muted"), width: 1.5 }, hoverinfo: "skip" });
+  return { traces, x: { title: "measured, seconds a step", type: "log", dtick: 1 }, y: { title: "predicted, seconds a step", type: "log", dtick: 1 }, height: innerWidth < 820 ? 560 : 540 };
+}

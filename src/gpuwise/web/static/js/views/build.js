@@ -1,0 +1,131 @@
+// Will these cards work in that machine? Cards and supplies are dragged or added; each check says pass, tight or fail.
+
+import { ask, look } from "../api.js";
+import { list } from "../case.js";
+import { amount, choice, search } from "../controls.js";
+import * as f from "../format.js";
+import { get, set } from "../state.js";
+import { assumptions, bar, brief, card, fill, h, head, left, mark, num, row, stack, table } from "../ui.js";
+
+export const name = "Build";
+export const title = "Will it work in my machine?";
+
+const SUPPLIES = [550, 650, 750, 850, 1000, 1200, 1600];
+const VERDICTS = { pass: "This works.", tight: "This works, but some of it is tight.", fail: "This does not work as it is." };
+const MOST_SHOWN = 12;
+const BOUNDED = new Set(["psu", "transients", "connectors", "slots", "outlet"]); // where the value must stay below the limit
+
+const parse = (text) => list(text).map((entry) => {
+  const found = /^(\d+)\s*x\s+(.*)$/i.exec(entry);
+  return found ? [found[2], Number(found[1])] : [entry, 1];
+});
+const write = (parts) => parts.filter(([, count]) => count > 0).map(([gpu, count]) => f.several(count, gpu)).join(",");
+
+export function add(gpu, change = 1) {
+  const parts = parse(get().parts);
+  const found = parts.find(([name]) => name === gpu);
+  if (found) found[1] = Math.min(16, found[1] + change);
+  else parts.push([gpu, 1]);
+  set({ parts: write(parts) });
+}
+
+export function mount(root) {
+  const inside = h("ul", { class: "chips", "aria-label": "In the machine" });
+  const palette = h("div", { class: "chips", role: "group", "aria-label": "Cards to add" });
+  const box = h("div", { class: "drop", ondragover: over, ondragleave: () => box.classList.remove("over"), ondrop: dropped },
+    h("p", { class: "note" }, "Drag cards and a supply here, or press them."), inside);
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const [watts, checks, limits, rest] = [1, 2, 3, 4].map(() => h("div", {}));
+  function over(event) {
+    event.preventDefault();
+    box.classList.add("over");
+  }
+  function dropped(event) {
+    event.preventDefault();
+    box.classList.remove("over");
+    const [kind, value] = event.dataTransfer.getData("text/plain").split("|");
+    if (kind === "gpu") add(value);
+    if (kind === "psu") set({ psu: value });
+  }
+  root.append(
+    h("section", { class: "card verdict-card" }, verdict, box,
+      search("Cards to add", "find"), palette,
+      h("div", { class: "chips", role: "group", "aria-label": "Power supplies" }, SUPPLIES.map((size) => piece(`${size} W`, `psu|${size}`, () => set({ psu: size })))),
+      h("div", { class: "controls" },
+        amount("Supply, W", "psu", { step: 50 }),
+        choice("Its standard", "standard", [["", "not known"], ["2", "ATX 2"], ["3", "ATX 3"]]),
+        amount("Slots of the case", "slots", { placeholder: "usual", step: 1, min: 1 }),
+        amount("Power limit a GPU, W", "limit", { placeholder: "none", step: 5 })),
+      rest),
+    card("Watts", watts),
+    card("Checks", checks),
+    card("Power limits", limits));
+  return async (state, signal) => {
+    const parts = parse(state.parts);
+    fill(inside, parts.map(chip), state.psu && h("li", { class: "chip" }, `supply ${state.psu} W`, remove("the supply", () => set({ psu: "" }))));
+    fill(palette, offered((await look("choices")).gpus, state.find).map((gpu) => piece(gpu.name, `gpu|${gpu.name}`, () => add(gpu.name))));
+    if (!parts.length) {
+      verdict.textContent = "Add a card.";
+      return;
+    }
+    const answer = await ask("build", {
+      gpu: parts.map(([gpu, count]) => f.several(count, gpu)), psu: state.psu, psu_standard: state.standard ? Number(state.standard) : undefined,
+      case_slots: state.slots ? Number(state.slots) : undefined, power_limit: state.limit,
+    }, signal);
+    const worst = answer.lines.filter((line) => line.verdict === answer.verdict && answer.verdict !== "pass");
+    verdict.textContent = [VERDICTS[answer.verdict] ?? answer.verdict, worst.length && `Look at: ${worst.map((line) => line.check).join(", ")}.`].filter(Boolean).join(" ");
+    fill(rest, assumptions(answer));
+    fill(watts, wattsBar(answer));
+    fill(checks, checkTable(answer));
+    fill(limits, limitTable(answer));
+  };
+}
+
+const offered = (gpus, find) => {
+  const wanted = find.toLowerCase().split(/\s+/).filter(Boolean);
+  const newest = (one, other) => (other.launched_on ?? "").localeCompare(one.launched_on ?? "");
+  return gpus.filter((gpu) => (find ? gpu.segment !== "cpu" : gpu.segment === "desktop" && gpu.vendor === "NVIDIA") && wanted.every((word) => gpu.name.toLowerCase().includes(word))).sort(newest).slice(0, MOST_SHOWN);
+};
+
+const piece = (label, data, act) => h("button", { type: "button", class: "plain", draggable: "true", onclick: act, ondragstart: (event) => event.dataTransfer.setData("text/plain", data) }, label);
+const remove = (label, act) => h("button", { type: "button", "aria-label": `Remove ${label}`, onclick: act }, "×");
+
+const chip = ([gpu, count]) => h("li", { class: "chip" }, f.several(count, gpu),
+  h("button", { type: "button", "aria-label": `One ${gpu} less`, onclick: () => add(gpu, -1) }, "−"),
+  h("button", { type: "button", "aria-label": `One ${gpu} more`, onclick: () => add(gpu) }, "+"));
+
+const shownValue = (value, unit) => (unit === "bytes" ? f.gib(value) : `${f.number(value, 4)} ${unit}`);
+
+function wattsBar(answer) {
+  const psu = answer.lines.find((line) => line.check === "psu");
+  if (!psu) return h("p", { class: "note" }, "No card that draws power.");
+  const cards = answer.gpus.map((gpu, place) => ({ name: f.several(gpu.count, gpu.gpu), value: gpu.count * (gpu.card_watts ?? 0), colour: `var(--c${place})` }));
+  const drawn = cards.reduce((total, gpu) => total + gpu.value, 0);
+  const pieces = [...cards, { name: "CPU and the rest", value: Math.max(0, psu.value - drawn), colour: "var(--c6)" }].map((entry) => ({ ...entry, text: `${f.number(entry.value)} W` }));
+  const whole = Math.max(psu.value, psu.limit ?? 0) * 1.05;
+  return [
+    stack(pieces, whole, { limit: psu.limit, label: psu.text }),
+    h("p", { class: "note" }, psu.text, psu.limit ? ". The dashed line is the supply." : ""),
+    h("ul", { class: "key" }, pieces.map((entry) => h("li", {}, h("i", { style: { background: entry.colour } }), `${entry.name} ${entry.text}`))),
+  ];
+}
+
+function checkTable(answer) {
+  return table(["", head("verdict"), "need and have", head("what was found"), head("what to do")],
+    answer.lines.map((line) => row([
+      line.check,
+      brief(mark(line.verdict)),
+      h("td", {}, line.value == null ? "–" : [num(shownValue(line.value, line.unit), { title: line.check, formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["to do", line.remedy || "nothing"]], answer }),
+        line.limit > 0 && BOUNDED.has(line.check) && [bar(line.value / line.limit), h("span", { class: "small nowrap" }, `of ${shownValue(line.limit, line.unit)}`)]]),
+      left(line.text),
+      left(line.remedy),
+    ])), { caption: "Checks of the machine", cards: true });
+}
+
+function limitTable(answer) {
+  const kinds = Object.keys(answer.power_limits[0]?.relative_speed ?? {});
+  if (!kinds.length) return h("p", { class: "note" }, "Its power is not known.");
+  return table(["", "limit", ...kinds.map(f.words)],
+    answer.power_limits.map((point) => row([point.gpu, `${f.number(point.watts)} W`, ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.number(point.watts)} W`, formula: "speed at this limit ÷ speed at the card's own limit", answer }))])),
+    { caption: "Speed at power limits" });
+}

@@ -1,0 +1,126 @@
+// Two to four cards beside each other: ratios with their ranges, sheets, prices, and what turns the answer round.
+
+import { ask } from "../api.js";
+import { list } from "../case.js";
+import { colour, draw, plain } from "../charts.js";
+import * as f from "../format.js";
+import { get, set } from "../state.js";
+import { assumptions, brief, card, fill, fold, h, head, left, num, points, row, table } from "../ui.js";
+
+export const name = "Compare";
+export const title = "This card or that one?";
+
+const MOST = 4;
+
+export function mount(root) {
+  const chips = h("div", { class: "controls" });
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const below = h("div", {});
+  const [mine, usual, sheets, flips] = [1, 2, 3, 4].map(() => h("div", {}));
+  const chart = h("div", { class: "chart" });
+  root.append(
+    h("section", { class: "card verdict-card" }, chips, verdict, below),
+    card("Your model", mine),
+    card("Common work", h("p", { class: "note" }, "How many times as fast as the first card; lines are ranges."), chart, usual),
+    card("Side by side", sheets),
+    card("What turns it round", flips));
+  return async (state, signal) => {
+    const names = list(state.cards);
+    fill(chips, pickers(names));
+    if (names.length < 2) throw Object.assign(new Error("name two to four cards"), { status: 400 });
+    const options = { names, precision: state.precision, batch: state.batch, mode: state.mode };
+    const sheet = ask("gpus", { names }, signal);
+    const own = await ask("compare", { ...options, models: [state.model || "resnet50"] }, signal);
+    verdict.textContent = [...own.pairs.map(said), ...own.notes.slice(0, 1)].join(" ");
+    fill(below, own.assumptions.length > 0 && assumptions(own));
+    fill(mine, pairTable(own));
+    fill(sheets, sheetTable((await sheet).gpus, own));
+    fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, "Nothing near."));
+    common(names, signal, usual, chart);
+  };
+}
+
+// Common jobs take a moment longer, and do not hold the answer up.
+async function common(names, signal, usual, chart) {
+  if (!usual.hasChildNodes()) fill(usual, h("p", { class: "note", role: "status" }, "Working out nine common jobs …"));
+  try {
+    const answer = await ask("compare", { names }, signal);
+    fill(usual, fold("As a table", pairTable(answer)));
+    await draw(chart, `Speed against ${names[0]} on common work`, () => ratios(answer));
+  } catch (error) {
+    if (!signal.aborted) fill(usual, h("p", { class: "note" }, error.message));
+  }
+}
+
+const said = (pair) => `${pair.gpu} is ${f.times(pair.ratio)} as fast as ${pair.baseline} on ${pair.workload} (${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}).`;
+
+function pickers(names) {
+  const slots = names.length < MOST ? [...names, ""] : names;
+  return slots.map((value, place) => {
+    const change = () => {
+      const next = list(get().cards);
+      if (input.value.trim()) next[place] = input.value.trim();
+      else next.splice(place, 1);
+      set({ cards: next.slice(0, MOST).join(",") });
+    };
+    const input = h("input", { type: "text", list: "gpus", id: `card-${place}`, placeholder: "add a card", onchange: change });
+    input.value = value;
+    return h("div", { class: "field" }, h("label", { for: input.id }, place === 0 ? "First card (the measure)" : `Card ${place + 1}`), input);
+  });
+}
+
+function pairTable(answer) {
+  return table(["", head("work"), "times as fast", "range", head("fits"), head("why")],
+    answer.pairs.map((pair) => row([
+      h("th", { scope: "row", class: "nowrap" }, pair.gpu),
+      left(`${pair.workload}, ${pair.precision}`),
+      num(f.times(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time of a step on ${pair.baseline} ÷ time on ${pair.gpu} = ${f.times(pair.ratio)}`, rows: [["range", `${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}`], ["why", pair.why], ["work", `${pair.workload} in ${pair.precision}`]], answer }),
+      h("td", { class: "nowrap" }, `${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)}`),
+      brief(pair.fits ? (pair.baseline_fits ? "both" : `${pair.baseline} not`) : "not"),
+      left(pair.why),
+    ])), { caption: "Speed ratios", cards: true });
+}
+
+function ratios(answer) {
+  const cards = [...new Set(answer.pairs.map((pair) => pair.gpu))];
+  const traces = cards.map((gpu, place) => {
+    const pairs = answer.pairs.filter((pair) => pair.gpu === gpu);
+    return {
+      type: "scatter", mode: "markers", name: plain(gpu), x: pairs.map((pair) => pair.ratio), y: pairs.map((pair) => plain(innerWidth < 820 ? pair.workload.replace(/ \(.*/, "") : pair.workload)),
+      error_x: { type: "data", symmetric: false, array: pairs.map((pair) => pair.ratio_high - pair.ratio), arrayminus: pairs.map((pair) => pair.ratio - pair.ratio_low), thickness: 2, width: 0, color: colour(`c${place}`) },
+      marker: { size: 10, color: colour(`c${place}`), symbol: ["circle", "diamond", "square"][place] },
+      hovertext: pairs.map((pair) => `${plain(gpu)}, ${plain(pair.workload)}: ${f.times(pair.ratio)} (${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)})<br>${plain(pair.why)}`), hoverinfo: "text",
+    };
+  });
+  return { traces, x: { title: `times ${plain(answer.pairs[0]?.baseline ?? "")}`, rangemode: "tozero" }, y: { autorange: "reversed" }, showlegend: cards.length > 1, shapes: [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1.5 } }] };
+}
+
+function sheetTable(gpus, answer) {
+  const deal = (gpu) => (answer.deals ?? []).find((entry) => entry.gpu === gpu.name);
+  const matrix = (gpu) => Math.max(gpu.peak_dense_flops_per_s.matrix?.fp16 ?? 0, gpu.peak_dense_flops_per_s.vector?.fp16 ?? 0) || null;
+  const facts = [
+    ["memory", (gpu) => f.gib(gpu.memory_bytes), "memory_bytes"],
+    ["bandwidth", (gpu) => f.si(gpu.memory_bytes_per_s, "B/s"), "memory_bytes_per_s"],
+    ["16-bit peak, dense", (gpu) => f.si(matrix(gpu), "FLOP/s"), "peak_dense_flops_per_s"],
+    ["fp32 peak", (gpu) => f.si(gpu.peak_dense_flops_per_s.vector?.fp32, "FLOP/s"), "peak_dense_flops_per_s"],
+    ["power", (gpu) => (gpu.tdp_watts ? `${f.number(gpu.tdp_watts)} W` : "–"), "tdp_watts"],
+    ["architecture", (gpu) => gpu.architecture, ""],
+    ["launched", (gpu) => gpu.launched_on ?? "–", ""],
+    ["price", (gpu) => f.usd(deal(gpu)?.price_usd), "price"],
+    ["speed for the money", (gpu) => f.times(deal(gpu)?.value), "value"],
+    ["better buy below", (gpu) => (deal(gpu)?.even_usd ? f.usd(deal(gpu).even_usd) : "–"), "even"],
+  ];
+  const told = (gpu, title, kind) => ({
+    title: `${gpu.name}: ${title}`, answer, assumptions: [],
+    formula: { peak_dense_flops_per_s: `${gpu.sm_count} units × ${f.si(gpu.boost_clock_hz, "Hz")} × operations a clock`, value: `speed ${f.times(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both give the same speed for the money" }[kind] ?? "",
+    rows: [...(deal(gpu)?.price_note && ["price", "value", "even"].includes(kind) ? [["price", deal(gpu).price_note]] : []), ...(kind === "value" || kind === "even" ? [] : sources(gpu, kind === "price" ? "launch_usd" : kind))],
+  });
+  return table(["", ...gpus.map((gpu) => gpu.name)],
+    facts.map(([title, show, kind]) => row([title, ...gpus.map((gpu) => (kind && show(gpu) !== "–" ? num(show(gpu), told(gpu, title, kind)) : show(gpu)))])),
+    { caption: "The cards side by side" });
+}
+
+const sources = (gpu, field) => {
+  const known = gpu.sources?.[field] ?? gpu.sources?.default;
+  return known ? [["source", `${known.source} (${known.basis})`]] : [];
+};

@@ -1,0 +1,168 @@
+// My model on one GPU: what a step is made of, what bounds it, what fills the memory, and how throughput grows with the batch.
+
+import { ask } from "../api.js";
+import { step } from "../case.js";
+import { colour, draw, palette, plain } from "../charts.js";
+import { text } from "../controls.js";
+import * as f from "../format.js";
+import { assumptions, brief, card, facts, fill, h, head, key, num, points, row, stack, table } from "../ui.js";
+
+export const name = "My model";
+export const title = "How fast is my model, and will it fit?";
+
+const MEMORY = ["weight", "gradient", "optimizer", "activation", "workspace", "framework", "input", "kv_cache", "communication"];
+const SWEPT = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+
+export function mount(root) {
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const numbers = h("div", {});
+  const rest = h("div", {});
+  const memory = h("div", {});
+  const [waterfall, roofline, growth] = ["chart", "chart", "chart"].map((kind) => h("div", { class: kind }));
+  const ops = h("div", {});
+  root.append(
+    h("section", { class: "card verdict-card" },
+      h("div", { class: "controls" }, text("On this GPU", "gpu", { list: "gpus" })),
+      verdict, numbers, rest),
+    card("Memory", memory),
+    h("div", { class: "pair" },
+      card("A step, op by op", waterfall, h("p", { class: "note" }, "Teal is bound by compute, ochre by memory.")),
+      card("Roofline", roofline, h("p", { class: "note" }, "Each dot is a class of ops; those without multiplications stand at the left edge, as high as the bandwidth they reach."))),
+    card("Throughput against batch", growth),
+    card("Every class of ops", ops));
+  return async (state, signal) => {
+    const asked = { ...step(state), gpu: [state.gpu] };
+    const any = { ...asked, batch: "" }; // the largest batch and the curve are the same at every batch
+    const [answer, fit, sheet, swept] = await Promise.all([
+      ask("predict", asked, signal),
+      ask("fit", { ...any, remedies: false }, signal),
+      ask("gpus", { names: [state.gpu] }, signal),
+      ask("sweep", { ...any, batches: SWEPT }, signal),
+    ]);
+    const one = { answer, result: answer.results[0], fit, gpu: sheet.gpus[0], swept };
+    verdict.textContent = said(one);
+    fill(numbers, figures(one));
+    fill(rest, answer.notes.length > 0 && points(answer.notes), assumptions({ ...answer, assumptions: one.result.assumptions }));
+    fill(memory, memoryBar(one));
+    fill(ops, opTable(one));
+    await Promise.all([
+      draw(waterfall, `Time of a step by class of ops: ${one.result.by_op.map((op) => `${op.op} ${f.seconds(op.seconds)}`).join(", ")}`, () => waterfallChart(one)),
+      draw(roofline, `Roofline of ${one.gpu.name} with each class of ops`, () => rooflineChart(one)),
+      draw(growth, `Samples a second against the batch; the largest that fits is ${fit.max_batch}`, () => growthChart(one)),
+    ]);
+  };
+}
+
+function said({ result, fit, gpu, answer }) {
+  const does = result.mode === "train" ? "trains" : "runs";
+  const holds = result.fits ? `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}` : `It does not fit: it needs ${f.gib(result.memory.total_bytes)}, and there are ${f.gib(gpu.usable_memory_bytes)}`;
+  const largest = fit.max_batch ? `; the largest batch is ${fit.max_batch}` : "";
+  return `${result.gpu} ${does} ${answer.model} at ${f.number(result.samples_per_s)} samples a second, bound by ${result.bound}. ${holds}${largest}.`;
+}
+
+function figures({ answer, result, fit, gpu }) {
+  const own = { ...answer, assumptions: result.assumptions };
+  const lanes = Object.entries(result.lanes_s).map(([name, value]) => [`${name} lane`, f.seconds(value)]);
+  return facts([
+    ["a step", num(f.seconds(result.step_s), { title: "A step", formula: "the longest lane sets the pace:\n" + lanes.map(([name, value]) => `${name}: ${value}`).join("\n"), rows: [["range", `${f.seconds(result.step_low_s)} to ${f.seconds(result.step_high_s)}: eight in ten measurements lie within, on GPUs never seen`], ["known ops", f.percent(result.coverage_fraction)]], answer: own }), `${f.seconds(result.step_low_s)} – ${f.seconds(result.step_high_s)}`],
+    ["samples a second", num(f.number(result.samples_per_s), { title: "Samples a second", formula: `batch ${result.batch} × ${result.gpu_count} GPU ÷ ${f.seconds(result.step_s)} = ${f.number(result.samples_per_s)}`, answer: own }), `batch ${result.batch}, ${result.precision}`],
+    ["bound by", num(result.bound, { title: "Bound by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "by what share the step would shrink if that one thing were a little faster"]], answer: own }), f.percent(result.bound_fractions[result.bound])],
+    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `FLOPs of a step ÷ ${f.seconds(result.step_s)} ÷ ${gpu.name}'s dense peak in ${result.precision}`, answer: own })],
+    ["largest batch", num(fit.max_batch ?? "none", { title: "Largest batch", rows: [["safe batch", fit.safe_batch ?? "–"], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `surely ${fit.safe_batch}` : ""],
+  ]);
+}
+
+function memoryBar({ result, gpu, fit }) {
+  const have = gpu.usable_memory_bytes;
+  const used = result.memory.total_bytes;
+  const colours = MEMORY.map((_, place) => palette(place));
+  const known = MEMORY.map((name, place) => ({ name: f.words(name), value: result.memory[`${name}_bytes`] ?? 0, colour: colours[place] }));
+  const sum = known.reduce((total, piece) => total + piece.value, 0);
+  const pieces = [...known, { name: "rounding and temporary", value: Math.max(0, used - sum), colour: "var(--grey)" }].map((piece) => ({
+    ...piece, text: f.gib(piece.value),
+    shown: num(f.gib(piece.value), { title: `Memory: ${piece.name}`, formula: `${f.number(piece.value)} bytes, ${f.percent(piece.value / used, 1)} of the peak`, rows: [["the peak is at", `${result.memory.peak?.op ?? "–"} (${result.memory.peak?.phase ?? ""}) in ${result.memory.peak?.module || "the model"}`], ["range of the whole", `${f.gib(result.memory.low_bytes)} to ${f.gib(result.memory.high_bytes)}`]], answer: fit }),
+  }));
+  const whole = Math.max(have, used) * 1.02;
+  const spare = have - used;
+  return [
+    stack(pieces, whole, { limit: have, label: `${f.gib(used)} of ${f.gib(have)} usable` }),
+    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}: the dashed line is what ${gpu.name} has. `, spare >= 0 ? `${f.gib(spare)} are free.` : `${f.gib(-spare)} too much.`),
+    key(pieces.filter((piece) => piece.value > used / 1000)),
+  ];
+}
+
+function waterfallChart({ result }) {
+  const ops = result.by_op.filter((op) => op.seconds > result.step_s / 500);
+  const rows = [...ops.map((op) => [f.words(op.op), op.seconds, op.bound]), ["waiting, small ops", Math.max(0, result.step_s - ops.reduce((total, op) => total + op.seconds, 0)), "wait"], ["the step", result.step_s, "step"]];
+  let start = 0;
+  const base = rows.map(([, value, kind]) => {
+    const at = kind === "step" ? 0 : start;
+    start += kind === "step" ? 0 : value;
+    return at * 1e3;
+  });
+  const shade = { compute: colour("c0"), memory: colour("c1"), wait: colour("grey"), step: colour("ink") };
+  return {
+    traces: [{ type: "bar", orientation: "h", y: rows.map(([label]) => plain(label)), x: rows.map(([, value]) => value * 1e3), base, marker: { color: rows.map(([, , kind]) => shade[kind] ?? colour("c6")) }, hovertext: rows.map(([label, value, kind]) => `${plain(label)}: ${f.seconds(value)}${shade[kind] && kind !== "step" && kind !== "wait" ? `, bound by ${kind}` : ""}`), hoverinfo: "text" }],
+    x: { title: "milliseconds", rangemode: "tozero" },
+    y: { autorange: "reversed" }, bargap: 0.3, showlegend: false,
+  };
+}
+
+const peakOf = (gpu, precision) => {
+  const type = { fp32: "fp32", tf32: "tf32", bf16: "bf16", "amp-bf16": "bf16", fp8: "fp8" }[precision] ?? "fp16";
+  const peaks = gpu.peak_dense_flops_per_s;
+  return Math.max(peaks.matrix?.[type] ?? 0, peaks.vector?.[type] ?? 0, peaks.vector?.fp32 ?? 0);
+};
+
+function rooflineChart({ result, gpu }) {
+  const peak = peakOf(gpu, result.precision);
+  const wide = gpu.memory_bytes_per_s;
+  const ops = result.by_op.filter((op) => op.moved_bytes > 0 && op.seconds > 0);
+  const edge = 0.3;
+  const at = (op) => (op.flops > 0 ? [op.flops / op.moved_bytes, op.flops / op.seconds] : [edge, (edge * op.moved_bytes) / op.seconds]);
+  const far = Math.max(8 * (peak / wide), ...ops.map((op) => 5 * at(op)[0]));
+  const size = (op) => 8 + 26 * Math.sqrt(op.seconds / result.step_s);
+  return {
+    traces: [
+      { type: "scatter", mode: "lines", name: "roof", x: [edge / 1.5, peak / wide, far], y: [(edge / 1.5) * wide, peak, peak], line: { color: colour("ink"), width: 2 }, hoverinfo: "skip" },
+      { type: "scatter", mode: "markers+text", x: ops.map((op) => at(op)[0]), y: ops.map((op) => at(op)[1]), text: ops.map((op) => (op.seconds > result.step_s / 25 ? plain(f.words(op.op)) : "")), textposition: "middle right", cliponaxis: false,
+        marker: { size: ops.map(size), color: ops.map((op) => colour(op.bound === "compute" ? "c0" : "c1")), opacity: 0.85 },
+        hovertext: ops.map((op) => `${plain(f.words(op.op))}: ${op.flops ? `${f.si(op.flops / op.seconds, "FLOP/s")}, ` : ""}${f.si(op.moved_bytes / op.seconds, "B/s")}`), hoverinfo: "text" },
+    ],
+    x: { title: "FLOPs per byte moved", type: "log", dtick: 1 },
+    y: { title: "FLOP/s", type: "log", dtick: 1, exponentformat: "SI" },
+    showlegend: false,
+  };
+}
+
+function growthChart({ swept, fit, result }) {
+  const most = Math.max(result.batch, (fit.max_batch || 1) * 2);
+  const shown = swept.points.filter((point) => point.batch <= most * 1.5);
+  const inside = shown.filter((point) => point.batch <= fit.max_batch);
+  const outside = shown.filter((point) => point.batch > fit.max_batch);
+  const trace = (points, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.batch), y: points.map((point) => point.samples_per_s), hovertext: points.map((point) => `batch ${point.batch}: ${f.number(point.samples_per_s)} samples/s, a step ${f.seconds(point.step_s)}`), hoverinfo: "text", ...more });
+  return {
+    traces: [
+      trace([...inside.slice(-1), ...outside], { name: "does not fit", line: { color: colour("grey"), dash: "dot" } }),
+      trace(inside, { name: "fits", line: { color: colour("c0"), width: 2.5 } }),
+      fit.max_batch > 0 && { type: "scatter", mode: "lines", name: `largest batch, ${fit.max_batch}`, x: [fit.max_batch, fit.max_batch], y: [0, Math.max(...shown.map((point) => point.samples_per_s))], line: { color: colour("muted"), dash: "dash", width: 1.5 }, hoverinfo: "skip" },
+      { type: "scatter", mode: "markers", name: "your batch", x: [result.batch], y: [result.samples_per_s], marker: { size: 15, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } }, hoverinfo: "skip" },
+    ].filter(Boolean),
+    x: { title: "batch", type: "log", tickvals: shown.map((point) => point.batch), ticktext: shown.map((point) => String(point.batch)) },
+    y: { title: "samples a second", rangemode: "tozero" },
+  };
+}
+
+function opTable({ result, gpu, answer }) {
+  const peak = peakOf(gpu, result.precision);
+  return table(["", "calls", "time", "share", head("bound by"), "of the peak", "of the bandwidth"],
+    result.by_op.map((op) => row([
+      f.words(op.op),
+      f.number(op.count, 6),
+      num(f.seconds(op.seconds), { title: f.words(op.op), formula: `${op.count} calls, ${f.si(op.flops, "FLOP")}, ${f.si(op.moved_bytes, "B")} moved`, rows: [["rates reached", `${f.si(op.flops / op.seconds, "FLOP/s")} and ${f.si(op.moved_bytes / op.seconds, "B/s")}`], ["of", `${f.si(peak, "FLOP/s")} and ${f.si(gpu.memory_bytes_per_s, "B/s")}`]], answer: { ...answer, assumptions: result.assumptions } }),
+      f.percent(op.seconds / result.step_s, 1),
+      brief(op.bound),
+      op.flops ? f.percent(op.flops / op.seconds / peak) : "–",
+      f.percent(op.moved_bytes / op.seconds / gpu.memory_bytes_per_s),
+    ])), { caption: "Time by class of ops" });
+}

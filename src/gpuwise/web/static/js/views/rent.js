@@ -1,0 +1,89 @@
+// Own or rent: what both come to over the years, and when owning has paid for itself.
+
+import { ask } from "../api.js";
+import { money } from "../case.js";
+import { colour, draw } from "../charts.js";
+import { amount, range, slider, text, tick } from "../controls.js";
+import * as f from "../format.js";
+import { assumptions, card, facts, fill, h, num, points, row, table } from "../ui.js";
+
+export const name = "Own or rent";
+export const title = "Should I own it or rent it?";
+
+const HOURS_PER_YEAR = 8760;
+
+export function mount(root) {
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const [numbers, rest, uses] = [1, 2, 3].map(() => h("div", {}));
+  const chart = h("div", { class: "chart tall" });
+  root.append(
+    h("section", { class: "card verdict-card" },
+      h("div", { class: "controls" },
+        text("GPU", "gpu", { list: "gpus" }),
+        slider("Utilisation", "hours", { values: range(1, 168, 1), usual: 25, unset: "15 % (usual)", show: (value) => `${Math.round(value / 1.68)} %` }),
+        slider("Tariff", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "US average", show: (value) => `$${value.toFixed(2)} / kWh` }),
+        amount("Its price, $", "price", { placeholder: "ours", step: 50 }),
+        amount("Rest of the machine, $", "machine", { placeholder: "700", step: 50 }),
+        tick("used card", "used")),
+      verdict, numbers, rest),
+    card("Money over time", chart),
+    card("By utilisation", uses));
+  return async (state, signal) => {
+    const machine = state.machine === "" ? undefined : Number(state.machine);
+    const answer = await ask("cost", { gpu: state.gpu, ...money(state), machine, price: state.price, used: state.used === "1" || undefined }, signal);
+    verdict.textContent = said(answer);
+    fill(numbers, figures(answer));
+    fill(rest, answer.warnings.length > 0 && points(answer.warnings), assumptions(answer));
+    fill(uses, useTable(answer));
+    await draw(chart, verdict.textContent, () => lines(answer));
+  };
+}
+
+const here = (answer) => answer.break_even.find((entry) => Math.abs(entry.utilization_fraction - answer.utilization_fraction) < 1e-9);
+
+function said(answer) {
+  const { own, rent } = answer;
+  if (!own) return `Nobody publishes a price of ${answer.gpu}; give one on the command line.`;
+  if (!rent.length) return `Owning ${answer.gpu} comes to ${f.usd(own.total_usd)} over ${answer.years} years; no cloud of our tables rents it.`;
+  const cheaper = own.total_usd < rent[0].total_usd ? "Owning" : "Renting";
+  const [less, more] = [own.total_usd, rent[0].total_usd].sort((one, other) => one - other);
+  const paid = here(answer)?.days;
+  return `${cheaper} is cheaper over ${answer.years} years at ${f.percent(answer.utilization_fraction)} of all hours: ${f.usd(less)} against ${f.usd(more)}. ` + (paid == null ? "Owning never pays for itself at this use." : `Owning has paid for itself after ${f.days(paid)}.`);
+}
+
+function figures(answer) {
+  const { own, rent, rent_market: market } = answer;
+  const first = rent[0];
+  return facts([
+    own && ["owning, in all", num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.number(own.power_watts)} W × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${answer.price.dated}`], ["source", answer.price.source]] : [], answer }), `${f.usd(own.usd_per_hour, 2)} an hour of work`],
+    first && ["renting, in all", num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} an hour`], ["dated", market.dated]] : [], answer }), `${f.usd(first.usd_per_gpu_hour, 2)} an hour, ${first.way}`],
+    ["owning pays after", num(f.days(here(answer)?.days), { title: "Break-even", formula: own && first ? `${f.usd(own.upfront_usd)} at first ÷ (rent a day − electricity a day)` : "", rows: [["without electricity", f.days(here(answer)?.days_without_electricity)], ["use above which owning is cheaper", f.percent(answer.break_even_utilization_fraction)]], answer })],
+    ["carbon", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
+  ]);
+}
+
+function lines(answer) {
+  const { own, rent } = answer;
+  const paid = here(answer)?.days;
+  const end = Math.max(answer.years, paid != null && paid / 365.25 < 3 * answer.years ? (1.15 * paid) / 365.25 : 0);
+  const hours = HOURS_PER_YEAR * answer.utilization_fraction;
+  const traces = [];
+  const years = [0, end];
+  if (own) traces.push({ type: "scatter", mode: "lines", name: "own", x: years, y: years.map((year) => own.upfront_usd + year * own.electricity_usd_per_year), line: { color: colour("c0"), width: 3 } });
+  rent.forEach((way, place) => traces.push({ type: "scatter", mode: "lines", name: `rent, ${way.way}`, x: years, y: years.map((year) => year * hours * way.usd_per_gpu_hour * way.gpu_count), line: { color: colour(`c${place + 1}`), width: 3 } }));
+  if (own && paid != null && paid / 365.25 <= end) {
+    const year = paid / 365.25;
+    traces.push({ type: "scatter", mode: "markers+text", name: "break-even", x: [year], y: [own.upfront_usd + year * own.electricity_usd_per_year], text: [`<b>${f.days(paid)}</b>`], textposition: "top left", marker: { size: 13, color: colour("ink") } });
+  }
+  for (const trace of traces) trace.hovertemplate = "%{y:$,.0f} after %{x:.1f} years<extra>%{fullData.name}</extra>";
+  return { traces, x: { title: "years", rangemode: "tozero" }, y: { title: "US dollars paid so far", tickprefix: "$", tickformat: ",.0f", rangemode: "tozero" }, shapes: [{ type: "line", x0: answer.years, x1: answer.years, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1 } }] };
+}
+
+function useTable(answer) {
+  return table(["of all hours", "own", "rent", "owning pays after"],
+    answer.break_even.map((entry) => row([
+      f.percent(entry.utilization_fraction),
+      f.usd(entry.own_usd), f.usd(entry.rent_usd),
+      num(f.days(entry.days), { title: "Break-even", rows: [["without electricity", f.days(entry.days_without_electricity)]], answer }),
+    ], entry === here(answer) ? { class: "best" } : {})), { caption: "Own and rent by utilisation" });
+}

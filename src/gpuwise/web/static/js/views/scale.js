@@ -1,0 +1,94 @@
+// Do more GPUs help? Throughput by GPU count and network, and how the work is best divided.
+
+import { ask } from "../api.js";
+import { step } from "../case.js";
+import { colour, draw } from "../charts.js";
+import { choice, slider, text } from "../controls.js";
+import * as f from "../format.js";
+import { assumptions, brief, card, fill, h, head, num, points, row, table } from "../ui.js";
+
+export const name = "Scale";
+export const title = "Do more GPUs help?";
+
+const NETWORKS = [["", "usual"], ["10Gbit", "10 Gbit/s"], ["25Gbit", "25 Gbit/s"], ["100Gbit", "100 Gbit/s"], ["200Gbit", "200 Gbit/s"], ["400Gbit", "400 Gbit/s"], ["800Gbit", "800 Gbit/s"]];
+
+const OTHERS = ["25Gbit", "100Gbit", "400Gbit"];
+
+export function mount(root) {
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const [plans, links, rejected, rest] = [1, 2, 3, 4].map(() => h("div", {}));
+  const progress = h("p", { class: "note", role: "status" });
+  const chart = h("div", { class: "chart tall" });
+  const powers = [1, 2, 4, 8, 16, 32, 64, 128];
+  root.append(
+    h("section", { class: "card verdict-card" },
+      h("div", { class: "controls" },
+        text("GPU", "node", { list: "gpus" }),
+        slider("GPUs in a machine", "per", { values: powers.slice(0, 4), usual: 8, show: String }),
+        slider("Machines", "nodes", { values: powers, usual: 2, show: String }),
+        choice("Network between machines", "network", NETWORKS)),
+      verdict, rest),
+    card("Speed-up by GPU count and network", chart, progress),
+    card("How to divide the work", plans),
+    h("div", { class: "pair" }, card("A faster link", links), card("What was ruled out", rejected)));
+  return async (state, signal) => {
+    const { model, precision, seq } = step(state);
+    const cluster = Number(state.nodes) > 1 ? `${state.nodes}x${state.per}x${state.node}` : `${state.per}x${state.node}`;
+    const asked = { model, precision, seq, cluster, network: state.network };
+    const answer = await ask("plan", { ...asked, scaling: false }, signal);
+    verdict.textContent = said(answer);
+    fill(rest, assumptions(answer));
+    fill(plans, answer.plans.length ? planTable(answer) : h("p", { class: "note" }, "Nothing fits."));
+    fill(links, (answer.faster_links ?? []).length ? points(answer.faster_links.map((entry) => `${entry.name}: ${f.seconds(entry.step_s)} a step, ${f.times(entry.gain)} as fast`)) : h("p", { class: "note" }, "Nothing is sent between GPUs."));
+    fill(rejected, answer.rejected.length ? points(answer.rejected.map((entry) => (typeof entry === "string" ? entry : `${entry.reason}${entry.count ? ` (${entry.count})` : ""}`))) : h("p", { class: "note" }, "Nothing."));
+    curves(asked, Number(state.nodes) > 1, signal, chart, progress);
+  };
+}
+
+// Curves take longer than the plan itself: they come one by one, the user's own network first.
+async function curves(asked, several, signal, chart, progress) {
+  const networks = several ? [asked.network, ...OTHERS.filter((name) => name !== asked.network)] : [asked.network];
+  const found = [];
+  try {
+    for (const network of networks) {
+      progress.textContent = `Working out ${NETWORKS.find(([name]) => name === network)?.[1] ?? network} …`;
+      found.push([network, (await ask("plan", { ...asked, network }, signal)).scaling]);
+      await draw(chart, `Samples a second by GPU count: ${found[0][1].map((point) => `${point.gpu_count} GPUs ${f.number(point.samples_per_s)}`).join(", ")}`, () => curve(found));
+    }
+    progress.textContent = "";
+  } catch (error) {
+    if (!signal.aborted) progress.textContent = error.message;
+  }
+}
+
+function said(answer) {
+  const best = answer.plans[0];
+  if (!best) return `${answer.model} does not fit on this cluster in any way we know.`;
+  const split = ["data", "tensor", "pipeline", "expert", "sequence"].filter((axis) => best[axis] > 1).map((axis) => `${axis} ${best[axis]}`).join(" × ") || "one GPU";
+  return `Divide it ${split}: ${f.seconds(best.step_s)} a step, ${f.number(best.samples_per_s)} samples a second, bound by ${best.bound}.`;
+}
+
+function curve(found) {
+  const trace = (points, value, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.gpu_count), y: points.map((point) => point[value]), hovertext: points.map((point) => `${point.gpu_count} GPUs: ${f.number(point[value])} samples/s, ${f.percent(point[value.replace("samples_per_s", "efficiency_fraction")])} of perfect`), hoverinfo: "text", ...more });
+  const title = (network) => (network ? NETWORKS.find(([name]) => name === network)?.[1] ?? network : "usual network");
+  const traces = found.map(([network, points], place) => trace(points, "samples_per_s", { name: `${title(network)}, one batch`, line: { color: colour(`c${place}`), width: place ? 1.5 : 3 } }));
+  const [first] = found;
+  if (first?.[1][0]) {
+    if (first[1][0].weak_samples_per_s) traces.push(trace(first[1], "weak_samples_per_s", { name: "batch grows with the GPUs", line: { color: colour("c0"), dash: "dash", width: 2 } }));
+    const one = first[1][0].samples_per_s / first[1][0].efficiency_fraction / first[1][0].gpu_count;
+    const counts = first[1].map((point) => point.gpu_count);
+    traces.push({ type: "scatter", mode: "lines", name: "perfect", x: counts, y: counts.map((count) => count * one), line: { color: colour("muted"), dash: "dot" }, hoverinfo: "skip" });
+  }
+  const counts = found[0][1].map((point) => point.gpu_count);
+  return { traces, x: { title: "GPUs", type: "log", tickvals: counts, ticktext: counts.map(String) }, y: { title: "samples a second", type: "log", dtick: "D2" } };
+}
+
+function planTable(answer) {
+  return table([head("data × tensor × pipeline × expert × sequence"), "GPUs", "ZeRO", "micro-batch", head("recompute"), "a step", "samples/s", "MFU", "memory", "waits for others", "bubble", head("bound by")],
+    answer.plans.map((plan, place) => row([
+      [plan.data, plan.tensor, plan.pipeline, plan.expert, plan.sequence].join(" × ") + (plan.labels?.length ? ` (${plan.labels.join(", ")})` : ""),
+      String(plan.gpu_count ?? "–"), String(plan.zero_stage), String(plan.micro_batch), brief(String(plan.recompute)),
+      num(f.seconds(plan.step_s), { title: "A step", formula: ["compute_s", "recompute_s", "update_s", "exposed_comm_s", "bubble_s", "wait_s"].filter((key) => plan[key] != null).map((key) => `${f.words(key.replace(/_s$/, ""))}: ${f.seconds(plan[key])}`).join("\n"), rows: [["range", `${f.seconds(plan.step_low_s)} to ${f.seconds(plan.step_high_s)}`]], answer }),
+      f.number(plan.samples_per_s), f.percent(plan.mfu_fraction), f.gib(plan.memory.total_bytes), f.seconds(plan.exposed_comm_s), f.percent(plan.bubble_fraction), brief(plan.bound),
+    ], place === 0 ? { class: "best" } : {})), { caption: "Plans, fastest first", cards: true });
+}

@@ -1,0 +1,27 @@
+"""A real Chromium on a real server. Where one of them is missing the tests are skipped, and say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pages import CHROMIUM, DRIVER, chromium
+
+from serving import Server, served
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    pytest.importorskip("fastapi", reason="the page needs gpuwise[web]")
+    with served(tmp_path_factory.mktemp("uploads")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    pytest.importorskip("selenium", reason="needs selenium")
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("needs chromium and chromedriver (Debian: apt install chromium chromium-driver)")
+    with chromium() as driver:
+        yield driver

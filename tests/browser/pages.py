@@ -1,0 +1,103 @@
+"""The page as a person uses it: open a view, wait for its answer, move a slider, look."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from serving import Server
+
+ROOT = Path(__file__).parents[2]
+SCREENSHOTS = ROOT / "build" / "screenshots"
+CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+DRIVER = shutil.which("chromedriver")
+_SETTLED = "return document.querySelector('.waiting') ? 0 : Number(document.body.dataset.settled || 0)"
+_WAIT_S = 90.0
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser without a window, with a profile of its own."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    try:
+        driver.set_script_timeout(60)
+        yield driver
+    finally:
+        driver.quit()
+
+
+@dataclass(frozen=True)
+class Page:
+    driver: Any
+    server: Server
+
+    def size(self, width: int, *, dark: bool = False) -> None:
+        """A window of this width, in light or dark."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 800}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def open(self, **state: str) -> None:
+        """A link, as somebody sent it."""
+        self.driver.get(f"{self.server.address}/?{urlencode(state)}")
+        self.wait(1)
+
+    def wait(self, answers: int) -> None:
+        """Until so many answers have been shown since the page was opened."""
+        self.until(f"return ({_SETTLED.removeprefix('return ')}) >= {answers}")
+
+    def until(self, script: str) -> None:
+        end = time.monotonic() + _WAIT_S
+        while not self.run(script):
+            assert time.monotonic() < end, f"waited for {script}"
+            time.sleep(0.02)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    @property
+    def verdict(self) -> str:
+        return str(self.run("return document.querySelector('.verdict').textContent"))
+
+    @property
+    def text(self) -> str:
+        return str(self.run("return document.querySelector('main').innerText"))
+
+    def move(self, name: str, value: float) -> float:
+        """Move the slider of this name to the place where it shows the value; returns the milliseconds to the new answer."""
+        before = int(self.run(_SETTLED))
+        self.run(
+            "const input = document.querySelector(`input[type=range][name=${arguments[0]}]`);"
+            "input.value = input.values.indexOf(arguments[1]); input.dispatchEvent(new Event('input', {bubbles: true}))",
+            name,
+            value,
+        )
+        self.wait(before + 1)
+        return float(self.run("return Number(document.body.dataset.ms)"))
+
+    def keep(self, path: Path) -> None:
+        """A picture of the whole page."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        width, height = self.run("return [innerWidth, Math.min(6000, document.documentElement.scrollHeight)]")
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 800}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        self.driver.save_screenshot(str(path))
+
+    def complaints(self) -> list[str]:
+        """What the console complains of since it was last asked."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]

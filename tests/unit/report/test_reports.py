@@ -1,0 +1,65 @@
+"""Reports: one file with the words and the figures of the answer, whole or not at all."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise.cli.app import app
+from gpuwise.errors import GpuwiseError
+from gpuwise.report.document import as_html, as_markdown
+
+TODAY = date(2026, 1, 2)
+
+
+def _run(*arguments: str) -> str:
+    sys.argv = ["gpuwise", *arguments]
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.stdout
+
+
+@pytest.fixture(autouse=True)
+def _arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["gpuwise"])
+
+
+def test_a_report_holds_the_answer_and_its_figure_and_needs_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    said = _run("predict", "resnet18", "--gpu", "RTX 3090", "--report", str(path))
+    report = path.read_text("utf-8")
+    assert said.splitlines()[0] in report
+    assert report.count("<svg") == 1
+    assert "<script" not in report
+    assert "src=" not in report
+    assert f"report: {path}" in said
+
+
+@pytest.mark.parametrize("command", [name.name or name.callback.__name__ for name in app.registered_commands])  # type: ignore[union-attr]
+def test_every_command_that_answers_takes_one(command: str) -> None:
+    assert ("--report" in _run(command, "--help")) == (command != "serve")
+
+
+def test_an_answer_of_no_is_reported_too(tmp_path: Path) -> None:
+    path = tmp_path / "out.md"
+    _run("build", "--gpu", "4x RTX 3090", "--psu", "600", "--strict", "--report", str(path))
+    assert "FAIL" in path.read_text("utf-8")
+
+
+def test_another_ending_is_refused_before_the_work(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["predict", "resnet18", "--gpu", "RTX 3090", "--report", str(tmp_path / "out.txt")])
+    assert isinstance(result.exception, GpuwiseError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_markup_in_an_answer_stays_text() -> None:
+    text = "\x1b[1m<script>alert(1)</script>\x1b[0m ```"
+    page = as_html("gpuwise why '<b>'", [text], [], TODAY)
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "\x1b" not in page
+    assert as_markdown("gpuwise why", [text], [], TODAY).count("````") == 2
