@@ -190,7 +190,10 @@ def _in_machines(node_count: int, kinds: Kinds, notes: list[Assumption]) -> tupl
 
 
 def _gpu(name: str, notes: list[Assumption]) -> Gpu:
-    match = load_catalog().find(name)
+    try:
+        match = load_catalog().find(name)
+    except UnknownName as error:
+        raise UnknownName(error.message, looked_in=error.looked_in, hint=f"{error.hint}. A cluster is written {_HINT}") from error
     if match.gpu.is_cpu:
         raise BadValue(f"'{name}' is a CPU", hint=_HINT)
     if match.others:
