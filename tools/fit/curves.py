@@ -47,8 +47,8 @@ class _StandIn:
 _TRAINED: Mapping[str, _StandIn] = {
     "resnet50 / imagenet": _StandIn(model="resnet50", optimizer="adam", batch=128, least=64),
     "shufflenetv2 / cifar100": _StandIn(model="shufflenet_v2_x1_0", optimizer="adam", batch=128, least=1024),
-    "bert_base_uncased / squad": _StandIn(model="bert-base-uncased", batch=16, seq=384, least=12),
-    "bert_base_uncased / sentiment140": _StandIn(model="bert-base-uncased", batch=64, seq=128, least=32),
+    "bert_base_uncased / squad": _StandIn(model="bert-base-squad", batch=16, seq=384, least=12),
+    "bert_base_uncased / sentiment140": _StandIn(model="bert-base-squad", batch=64, seq=128, least=32),
     "ViT-B/16 fp32 training": _StandIn(model="vit_base", optimizer="adam", batch=64),
     "ViT-B/16 tf32 training": _StandIn(model="vit_base", optimizer="adam", batch=64, tf32=True),
 }

@@ -24,6 +24,8 @@ _CONTEXT = 2048  # positions in the prompt, and in the cache, where the training
 _ENCODERS = """
 bert-base-uncased   bert-base-uncased        bert     32  128 BERT-base      bert bert-base bert-base-cased
 bert-large-uncased  bert-large-uncased       bert     16  128 BERT-large     bert-large bert-large-cased
+bert-base-squad     csarron/bert-base-uncased-squad-v1 bert 32 384 BERT-base-SQuAD bert-base-qa
+bert-large-squad    bert-large-uncased-whole-word-masking-finetuned-squad bert 16 384 BERT-large-SQuAD bert-large-qa
 roberta-base        roberta-base             roberta  32  512 RoBERTa-base   roberta
 roberta-large       roberta-large            roberta  16  512 RoBERTa-large
 distilbert-base     distilbert-base-uncased  bert     32  128 DistilBERT     distilbert distilbert-base-uncased

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 
 from gpuwise.errors import GpuwiseError
@@ -20,6 +21,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.workload import zoo
 from gpuwise.workload.capture_many import capture_many
 from gpuwise.workload.fuse import fused
+from gpuwise.workload.rewrite_prefill import scoring_every_token
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.sources.settings import Settings
 from gpuwise.workload.types import Workload
@@ -61,12 +63,13 @@ def questions(
             reasons[str(reason)] += 1
     workloads = _workloads([request for _, _, _, request, _ in begun], progress)
     found = []
+    run = cache(_run)
     for number, cells, gpu, request, (batch, size, measured, count) in begun:
         answer = workloads[request]
         if isinstance(answer, str):
             reasons[answer] += 1
             continue
-        workload = fused(answer) if cells.get("stack") in _COMPILED else answer
+        workload = run(answer, procedure_of(cells).every_token, cells.get("stack") in _COMPILED)
         found.append(
             Question(
                 row=number,
@@ -82,6 +85,12 @@ def questions(
             )
         )
     return found, reasons
+
+
+def _run(captured: Workload, every_token: bool, compiled: bool) -> Workload:
+    """A captured step as a source ran it."""
+    workload = scoring_every_token(captured) if every_token else captured
+    return fused(workload) if compiled else workload
 
 
 class _Unusable(Exception):
@@ -120,16 +129,17 @@ def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:
     settings = Settings(mode=cells["mode"], precision=precision, optimizer=optimizer)
     if procedure.fast_norm and cells["mode"] == "infer" and not zoo_only and find_spec("timm") is not None:
         return Request(model=f"timm:{cells['model']}", image=size, variant="fast-norm", settings=settings)
-    return Request(model=_name(cells["model"], size, procedure), image=None if _is_text(cells) else size, settings=settings)
+    return Request(model=_name(cells, size, procedure), image=None if _is_text(cells) else size, settings=settings)
 
 
 def _is_text(cells: Mapping[str, str]) -> bool:
     return zoo.has(cells["model"]) and zoo.entry(cells["model"]).seq is not None
 
 
-def _name(model: str, size: int | None, procedure: Procedure) -> str:
+def _name(cells: Mapping[str, str], size: int | None, procedure: Procedure) -> str:
     """The zoo's model where it has it at this size; else the library that the source took it from."""
-    renamed = procedure.renamed.get(model, model)
+    model = cells["model"]
+    renamed = procedure.renamed.get(f"{cells['mode']} {model}", procedure.renamed.get(model, model))
     if zoo.has(renamed):
         entry = zoo.entry(renamed)
         if entry.seq is not None or entry.image == size:

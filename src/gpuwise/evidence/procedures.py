@@ -18,7 +18,9 @@ class Procedure(msgspec.Struct, frozen=True):
     """`library` is where its model names come from; `pure_half` whether its fp16 is a whole model in fp16 rather than mixed;
     `copies` whether the copy of the inputs is timed, one after the other with the work;
     `threads` whether several GPUs are driven by the threads of one Python process; `fast_norm` whether norms stay in 16 bit under
-    autocast when inferring (inferred for timm: without it its rows with layer and group norms are off by half)."""
+    autocast when inferring (inferred for timm: without it its rows with layer and group norms are off by half);
+    `every_token` whether its language models score every token and keep no cache; `renamed` the models it means by a name, or by
+    a mode and a name: another head, another width."""
 
     library: str = "timm"
     pure_half: bool = False
@@ -26,6 +28,7 @@ class Procedure(msgspec.Struct, frozen=True):
     unfused_attention: bool = False
     threads: bool = False
     fast_norm: bool = False
+    every_token: bool = False
     renamed: Mapping[str, str] = {}
 
 

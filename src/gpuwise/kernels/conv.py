@@ -20,13 +20,21 @@ _PASSES = ("forward", "data", "weight")
 
 def conv(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """A convolution in any pass and layout; `pass` is 0 forward, 1 data, 2 weight."""
-    dense, thin = _dense(op, gpu, k), _depthwise(op, gpu, k)
-    depthwise = op["depthwise"] > 0
-    return Cost(
-        compute_s=np.where(depthwise, thin.compute_s, dense.compute_s),
-        memory_s=np.where(depthwise, thin.memory_s, dense.memory_s),
-        launches=np.where(depthwise, 1.0, dense.launches),
-    )
+    depthwise = op["depthwise"][:, 0] > 0
+    costs = [
+        (rows, model(_at(op, rows), gpu, k)) for rows, model in ((~depthwise, _dense), (depthwise, _depthwise)) if rows.any()
+    ]
+    if len(costs) == 1:
+        return costs[0][1]
+    joined = {name: np.empty((len(depthwise), len(gpu.names)), gpu.clock.dtype) for name in ("compute_s", "memory_s", "launches")}
+    for rows, cost in costs:
+        for name, values in joined.items():
+            values[rows] = getattr(cost, name)
+    return Cost(**joined)
+
+
+def _at(op: Columns, rows: Array) -> Columns:
+    return {name: column[rows] for name, column in op.items()}
 
 
 def _dense(op: Columns, gpu: Gpus, k: Constants) -> Cost:

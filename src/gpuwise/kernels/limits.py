@@ -43,7 +43,10 @@ def _allowed_clock(gpu: Gpus, k: Constants, joules: Array) -> Array:
 def longer(one: Array, other: Array, sharp: float = _KNEE) -> Array:
     """The longer of two times, rounded where they are alike."""
     most = np.maximum(np.maximum(one, other), 1e-12)
-    return most * (1.0 + (np.minimum(one, other) / most) ** sharp) ** (1.0 / sharp)
+    ratio = np.minimum(one, other) / most
+    if sharp == _MEMORY_KNEE:  # an eighth power is three squares: several times faster
+        return most * np.sqrt(np.sqrt(np.sqrt(1.0 + np.square(np.square(np.square(ratio))))))
+    return most * (1.0 + ratio**sharp) ** (1.0 / sharp)
 
 
 def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:

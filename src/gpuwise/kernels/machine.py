@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,33 +20,40 @@ _MATRIX_FLOPS_A_UNIT = 1024.0  # a clock, of a V100's multiprocessor: what one u
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
 
 
+_COLUMNS = "units clock bandwidth cache vector half lanes board node process hbm desktop flash".split()
+
+
 def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | None = None, dtype: Any = np.float64) -> Gpus:
     """Columns of these GPUs, with `power_limit_watts` (one or one for each) in place of their own limit where it is lower."""
+    table = np.array([_figures(gpu) for gpu in gpus], dtype=dtype).T
+    columns = {name: table[place : place + 1] for place, name in enumerate(_COLUMNS)}
+    peak, matrix = np.split(np.ascontiguousarray(table[len(_COLUMNS) :]), 2)
+    limit = np.inf if power_limit_watts is None else np.asarray(power_limit_watts, dtype=dtype)
+    watts = np.minimum(columns["board"], limit)
+    return Gpus(names=tuple(gpu.name for gpu in gpus), peak=peak, matrix=matrix, watts=watts, **columns)
 
-    def column(values: Sequence[float]) -> Array:
-        return np.array([values], dtype=dtype)
 
-    board = column([gpu.tdp_watts or _ASSUMED_WATTS for gpu in gpus])
-    lanes = [max(1.0, _vector(gpu) / gpu.boost_clock_hz / 2) for gpu in gpus]
-    rates = [[_engine(gpu, name) for gpu in gpus] for name in DTYPES]
-    return Gpus(
-        names=tuple(gpu.name for gpu in gpus),
-        units=column([_units(gpu) for gpu in gpus]),
-        clock=column([gpu.boost_clock_hz for gpu in gpus]),
-        bandwidth=column([gpu.memory_bytes_per_s for gpu in gpus]),
-        cache=column([_cache_bytes(gpu) for gpu in gpus]),
-        peak=np.array([[rate for rate, _ in row] for row in rates], dtype=dtype),
-        matrix=np.array([[float(matrix) for _, matrix in row] for row in rates], dtype=dtype),
-        vector=column([_vector(gpu) for gpu in gpus]),
-        half=column([(gpu.peak_flops_per_s.get("vector", {}).get("fp16") or _vector(gpu)) / _vector(gpu) for gpu in gpus]),
-        lanes=column(lanes),
-        watts=np.minimum(board, np.inf if power_limit_watts is None else np.asarray(power_limit_watts, dtype=dtype)),
-        board=board,
-        node=column([_year(gpu) for gpu in gpus]),
-        process=column([gpu.architecture.process_nm or _usual_nm(_year(gpu)) for gpu in gpus]),
-        hbm=column([float(gpu.memory_type.startswith("HBM")) for gpu in gpus]),
-        desktop=column([float(gpu.segment == "desktop") for gpu in gpus]),
-        flash=column([float(_has_flash(gpu)) for gpu in gpus]),
+@lru_cache(maxsize=4096)
+def _figures(gpu: Gpu) -> tuple[float, ...]:
+    """What the columns have of one GPU, its peaks in every type, and whether each is one of the matrix engine."""
+    vector = _vector(gpu)
+    engines = [_engine(gpu, name) for name in DTYPES]
+    return (
+        _units(gpu),
+        gpu.boost_clock_hz,
+        gpu.memory_bytes_per_s,
+        _cache_bytes(gpu),
+        vector,
+        (gpu.peak_flops_per_s.get("vector", {}).get("fp16") or vector) / vector,
+        max(1.0, vector / gpu.boost_clock_hz / 2),
+        gpu.tdp_watts or _ASSUMED_WATTS,
+        _year(gpu),
+        gpu.architecture.process_nm or _usual_nm(_year(gpu)),
+        float(gpu.memory_type.startswith("HBM")),
+        float(gpu.segment == "desktop"),
+        float(_has_flash(gpu)),
+        *(rate for rate, _ in engines),
+        *(float(on_matrix) for _, on_matrix in engines),
     )
 
 

@@ -44,12 +44,13 @@ def tiled_s(
     fed = gpu.clock * k["tile.bytes_per_clock"] * wider  # newer units are fed through wider paths and by multicast
     start = k["tile.start_clocks"] / gpu.clock
     whole = min(1.0, k["tile.whole_waves"])
+    most = np.maximum(1.0, depth / _SMALLEST_SPLIT)
     best = np.full(np.broadcast_shapes(m.shape, peak.shape), np.inf, dtype=peak.dtype)
     for high, wide in _TILES:
         tiles = batch * np.ceil(long / high) * np.ceil(short / wide)
         step = np.maximum(2.0 * high * wide / per_unit, (high + wide) * width / fed)
         share = np.maximum(tiles / gpu.units, 1e-9)
-        splits = np.clip(1.0 / share, 1.0, np.maximum(1.0, depth / _SMALLEST_SPLIT)) ** k["tile.split"]
+        splits = np.minimum(np.maximum(1.0 / share, 1.0), most) ** k["tile.split"]
         waves = np.maximum(1.0, share) * (1.0 - whole) + np.ceil(share) * whole
         np.minimum(best, waves * (depth * step / splits + start), out=best)
     return best

@@ -137,7 +137,7 @@ class CachingAllocator:
         pool = self.pools[rounded <= SMALL]
         self._clock += 1
         block = self._from_cache(pool, rounded) or self._from_device(pool, rounded)
-        if self.worth_splitting(block, rounded):
+        if block.size != rounded and self.worth_splitting(block, rounded):
             self._split(block, rounded)
         block.free = False
         self.allocated += block.size

@@ -189,6 +189,7 @@ def test_the_head_named_in_the_config_is_built(tmp_path: Path) -> None:
     assert workload.symbols == ("batch", "seq")
     assert workload.seq == 100
     assert "captured as BertForQuestionAnswering (question answering)" in workload.notes
+    assert of_kind(capture(named, mode="infer"), "matmul")
 
 
 # ---------------------------------------------------------------- generating

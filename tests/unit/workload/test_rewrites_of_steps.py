@@ -13,6 +13,7 @@ from gpuwise.workload.rewrite_attention import unfolded
 from gpuwise.workload.rewrite_checkpoint import blocks_of, checkpointed
 from gpuwise.workload.rewrite_flash import folded
 from gpuwise.workload.rewrite_lora import adapted, linear_modules, quantised
+from gpuwise.workload.rewrite_prefill import scoring_every_token
 from gpuwise.workload.rewrite_share import accumulating, offloaded, sharded, split, without_update
 from gpuwise.workload.sources.request import Request, parse_input
 from gpuwise.workload.sources.settings import Settings
@@ -237,6 +238,19 @@ def test_unfused_attention_needs_the_square_of_the_sequence() -> None:
     found = language()
     extra = [peak_memory(unfolded(found), seq=seq).total_bytes - peak_memory(found, seq=seq).total_bytes for seq in (512, 1024)]
     assert extra[1] > 3 * extra[0] > 0
+
+
+@pytest.mark.parametrize("model", ["gpt2", "opt-1.3b", "llama-3.2-1b"])
+def test_scoring_every_token_is_the_forward_pass_of_training(model: str) -> None:
+    settings = Settings(mode="infer", precision="fp32", optimizer="none")
+    prefill = find.workload(Request(model=model, batch=2, seq=512, phase="prefill", settings=settings))
+    plain = scoring_every_token(prefill)
+    trained = find.workload(Request(model=model, batch=2, seq=512, settings=Settings(precision="fp32", optimizer="none")))
+    assert_sound(plain)
+    assert totals(plain).forward_flops == totals(trained).forward_flops > totals(prefill).forward_flops
+    assert held(plain, "temporary") - held(prefill, "temporary") > 2 * 500 * 4 * 32_000  # scores of the other tokens
+    assert held(plain, "weight") == held(prefill, "weight")
+    assert scoring_every_token(trained) is trained
 
 
 def test_packed_inference_reads_fewer_bytes_and_does_the_same_work() -> None:

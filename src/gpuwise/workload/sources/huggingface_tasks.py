@@ -143,9 +143,11 @@ def longest(task: Task, config: Any) -> int | None:
 
 
 def plain_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
-    """The model's own loss when training, else its scores."""
+    """The model's own loss when training, else its scores; answers to questions have scores of where they start and end."""
     output = model(**inputs)
-    return output.loss if training else output.logits
+    if training:
+        return output.loss
+    return output.logits if "logits" in output else (output.start_logits, output.end_logits)
 
 
 def ctc_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
