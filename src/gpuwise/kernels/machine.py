@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.types import DTYPES, Array, Gpus
+from gpuwise.kernels.types import DTYPES, Gpus
 
 __all__ = ["gpus_of"]
 
