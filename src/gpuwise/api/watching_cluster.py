@@ -17,7 +17,7 @@ from gpuwise.diagnose.types import Abstained
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.watch.dcgm import Device, Fleet, read_fleet
-from gpuwise.watch.prometheus import Server, Window
+from gpuwise.watch.prometheus import Server
 
 __all__ = ["ClusterAnswer", "judge_fleet", "watch_cluster"]
 
@@ -130,7 +130,7 @@ def watch_cluster(url: str, *, last: str = "10m") -> ClusterAnswer:
     """Ask the Prometheus server at `url` about the GPUs whose DCGM exporters it has scraped in the last while, and judge them."""
     seconds = _seconds(last)
     server = Server(url)
-    return judge_fleet(read_fleet(server, Window.last(seconds)), address=server.address)
+    return judge_fleet(read_fleet(server, server.last(seconds)), address=server.address)
 
 
 def judge_fleet(fleet: Fleet, *, address: str) -> ClusterAnswer:

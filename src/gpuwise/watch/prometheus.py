@@ -12,7 +12,6 @@ import os
 import socket
 import ssl
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -55,12 +54,6 @@ class Window:
         count = int((self.end_s - self.start_s) / self.step_s + 1e-6) + 1
         return np.asarray(self.start_s + self.step_s * np.arange(count), dtype=np.float64)
 
-    @classmethod
-    def last(cls, seconds: float) -> Window:
-        """The last so many seconds."""
-        now = float(int(time.time()))
-        return cls(start_s=now - max(round(seconds), 1), end_s=now)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
@@ -86,6 +79,10 @@ class _Matrix(msgspec.Struct):
     result: list[_One]
 
 
+class _Scalar(msgspec.Struct):
+    result: tuple[float, str]
+
+
 class Server:
     """A Prometheus server, or what speaks like one (Thanos, Mimir, VictoriaMetrics)."""
 
@@ -94,6 +91,11 @@ class Server:
         self._patience_s, self._most_bytes = patience_s, most_bytes
         self._headers = {"Accept": "application/json", **_login(os.environ)}
         self._opener = urllib.request.build_opener(_NoRedirects)
+
+    def last(self, seconds: float) -> Window:
+        """The last so many seconds by the server's clock: ours may be wrong, or jump."""
+        now = float(int(self._decoded(self._ask("query", {"query": "time()"}), _Scalar).result[0]))
+        return Window(start_s=now - max(round(seconds), 1), end_s=now)
 
     def names(self, pattern: str, window: Window) -> tuple[str, ...]:
         """The metrics of this window whose whole name the pattern fits."""

@@ -19,7 +19,7 @@ from gpuwise.errors import GpuwiseError
 from gpuwise.watch.prometheus import LOGIN, TOKEN, Server, Window
 from making_cluster import free_port, served
 
-WINDOW = Window.last(600)
+WINDOW = Window(start_s=1_800_000_000.0, end_s=1_800_000_600.0)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -105,6 +106,15 @@ def test_text_and_report_say_the_same(address: str, tmp_path: Path) -> None:
     assert "1 faulty" in result.output.splitlines()[0]
     assert "alpha GPU 5 (H100 SXM 80GB): reasons at load: thermal (hardware) 100%" in result.output
     assert "alpha GPU 5 (H100 SXM 80GB): reasons at load: thermal (hardware) 100%" in page.read_text(encoding="utf-8")
+
+
+def test_a_clock_of_ours_that_is_wrong_does_not_matter(address: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import time; true = time.time; time.time = lambda: true() - 1e6")
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "gpuwise", "watch", "--prometheus", address, "--last", "10s"]
+    variables = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.startswith("12 GPUs"), done.stderr
 
 
 def test_a_prometheus_without_dcgm_says_what_to_install(tmp_path: Path) -> None:

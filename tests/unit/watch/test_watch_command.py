@@ -139,6 +139,37 @@ def test_a_loader_that_never_yields_is_named(tmp_path: Path) -> None:
     assert json.loads(output)["verdict"].startswith("the loader has given no batch for")
 
 
+JUMPING = """
+import itertools, time
+true, turns = time.time, itertools.cycle((-3600.0, 0.0, 86400.0))
+time.time = lambda: true() + next(turns)
+"""
+STEADY = """
+import os, sys, time
+sys.path.insert(0, "STEPS")
+import gpuwise_steps
+assert max(time.time() for _ in range(3)) - min(time.time() for _ in range(3)) > 3000, "the clock does not jump"
+marks = gpuwise_steps.Marks(os.environ["GPUWISE_WATCH"])
+for _ in gpuwise_steps.Timed(iter(range(20)), marks):
+    time.sleep(0.02)
+    marks.stepped()
+time.sleep(1.0)
+"""
+
+
+def test_a_clock_that_jumps_moves_no_figure(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(JUMPING)
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    steps = Path(__file__).parents[3] / "src/gpuwise/watch/hook"
+    done = run("--json", code=STEADY.replace("STEPS", str(steps)), env={**os.environ, "PYTHONPATH": paths})
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["steps"]["count"] == 19
+    assert 0.02 <= answer["step_s"] < 60.0
+    assert 1.0 <= answer["watched_s"] < 600.0
+    assert answer["ended_by"] == ""
+
+
 def test_a_process_is_followed_from_outside_and_left_alone() -> None:
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(2.5)"])
     done = run("--json", "--pid", str(other.pid))
