@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.errors import GpuwiseError
-from gpuwise.watch.prometheus import Series, Server, Window
+from gpuwise.watch.prometheus import Samples, Server, Window
 
 __all__ = ["METRICS", "Device", "Fleet", "read_fleet"]
 
@@ -98,34 +98,41 @@ def read_fleet(server: Server, window: Window) -> Fleet:
             hint="run NVIDIA's dcgm-exporter on each GPU host (https://github.com/NVIDIA/dcgm-exporter) and let Prometheus scrape"
             " its port 9400; for an older time use a longer `--last`",
         )
-    found = {figure: server.series(names, window) for figure, names in wanted.items() if names}
-    return _fleet(found, window)
+    return _fleet({figure: server.samples(names, window) for figure, names in wanted.items() if names}, window)
 
 
-def _fleet(found: Mapping[str, tuple[Series, ...]], window: Window) -> Fleet:
-    latest: dict[tuple[str, str], Series] = {}  # the labels that a GPU carried last: pods come and go
-    for one in (one for series in found.values() for one in series if len(one.at_s)):
-        known = latest.get(key := _key(one.labels))
-        if known is None or one.at_s[-1] > known.at_s[-1]:
-            latest[key] = one
-    keys = sorted(latest, key=lambda key: (_host(latest[key].labels), _order(latest[key].labels)))
+def _fleet(found: Mapping[str, Samples], window: Window) -> Fleet:
+    latest: dict[tuple[str, str], tuple[float, Mapping[str, str]]] = {}  # the labels that a GPU carried last: pods come and go
+    owners = {figure: [_key(labels) for labels in samples.labels] for figure, samples in found.items()}
+    for figure, samples in found.items():
+        ends = np.full(len(samples.labels), -np.inf)
+        np.maximum.at(ends, samples.series, samples.at_s)
+        for key, end, labels in zip(owners[figure], ends.tolist(), samples.labels, strict=True):
+            if key not in latest or end > latest[key][0]:
+                latest[key] = (end, labels)
+    carried = {key: labels for key, (_, labels) in latest.items()}
+    keys = sorted(carried, key=lambda key: (_host(carried[key]), _order(carried[key])))
     rows = {key: row for row, key in enumerate(keys)}
-    figures = {figure: _table(figure, series, rows, window) for figure, series in found.items()}
-    devices = tuple(_device(latest[key].labels) for key in keys)
+    figures = {}
+    for figure, samples in found.items():
+        places = np.array([rows[key] for key in owners[figure]], dtype=np.int64)
+        figures[figure] = _table(figure, samples, places, len(keys), window)
+    devices = tuple(_device(carried[key]) for key in keys)
     return Fleet(devices=devices, times_s=window.times_s, step_s=window.step_s, figures=figures)
 
 
-def _table(figure: str, series: tuple[Series, ...], rows: Mapping[tuple[str, str], int], window: Window) -> Array:
-    table = np.full((len(rows), len(window.times_s)), np.nan)
-    factors = METRICS[figure]
-    order = list(factors)
-    for one in sorted(series, key=lambda one: -order.index(one.labels["__name__"])):
-        if not len(one.at_s):
-            continue
-        column = np.rint((one.at_s - window.start_s) / window.step_s).astype(int)
-        name, values = one.labels["__name__"], _known(one.values)
-        inside = (column >= 0) & (column < table.shape[1]) & np.isfinite(values)
-        table[rows[_key(one.labels)], column[inside]] = _scaled(name, values[inside], factors[name])
+def _table(figure: str, samples: Samples, places: NDArray[np.int64], count: int, window: Window) -> Array:
+    """A row a GPU, a column a moment. Of a GPU that tells two names of one figure, the first of METRICS counts."""
+    table = np.full((count, len(window.times_s)), np.nan)
+    names = np.array([labels["__name__"] for labels in samples.labels], dtype=object)
+    column = np.rint((samples.at_s - window.start_s) / window.step_s).astype(np.int64)
+    values = _known(samples.values)
+    inside = (column >= 0) & (column < table.shape[1]) & np.isfinite(values)
+    for name, factor in reversed(METRICS[figure].items()):
+        told = inside & (names == name)[samples.series]
+        own = np.full_like(table, np.nan)
+        own[places[samples.series[told]], column[told]] = values[told]
+        table = np.where(np.isfinite(own), _scaled(name, own, factor), table)
     return _as_rates(table, window.step_s) if figure in _RATES else table
 
 
@@ -134,10 +141,12 @@ def _known(values: Array) -> Array:
     return np.where(blank, np.nan, values)
 
 
-def _scaled(name: str, values: Array, factor: float) -> Array:
+def _scaled(name: str, table: Array, factor: float) -> Array:
     """In our unit. Before DCGM 4.7 the name GPU_UTIL_RATIO stood for percent as well."""
-    percent = name.endswith("_RATIO") and len(values) > 0 and float(values.max()) > 1.0
-    return values * (0.01 if percent else factor)
+    if not name.endswith("_RATIO"):
+        return table * factor
+    percent = np.any(table > 1.0, axis=1, keepdims=True)
+    return table * np.where(percent, 0.01, factor)
 
 
 def _as_rates(table: Array, step_s: float) -> Array:
@@ -155,9 +164,9 @@ def _first(labels: Mapping[str, str], *names: str) -> str:
 
 
 def _key(labels: Mapping[str, str]) -> tuple[str, str]:
-    slice_ = _first(labels, "GPU_I_ID", "gpu_i_id")
-    uuid = _first(labels, "UUID", "gpu_uuid", "uuid")
-    return (uuid, slice_) if uuid else (f"{_host(labels)} {_first(labels, 'gpu', 'device')}", slice_)
+    part = labels.get("GPU_I_ID") or labels.get("gpu_i_id") or ""
+    uuid = labels.get("UUID") or labels.get("gpu_uuid") or labels.get("uuid")
+    return (uuid or f"{_host(labels)} {_first(labels, 'gpu', 'device')}", part)
 
 
 def _host(labels: Mapping[str, str]) -> str:

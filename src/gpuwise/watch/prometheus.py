@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from gpuwise.errors import BadValue, GpuwiseError
 
-__all__ = ["LOGIN", "TOKEN", "Series", "Server", "Window"]
+__all__ = ["LOGIN", "TOKEN", "Samples", "Server", "Window"]
 
 LOGIN = "GPUWISE_PROMETHEUS_LOGIN"
 TOKEN = "GPUWISE_PROMETHEUS_TOKEN"
@@ -56,10 +56,11 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """One metric of one thing: its labels, and its values where it has any."""
+class Samples:
+    """All values of an answer in one column, for thousands of series: `series` says whose each is, by its place in `labels`."""
 
-    labels: Mapping[str, str]
+    labels: tuple[Mapping[str, str], ...]
+    series: NDArray[np.int64]
     at_s: NDArray[np.float64]
     values: NDArray[np.float64]
 
@@ -102,7 +103,7 @@ class Server:
         asked = {"match[]": f'{{__name__=~"{pattern}"}}', "start": f"{window.start_s:.0f}", "end": f"{window.end_s:.0f}"}
         return tuple(sorted(self._decoded(self._ask("label/__name__/values", asked), list[str])))
 
-    def series(self, names: Sequence[str], window: Window) -> tuple[Series, ...]:
+    def samples(self, names: Sequence[str], window: Window) -> Samples:
         """All series of these metrics, in one question."""
         asked = {
             "query": f'{{__name__=~"{"|".join(names)}"}}',
@@ -111,8 +112,7 @@ class Server:
             "step": f"{window.step_s:.3f}",
             "timeout": f"{self._patience_s:.0f}s",
         }
-        found = self._decoded(self._ask("query_range", asked), _Matrix).result
-        return tuple(_series(one) for one in found)
+        return _samples(self._decoded(self._ask("query_range", asked), _Matrix).result)
 
     def _decoded(self, data: msgspec.Raw, kind: type[_T]) -> _T:
         try:
@@ -237,17 +237,32 @@ def _login(variables: Mapping[str, str]) -> dict[str, str]:
     return {}
 
 
-def _series(one: _One) -> Series:
-    at = np.fromiter((moment for moment, _ in one.values), dtype=float, count=len(one.values))
+def _samples(found: list[_One]) -> Samples:
+    counts = np.array([len(one.values) for one in found], dtype=np.int64)
+    texts = [text for one in found for _, text in one.values]
     try:
-        values = np.array([text for _, text in one.values], dtype=float)
+        values = np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
     except ValueError:
-        values = np.full(len(at), np.nan)
-    return Series(labels={key: _plain(text) for key, text in one.metric.items()}, at_s=at, values=values)
+        values = np.array([_number(text) for text in texts], dtype=np.float64)
+    return Samples(
+        labels=tuple({key: _plain(text) for key, text in one.metric.items()} for one in found),
+        series=np.repeat(np.arange(len(found), dtype=np.int64), counts),
+        at_s=np.fromiter((moment for one in found for moment, _ in one.values), dtype=np.float64, count=len(texts)),
+        values=values,
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def _plain(text: str) -> str:
     """What a server says, fit for a terminal: on one line, without control characters, not too long."""
+    if len(text) <= _LONGEST and text.isprintable():
+        return text
     shown = "".join(sign if sign.isprintable() else " " for sign in text)
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
 

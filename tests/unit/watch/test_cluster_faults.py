@@ -77,8 +77,8 @@ def test_garbage_among_the_values_is_not_believed() -> None:
         address,
         _,
     ):
-        (series,) = Server(address).series(["DCGM_FI_DEV_GPU_UTIL"], WINDOW)
-    assert str(series.values) == "[nan]"
+        samples = Server(address).samples(["DCGM_FI_DEV_GPU_UTIL"], WINDOW)
+    assert str(samples.values) == "[nan]"
 
 
 def test_nobody_there_is_said() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpuwise.api.watching_cluster import ClusterAnswer, judge_fleet
 from gpuwise.report.watch_cluster import render
 from gpuwise.watch.dcgm import METRICS, Fleet, read_fleet
-from gpuwise.watch.prometheus import Series, Server, Window
+from gpuwise.watch.prometheus import Samples, Server, Window
 from making_cluster import HEALTHY
 
 WINDOW = Window(start_s=1_800_000_000.0, end_s=1_800_000_600.0)
@@ -36,6 +36,15 @@ MODERN = {  # the same GPU, as exporter 4.9 tells it
 }
 
 
+@dataclass(frozen=True)
+class Series:
+    """One metric of one GPU."""
+
+    labels: Mapping[str, str]
+    at_s: Any
+    values: Any
+
+
 class Recorded(Server):
     """A server that answers from a list."""
 
@@ -46,9 +55,15 @@ class Recorded(Server):
     def names(self, pattern: str, window: Window) -> tuple[str, ...]:
         return tuple({one.labels["__name__"] for one in self.kept})
 
-    def series(self, names: Sequence[str], window: Window) -> tuple[Series, ...]:
+    def samples(self, names: Sequence[str], window: Window) -> Samples:
         self.asked += 1
-        return tuple(one for one in self.kept if one.labels["__name__"] in names)
+        found = [one for one in self.kept if one.labels["__name__"] in names]
+        return Samples(
+            labels=tuple(one.labels for one in found),
+            series=np.repeat(np.arange(len(found)), [len(one.at_s) for one in found]),
+            at_s=np.concatenate([one.at_s for one in found]),
+            values=np.concatenate([one.values for one in found]),
+        )
 
 
 def told(labels: Mapping[str, str], values: Mapping[str, Any], *, begin: int = 0, end: int = 61) -> list[Series]:

@@ -170,12 +170,16 @@ def test_a_clock_that_jumps_moves_no_figure(tmp_path: Path) -> None:
     assert answer["ended_by"] == ""
 
 
-def test_a_process_is_followed_from_outside_and_left_alone() -> None:
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(2.5)"])
-    done = run("--json", "--pid", str(other.pid))
-    assert other.wait() == 0
-    answer = json.loads(done.stdout)
-    assert done.returncode == 0
+def test_a_process_is_followed_from_outside_and_left_alone(tmp_path: Path) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    command, variables = [*WATCH, "--json", "--pid", str(other.pid)], {**os.environ, "TMPDIR": str(tmp_path)}
+    watching = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+    wait_for(lambda: any(tmp_path.glob("gpuwise-watch-*")))
+    time.sleep(2.0)  # some samples
+    other.communicate(timeout=60)
+    output, _ = watching.communicate(timeout=60)
+    assert (other.returncode, watching.returncode) == (0, 0)
+    answer = json.loads(output)
     assert answer["exit_code"] is None
     assert answer["vitals"]["core_count"] == os.cpu_count()
     assert {entry["code"] for entry in answer["abstained"]} >= {"input_starved"}
