@@ -29,7 +29,7 @@ def watch(
     prometheus: Annotated[
         str, typer.Option(metavar="URL", help="A Prometheus server that scrapes DCGM exporters: look at all their GPUs.")
     ] = "",
-    last: Annotated[str, typer.Option(help="How far back to look, with --prometheus: 90s, 10m, 2h.")] = "10m",
+    last: Annotated[str, typer.Option(help="How far back to look with --prometheus: 90s, 10m (if not given), 2h.")] = "",
     model: Annotated[str, typer.Option(help="The model that runs: its step is held against its prediction.")] = "",
     precision: Annotated[str, typer.Option(help="The precision it runs in, for --model.")] = "",
     profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Record a few steps of torch programs.")] = True,
@@ -45,8 +45,12 @@ def watch(
             hint="for example `gpuwise watch -- python train.py`",
         )
     if prometheus:
-        _cluster(prometheus, last, model or precision, json=json)
+        _cluster(prometheus, last or "10m", bool(model or precision) or not profile, json=json)
         return
+    if last:
+        raise BadValue(
+            "--last is for --prometheus", hint="for example `gpuwise watch --prometheus http://localhost:9090 --last 2h`"
+        )
     live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     with _panel(live) as (tick, lines):
         if pid is not None:
@@ -71,9 +75,12 @@ def watch(
         raise typer.Exit(answer.run.exit_code)
 
 
-def _cluster(url: str, last: str, steps_wanted: str, *, json: bool) -> None:
+def _cluster(url: str, last: str, steps_wanted: bool, *, json: bool) -> None:
     if steps_wanted:
-        raise BadValue("--model and --precision are for a watched command", hint="a Prometheus server holds no steps to compare")
+        raise BadValue(
+            "--model, --precision and --no-profile are for a watched command",
+            hint="a Prometheus server holds no steps to compare",
+        )
     show_progress(f"asking {url.rpartition('@')[2]}")
     answer = api.watch_cluster(url, last=last)
     if json:

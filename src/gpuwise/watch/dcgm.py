@@ -91,14 +91,16 @@ def read_fleet(server: Server, window: Window) -> Fleet:
     """Ask for every figure that is there, one question each."""
     there = set(server.names("DCGM_FI_.*", window))
     wanted = {figure: [name for name in names if name in there] for figure, names in METRICS.items()}
-    if not any(wanted.values()):
-        raise GpuwiseError(
-            f"the Prometheus at {server.address} holds no metrics of DCGM in this time",
-            looked_in="metrics whose name begins with DCGM_FI_DEV or DCGM_FI_PROF",
-            hint="run NVIDIA's dcgm-exporter on each GPU host (https://github.com/NVIDIA/dcgm-exporter) and let Prometheus scrape"
-            " its port 9400; for an older time use a longer `--last`",
-        )
-    return _fleet({figure: server.samples(names, window) for figure, names in wanted.items() if names}, window)
+    fleet = _fleet({figure: server.samples(names, window) for figure, names in wanted.items() if names}, window)
+    if fleet.devices:
+        return fleet
+    known = " (it had some before)" if there else ""  # its list of names is kept by the hour, not by our window
+    raise GpuwiseError(
+        f"the Prometheus at {server.address} holds no metrics of DCGM in this time{known}",
+        looked_in="metrics whose name begins with DCGM_FI_DEV or DCGM_FI_PROF",
+        hint="run NVIDIA's dcgm-exporter on each GPU host (https://github.com/NVIDIA/dcgm-exporter) and let Prometheus scrape"
+        " its port 9400; for an older time use a longer `--last`",
+    )
 
 
 def _fleet(found: Mapping[str, Samples], window: Window) -> Fleet:
@@ -124,8 +126,9 @@ def _fleet(found: Mapping[str, Samples], window: Window) -> Fleet:
 def _table(figure: str, samples: Samples, places: NDArray[np.int64], count: int, window: Window) -> Array:
     """A row a GPU, a column a moment. Of a GPU that tells two names of one figure, the first of METRICS counts."""
     table = np.full((count, len(window.times_s)), np.nan)
-    names = np.array([labels["__name__"] for labels in samples.labels], dtype=object)
-    column = np.rint((samples.at_s - window.start_s) / window.step_s).astype(np.int64)
+    names = np.array([labels.get("__name__", "") for labels in samples.labels], dtype=object)
+    moment = np.rint((samples.at_s - window.start_s) / window.step_s)
+    column = np.clip(moment, -1, table.shape[1]).astype(np.int64)
     values = _known(samples.values)
     inside = (column >= 0) & (column < table.shape[1]) & np.isfinite(values)
     for name, factor in reversed(METRICS[figure].items()):
@@ -133,12 +136,15 @@ def _table(figure: str, samples: Samples, places: NDArray[np.int64], count: int,
         own = np.full_like(table, np.nan)
         own[places[samples.series[told]], column[told]] = values[told]
         table = np.where(np.isfinite(own), _scaled(name, own, factor), table)
+    if figure.endswith("_fraction"):
+        table = np.where(table <= 1.0 + 1e-6, table, np.nan)
     return _as_rates(table, window.step_s) if figure in _RATES else table
 
 
 def _known(values: Array) -> Array:
-    blank = ((values >= _BLANK_LOW) & (values < _BLANK_LOW + _BLANK_WIDTH)) | (np.abs(values) >= _BLANK_HIGH)
-    return np.where(blank, np.nan, values)
+    """NaN for DCGM's marks of what is not known, and for what none of these figures can be: less than nothing."""
+    blank = ((values >= _BLANK_LOW) & (values < _BLANK_LOW + _BLANK_WIDTH)) | (values >= _BLANK_HIGH)
+    return np.where(blank | (values < 0.0), np.nan, values)
 
 
 def _scaled(name: str, table: Array, factor: float) -> Array:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuwise.api.watching_cluster import ClusterAnswer, judge_fleet
+from gpuwise.errors import GpuwiseError
 from gpuwise.report.watch_cluster import render
 from gpuwise.watch.dcgm import METRICS, Fleet, read_fleet
 from gpuwise.watch.prometheus import Samples, Server, Window
@@ -53,11 +54,11 @@ class Recorded(Server):
         self.kept, self.asked = kept, 0
 
     def names(self, pattern: str, window: Window) -> tuple[str, ...]:
-        return tuple({one.labels["__name__"] for one in self.kept})
+        return tuple({one.labels.get("__name__", "") for one in self.kept})
 
     def samples(self, names: Sequence[str], window: Window) -> Samples:
         self.asked += 1
-        found = [one for one in self.kept if one.labels["__name__"] in names]
+        found = [one for one in self.kept if one.labels.get("__name__", names[0]) in names]
         return Samples(
             labels=tuple(one.labels for one in found),
             series=np.repeat(np.arange(len(found)), [len(one.at_s) for one in found]),
@@ -248,6 +249,7 @@ def test_the_json_has_the_keys_of_why() -> None:
 VALUES = st.one_of(st.floats(), st.integers(-5, 2**63).map(float))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted({name for names in METRICS.values() for name in names})), VALUES), max_size=12))
 def test_whatever_is_exported_gives_an_answer(values: list[tuple[str, float]]) -> None:
     series = [one for number in range(3) for one in told({"gpu": str(number), "instance": "x:1"}, dict(values))]
@@ -258,6 +260,25 @@ def test_whatever_is_exported_gives_an_answer(values: list[tuple[str, float]]) -
     for found in answer.findings:
         assert 1.0 <= found.finding.gain.low <= found.finding.gain.high <= 20.0
         assert 0.0 <= found.finding.share_fraction <= 1.0
+
+
+def test_a_server_that_had_metrics_once_is_told_from_one_that_has_none() -> None:
+    old = [Series(labels=one.labels, at_s=one.at_s[:0], values=one.values[:0]) for one in gpu("a", 0)]
+
+    class Past(Recorded):
+        def samples(self, names: Sequence[str], window: Window) -> Samples:
+            return Samples(labels=(), series=np.array([], dtype=int), at_s=np.array([]), values=np.array([]))
+
+    with pytest.raises(GpuwiseError, match=r"in this time \(it had some before\)"):
+        read_fleet(Past(old), WINDOW)
+    with pytest.raises(GpuwiseError, match=r"in this time\n"):
+        read_fleet(Past([]), WINDOW)
+
+
+def test_labels_that_say_nothing_break_nothing() -> None:
+    bare = [Series(labels={"__name__": one.labels["__name__"]}, at_s=one.at_s, values=one.values) for one in gpu("a", 0)]
+    answer = judged(bare, [Series(labels={}, at_s=TIMES * 1e200, values=TIMES)])
+    assert answer.members[0].place == "unknown host GPU ?"
 
 
 def test_a_fleet_without_figures_is_blank() -> None:

@@ -103,7 +103,7 @@ def test_text_and_report_say_the_same(address: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["watch", "--prometheus", f"{address}/", "--last", "10s", "--report", str(page)])
     assert result.exit_code == 0, result.output
     assert result.output.startswith("12 GPUs, busy ")
-    assert "1 faulty" in result.output.splitlines()[0]
+    assert "1 with errors or silent" in result.output.splitlines()[0]
     assert "alpha GPU 5 (H100 SXM 80GB): reasons at load: thermal (hardware) 100%" in result.output
     assert "alpha GPU 5 (H100 SXM 80GB): reasons at load: thermal (hardware) 100%" in page.read_text(encoding="utf-8")
 

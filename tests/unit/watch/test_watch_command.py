@@ -60,7 +60,10 @@ def test_what_the_command_prints_stays_its_own() -> None:
     assert run(code="print('hello')").stdout.startswith("hello")
 
 
-@pytest.mark.parametrize("arguments", [(), ("--pid", "1", "--", "true"), ("--", "no-such-command"), ("--pid", "999999999")])
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--pid", "1", "--", "true"), ("--", "no-such-command"), ("--pid", "999999999"), ("--last", "5m", "--", "true")],
+)
 def test_what_cannot_be_watched_is_refused_in_words(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert done.returncode == 2
