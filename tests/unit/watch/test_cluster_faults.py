@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -124,7 +125,7 @@ def test_an_answer_beyond_all_measure_is_not_read_to_its_end() -> None:
 
 
 @contextlib.contextmanager
-def raw(speak: bytes, *, again_s: float = 0.0) -> Iterator[str]:
+def raw(speak: bytes, *, again_s: float = 0.0, heard: threading.Event | None = None) -> Iterator[str]:
     """A port that says something that is not HTTP, or says it slowly for ever."""
     place = socket.create_server(("127.0.0.1", 0))
     end = threading.Event()
@@ -135,6 +136,8 @@ def raw(speak: bytes, *, again_s: float = 0.0) -> Iterator[str]:
                 caller, _ = place.accept()
                 with caller, contextlib.suppress(OSError):
                     caller.recv(65536)
+                    if heard is not None:
+                        heard.set()
                     caller.sendall(speak)
                     while again_s and not end.wait(again_s):
                         caller.sendall(b"x")
@@ -162,6 +165,19 @@ def test_a_server_that_never_ends_its_answer_is_left(speak: bytes) -> None:
     with raw(speak, again_s=0.1) as address:
         assert "did not answer within 0.5 s" in complaint(address, patience_s=0.5).message
     assert time.monotonic() - begun < 20.0
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_wait_for_a_server() -> None:
+    heard = threading.Event()
+    with raw(b"HTTP/1.1 200 OK\r\nX: ", again_s=0.1, heard=heard) as address:
+        command = [sys.executable, "-m", "gpuwise", "watch", "--prometheus", address]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        assert heard.wait(60.0)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("last", ["10", "ten", "-5m", "1s", "99d", "5 parsecs", ""])
