@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpuwise.api.tuning import TuneAnswer, tune
     from gpuwise.api.validation import ValidateAnswer, validate
     from gpuwise.api.watching import WatchAnswer, watch_command, watch_pid
+    from gpuwise.api.watching_cluster import ClusterAnswer, watch_cluster
     from gpuwise.api.watching_here import Watch
     from gpuwise.api.which_question import WhichQuery, which_query
     from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
@@ -42,6 +43,7 @@ __all__ = [
     "CatalogueRow",
     "CheckedGpu",
     "Checkup",
+    "ClusterAnswer",
     "CompareAnswer",
     "CostAnswer",
     "CostQuery",
@@ -95,6 +97,7 @@ __all__ = [
     "sweep",
     "tune",
     "validate",
+    "watch_cluster",
     "watch_command",
     "watch_pid",
     "which",
@@ -124,6 +127,7 @@ _HOMES = {
     "tuning": ("TuneAnswer", "tune"),
     "validation": ("ValidateAnswer", "validate"),
     "watching": ("WatchAnswer", "watch_command", "watch_pid"),
+    "watching_cluster": ("ClusterAnswer", "watch_cluster"),
     "watching_here": ("Watch",),
     "which_question": ("WhichQuery", "which_query"),
     "workloads": ("CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"),

@@ -11,6 +11,7 @@ from typing import Any
 from gpuwise.api.watching import WatchAnswer, judge
 from gpuwise.watch.hook import gpuwise_steps
 from gpuwise.watch.session import Session
+from gpuwise.watch.steps import Pace, typical_pace
 
 __all__ = ["Watch"]
 
@@ -45,7 +46,7 @@ class Watch:
 
     def begin(self, *, hooks: bool = True) -> Watch:
         """Begin to watch; without `hooks`, steps are what `step_ended` and its like say."""
-        self._session = Session()
+        self.answer, self._session = None, Session()
         self._marks = gpuwise_steps.Marks(self._session.folder, window=self._profile)
         for name, hook in self._hooks().items() if hooks else ():
             if name in sys.modules:
@@ -86,6 +87,15 @@ class Watch:
 
     def __len__(self) -> int:
         return len(self._items)  # type: ignore[arg-type]
+
+    def record(self) -> None:
+        """Let torch's profiler record the next six steps; `answer.window` is what `why` says of the last such recording."""
+        if self._marks is not None:
+            self._marks.record()
+
+    def pace(self) -> Pace | None:
+        """The steps so far."""
+        return typical_pace(self._session.read()) if self._session is not None else None
 
     def pass_begins(self, workers: int = -1) -> None:
         """A pass over the data begins, with so many workers; -1 where nothing says."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from gpuwise import api
-from gpuwise.cli.output import colour, print_json, print_text
+from gpuwise.cli.output import colour, print_json, print_text, show_progress
 from gpuwise.errors import BadValue
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ _RECENT = 32 * 3 * 300  # bytes of marks: some hundred steps
 def watch(
     command: Annotated[Optional[list[str]], typer.Argument(metavar="[--] COMMAND...", help="What to run and watch.")] = None,
     pid: Annotated[Optional[int], typer.Option(help="A process that runs already, seen from outside.")] = None,
+    prometheus: Annotated[
+        str, typer.Option(metavar="URL", help="A Prometheus server that scrapes DCGM exporters: look at all their GPUs.")
+    ] = "",
+    last: Annotated[str, typer.Option(help="How far back to look with --prometheus: 90s, 10m (if not given), 2h.")] = "",
     model: Annotated[str, typer.Option(help="The model that runs: its step is held against its prediction.")] = "",
     precision: Annotated[str, typer.Option(help="The precision it runs in, for --model.")] = "",
     profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Record a few steps of torch programs.")] = True,
@@ -33,10 +37,20 @@ def watch(
 ) -> None:
     """Watch a training while it runs, and say at its end why it was slow, as `why` does. Ctrl-C ends it early.
 
-    The exit code is that of the command.
+    The exit code is that of the command. With --prometheus: which GPUs of a cluster are idle, throttled, spilling or straggling.
     """
-    if (pid is None) == (not command):
-        raise BadValue("name a command to watch, or a process with --pid", hint="for example `gpuwise watch -- python train.py`")
+    if bool(command) + (pid is not None) + bool(prometheus) != 1:
+        raise BadValue(
+            "name one thing to watch: a command, a process with --pid, or a cluster with --prometheus",
+            hint="for example `gpuwise watch -- python train.py`",
+        )
+    if prometheus:
+        _cluster(prometheus, last or "10m", bool(model or precision) or not profile, json=json)
+        return
+    if last:
+        raise BadValue(
+            "--last is for --prometheus", hint="for example `gpuwise watch --prometheus http://localhost:9090 --last 2h`"
+        )
     live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     with _panel(live) as (tick, lines):
         if pid is not None:
@@ -59,6 +73,22 @@ def watch(
         print_text(render(answer, colour=colour()))
     if answer.run.exit_code:
         raise typer.Exit(answer.run.exit_code)
+
+
+def _cluster(url: str, last: str, steps_wanted: bool, *, json: bool) -> None:
+    if steps_wanted:
+        raise BadValue(
+            "--model, --precision and --no-profile are for a watched command",
+            hint="a Prometheus server holds no steps to compare",
+        )
+    show_progress(f"asking {url.rpartition('@')[2]}")
+    answer = api.watch_cluster(url, last=last)
+    if json:
+        print_json(answer.to_dict())
+    else:
+        from gpuwise.report.watch_cluster import render
+
+        print_text(render(answer, colour=colour()))
 
 
 @contextmanager

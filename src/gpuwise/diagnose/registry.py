@@ -11,7 +11,9 @@ from gpuwise.diagnose.checks import (
     exposed_comm,
     exposed_h2d,
     fp32_matmul,
+    gpu_fault,
     host_sync,
+    idle_gpu,
     input_starved,
     launch_bound,
     layout_transposes,
@@ -33,12 +35,13 @@ from gpuwise.diagnose.checks import (
     wrong_backend,
 )
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
+from gpuwise.diagnose.fleet import FleetFinding, Member, Named, gathered
 from gpuwise.diagnose.ranks import Rank, typical
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.diagnose.vitals import Vitals
 
-__all__ = ["CODES", "ranked", "run_checks", "run_live_checks"]
+__all__ = ["CODES", "ranked", "run_checks", "run_fleet_checks", "run_live_checks"]
 
 _CHECKS: tuple[Callable[[View], Finding | Abstained | None], ...] = (
     input_starved.check,
@@ -77,7 +80,16 @@ _LIVE = {
     "shared_gpu": "other processes on the GPU",
     "cpu_starved": "the load of the cores",
 }
-CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS, *_LIVE)
+_OF_FLEETS = {  # what is the matter with several GPUs
+    gpu_fault.CODE: "errors, or not heard of any more",
+    idle_gpu.CODE: "next to no work",
+    throttled.CODE: "slow themselves down",
+    vram_spill.CODE: "memory full, spills to the host",
+    straggler.CODE: "slower than their peers",
+    pcie_degraded.CODE: "PCIe link below what the card can do",
+    power_limited.CODE: "held to less power than usual",
+}
+CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS, *_LIVE, gpu_fault.CODE, idle_gpu.CODE)
 
 
 def run_checks(ranks: Sequence[Rank], expected: Expectation | None) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
@@ -113,6 +125,21 @@ def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstaine
         reason = next((fault for fault in vitals.faults if "cores" in fault), "the run was too short")
         blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch it for some seconds, on Linux"))
     return ranked(answer for answer in answers if answer is not None), tuple(blind)
+
+
+def run_fleet_checks(members: Sequence[Member]) -> tuple[FleetFinding, ...]:
+    """What is wrong with which of many GPUs: what is broken first, then what costs most."""
+    named: dict[str, list[Named]] = {code: [] for code in _OF_FLEETS}
+    for number, member in enumerate(members):
+        answers = [gpu_fault.check_member(member)]
+        if not member.silent_s:
+            answers.append(idle_gpu.check_member(member))
+            answers += [check(Vitals(gpus=(member.vitals,))) for check in _OF_GPUS if check is not shared_gpu.check_live]
+        for finding in filter(None, answers):
+            named[finding.code].append(Named(number=number, finding=finding))
+    named[straggler.CODE] += straggler.check_peers(members)
+    found = [gathered(_OF_FLEETS[code], entries, len(members)) for code, entries in named.items() if entries]
+    return tuple(sorted(found, key=lambda one: (one.finding.code != gpu_fault.CODE or not one.lost_gpus, -one.lost_gpus)))
 
 
 def _not_in_traces() -> list[Abstained]:

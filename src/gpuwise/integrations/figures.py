@@ -1,4 +1,4 @@
-"""What a watched training tells the loggers that the user has set up already; none is set up for it."""
+"""What a watched training tells the loggers that the user has set up already; none is set up, or imported, for it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import sys
 from typing import Any
 
 from gpuwise.api.watching import WatchAnswer
+from gpuwise.watch.steps import Pace
 
-__all__ = ["figures", "tell_wandb"]
+__all__ = ["figures", "pace_figures", "tell_wandb", "tell_writer"]
 
 
 def figures(answer: WatchAnswer | None) -> dict[str, float]:
     """A few numbers by name."""
     if answer is None or answer.pace is None:
         return {}
-    found = {"gpuwise/step_s": answer.pace.median_s, "gpuwise/input_wait_fraction": answer.pace.wait_fraction}
-    if answer.busy_fraction is not None:
-        found["gpuwise/busy_fraction"] = answer.busy_fraction
-    return found
+    busy = answer.busy_fraction
+    return pace_figures(answer.pace) | ({} if busy is None else {"gpuwise/busy_fraction": busy})
+
+
+def pace_figures(pace: Pace | None) -> dict[str, float]:
+    """Those that are known while it runs."""
+    return {} if pace is None else {"gpuwise/step_s": pace.median_s, "gpuwise/input_wait_fraction": pace.wait_fraction}
 
 
 def tell_wandb(answer: WatchAnswer | None) -> None:
@@ -26,3 +30,11 @@ def tell_wandb(answer: WatchAnswer | None) -> None:
     run = getattr(wandb, "run", None)
     if run is not None:
         run.summary.update(figures(answer))
+
+
+def tell_writer(writer: Any, answer: WatchAnswer | None) -> None:
+    """To a `SummaryWriter` of TensorBoard, or what has its `add_scalar`, if one was given."""
+    if writer is not None and answer is not None and answer.pace is not None:
+        for name, value in figures(answer).items():
+            writer.add_scalar(name, value, answer.pace.count)
+        writer.flush()

@@ -1,18 +1,29 @@
-"""The Trainer of Hugging Face, watched: `Trainer(..., callbacks=[gpuwise.integrations.huggingface.callback()])`."""
+"""The Trainer of Hugging Face, watched: `gpuwise.integrations.huggingface.attach(trainer)`, or as one of its `callbacks`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gpuwise.errors import MissingExtra
-from gpuwise.integrations.figures import tell_wandb
+from gpuwise.integrations.figures import figures, tell_wandb
 from gpuwise.report.watch_here import watch
 
-__all__ = ["callback"]
+__all__ = ["attach", "callback"]
+
+_LAST = "train_runtime"  # a figure of the Trainer's last log, before its own loggers close
+
+
+def attach(trainer: Any, *, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Any:
+    """Add the callback to a `transformers.Trainer`, and log a few figures through it to whatever it reports to."""
+    added = callback(model=model, precision=precision, profile=profile, quiet=quiet)
+    added.trainer = trainer
+    trainer.add_callback(added)
+    return added
 
 
 def callback(*, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Any:
-    """A `transformers.TrainerCallback`. Its `answer` is there after the training."""
+    """A `transformers.TrainerCallback`. Its `answer` is there after the training. It cannot log: a callback does not know its
+    trainer, see `attach`."""
     try:
         from transformers import TrainerCallback
     except ImportError:
@@ -22,6 +33,7 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         """Marks the end of each step, and the moment the next one has its batch."""
 
         def __init__(self) -> None:
+            self.trainer: Any = None
             self.watch = watch(model=model, precision=precision, profile=profile, quiet=quiet)
 
         @property
@@ -42,6 +54,11 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self.watch.pass_ended()
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            if self.trainer is not None and self.answer is None and _LAST in (logs or {}):
+                self.watch.finish()
+                self.trainer.log(figures(self.answer))
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self.watch.finish()

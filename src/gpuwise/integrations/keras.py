@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from gpuwise.errors import MissingExtra
-from gpuwise.integrations.figures import figures, tell_wandb
+from gpuwise.integrations.figures import pace_figures, tell_wandb
 from gpuwise.report.watch_here import watch
 
 __all__ = ["callback"]
 
 
-def callback(*, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Any:
-    """A `keras.callbacks.Callback`. Its `answer` is there after `fit`. The profiler's window needs the torch backend."""
+def callback(*, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False, log: bool = False) -> Any:
+    """A `keras.callbacks.Callback`. Its `answer` is there after `fit`. The profiler's window needs the torch backend.
+
+    `log` puts step time and wait into the logs of each epoch: callbacks behind this one in the list (TensorBoard,
+    WandbMetricsLogger, CSVLogger) and `History` write them. A callback of Keras cannot see whether there are such.
+    """
     try:
         import keras
     except ImportError:
@@ -43,11 +47,11 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self.watch.pass_ended()
+            if log and logs is not None:
+                logs.update(pace_figures(self.watch.pace()))
 
         def on_train_end(self, logs: Any = None) -> None:
             self.watch.finish()
-            if logs is not None:
-                logs.update(figures(self.answer))
             tell_wandb(self.answer)
 
     return GpuwiseCallback()

@@ -5,12 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpuwise.api.watching import WatchAnswer
 from gpuwise.api.watching_here import Watch
+from gpuwise.integrations.figures import tell_wandb, tell_writer
 from gpuwise.report.watch_here import watch
 
 __all__ = ["loop"]
 
 
-def loop(loader: Iterable[Any], *, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Watch:
-    """The batches of `loader`, each wait timed; every optimizer of torch ends a step. The verdict is printed at the end."""
-    return watch(loader, model=model, precision=precision, profile=profile, quiet=quiet)
+def loop(
+    loader: Iterable[Any],
+    *,
+    model: str = "",
+    precision: str = "",
+    profile: bool = True,
+    quiet: bool = False,
+    writer: Any = None,
+) -> Watch:
+    """The batches of `loader`, each wait timed; every optimizer of torch ends a step. The verdict is printed at the end.
+
+    A few figures go to `writer`, a `SummaryWriter` that you have, and to a run of Weights & Biases that is open. `record()` of
+    what is returned lets the profiler record the next steps.
+    """
+
+    def tell(answer: WatchAnswer) -> None:
+        tell_writer(writer, answer)
+        tell_wandb(answer)
+
+    return watch(loader, model=model, precision=precision, profile=profile, quiet=quiet, then=tell)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpuwise.api.watching import WatchAnswer
@@ -14,15 +14,23 @@ __all__ = ["watch"]
 
 
 def watch(
-    items: Iterable[Any] | None = None, *, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False
+    items: Iterable[Any] | None = None,
+    *,
+    model: str = "",
+    precision: str = "",
+    profile: bool = True,
+    quiet: bool = False,
+    then: Callable[[WatchAnswer], None] = lambda answer: None,
 ) -> Watch:
     """Watch this program: `with gpuwise.watch(): ...`, or `for batch in gpuwise.watch(loader): ...`.
 
-    Prints what `gpuwise watch` would; `quiet` leaves that to you (`.answer`). `profile` records a few steps of torch programs.
+    Prints what `gpuwise watch` would; `quiet` leaves that to you (`.answer`; `then` is called with it). `profile` records a few
+    steps of torch programs.
     """
 
     def tell(answer: WatchAnswer) -> None:
         if not quiet:
             sys.stdout.write(render(answer) + "\n")
+        then(answer)
 
     return Watch(items, model=model, precision=precision, profile=profile, then=tell)

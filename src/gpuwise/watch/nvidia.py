@@ -7,10 +7,10 @@ from typing import Any
 
 from gpuwise.watch.types import GpuProcess, GpuSample
 
-__all__ = ["NvmlSampler", "open_nvml"]
+__all__ = ["REASONS", "NvmlSampler", "open_nvml"]
 
 # Why a clock is not higher, in words; the bits are those of nvmlDeviceGetCurrentClocksEventReasons.
-_REASONS = {
+REASONS = {
     0x01: "idle",
     0x02: "application clocks",
     0x04: "power cap",
@@ -161,7 +161,7 @@ def _words(bits: int | None) -> tuple[str, ...] | None:
     >>> _words(0x44)
     ('power cap', 'thermal (hardware)')
     """
-    return None if bits is None else tuple(text for bit, text in _REASONS.items() if bits & bit)
+    return None if bits is None else tuple(text for bit, text in REASONS.items() if bits & bit)
 
 
 def _scaled(value: int | None, factor: float) -> float | None:

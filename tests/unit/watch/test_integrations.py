@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +17,7 @@ from gpuwise import api
 from gpuwise.errors import MissingExtra
 from gpuwise.integrations import figures, huggingface, keras, lightning
 from gpuwise.integrations import torch as loops
+from gpuwise.workload.sources.torchvision import import_torchvision
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -46,11 +50,31 @@ def check(answer: api.WatchAnswer | None, *, steps: int, batch: int | None, work
     assert answer.pace.wait_fraction > 0.2
 
 
-def test_a_loop_of_torch() -> None:
+def scalars(folder: Path) -> set[str]:
+    """What TensorBoard would show."""
+    needs("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found: set[str] = set()
+    for file in folder.rglob("events.out.tfevents.*"):
+        events = EventAccumulator(str(file))
+        events.Reload()
+        found |= set(events.Tags()["scalars"])
+    return found
+
+
+FIGURES = {"gpuwise/step_s", "gpuwise/input_wait_fraction"}
+BOTH = pytest.mark.parametrize("asked", [False, True], ids=["by itself", "asked for"])
+
+
+@BOTH
+def test_a_loop_of_torch(asked: bool) -> None:
     model = torch.nn.Linear(8, 1)
     update = torch.optim.SGD(model.parameters(), lr=1e-3)
-    watched = loops.loop(torch.utils.data.DataLoader(Slow(), batch_size=4), quiet=True)
-    for batch in watched:
+    watched = loops.loop(torch.utils.data.DataLoader(Slow(), batch_size=4), quiet=True, profile=not asked)
+    for place, batch in enumerate(watched):
+        if asked and place == 15:
+            watched.record()
         update.zero_grad()
         model(batch["x"]).mean().backward()
         update.step()
@@ -59,8 +83,19 @@ def test_a_loop_of_torch() -> None:
     assert watched.answer.window is not None
 
 
-def test_a_training_of_lightning(tmp_path: Any) -> None:
-    needs("lightning")
+def test_a_loop_of_torch_tells_the_writer_it_is_given(tmp_path: Path) -> None:
+    needs("tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(tmp_path)) as writer:
+        for _ in loops.loop(torch.utils.data.DataLoader(Slow(40)), quiet=True, profile=False, writer=writer):
+            pass
+    assert scalars(tmp_path) >= FIGURES
+
+
+def train_lightning(watched: Any, logger: Any, asked: bool = False) -> None:
+    with suppress(MissingExtra):
+        import_torchvision()  # torchmetrics imports it, even where its operators do not match torch
     import lightning as framework
 
     class Net(framework.LightningModule):  # type: ignore[misc]
@@ -69,24 +104,44 @@ def test_a_training_of_lightning(tmp_path: Any) -> None:
             self.layer = torch.nn.Linear(8, 1)
 
         def training_step(self, batch: Any, place: int) -> Any:
+            if asked and place == 15:
+                watched.watch.record()
             return self.layer(batch["x"]).mean()
 
         def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), lr=1e-3)
 
-    watched = lightning.callback(quiet=True)
-    logger = framework.pytorch.loggers.CSVLogger(tmp_path)
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False, "accelerator": "cpu"}
     trainer = framework.Trainer(max_epochs=2, callbacks=[watched], logger=logger, **quiet)
     trainer.fit(Net(), torch.utils.data.DataLoader(Slow(), batch_size=4))
+
+
+@BOTH
+def test_a_training_of_lightning(tmp_path: Path, asked: bool) -> None:
+    needs("lightning")
+    needs("tensorboard")
+    with suppress(MissingExtra):
+        import_torchvision()
+    from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+
+    watched = lightning.callback(quiet=True, profile=not asked)
+    train_lightning(watched, [CSVLogger(tmp_path), TensorBoardLogger(tmp_path)], asked)
     check(watched.answer, steps=60, batch=4, workers=0)
     assert watched.answer.window is not None
     assert "gpuwise/step_s" in (next(tmp_path.rglob("metrics.csv"))).read_text()
+    assert scalars(tmp_path) >= FIGURES
 
 
-def test_a_trainer_of_hugging_face(tmp_path: Any) -> None:
-    needs("transformers")
-    needs("accelerate")
+def test_a_training_of_lightning_without_a_logger_has_none() -> None:
+    needs("lightning")
+    with suppress(MissingExtra):
+        import_torchvision()
+    watched = lightning.callback(quiet=True, profile=False)
+    train_lightning(watched, False)
+    check(watched.answer, steps=60, batch=4, workers=0)
+
+
+def trainer_of(folder: Path, watched: Any = None, **options: Any) -> Any:
     from transformers import Trainer, TrainingArguments
 
     class Net(torch.nn.Module):  # type: ignore[name-defined, misc]
@@ -97,24 +152,51 @@ def test_a_trainer_of_hugging_face(tmp_path: Any) -> None:
         def forward(self, x: Any, labels: Any = None) -> Any:
             return {"loss": (self.layer(x) - labels).square().mean()}
 
-    watched = huggingface.callback(quiet=True)
     asked = TrainingArguments(
-        output_dir=str(tmp_path),
+        output_dir=str(folder),
         num_train_epochs=1,
         per_device_train_batch_size=4,
-        report_to=[],
         use_cpu=True,
         save_strategy="no",
         disable_tqdm=True,
+        **options,
     )
-    Trainer(model=Net(), args=asked, train_dataset=Slow(), callbacks=[watched]).train()
+    return Trainer(model=Net(), args=asked, train_dataset=Slow(), callbacks=[watched] if watched else None)
+
+
+def test_a_trainer_of_hugging_face(tmp_path: Path) -> None:
+    needs("transformers")
+    needs("accelerate")
+    watched = huggingface.callback(quiet=True)
+    trainer_of(tmp_path, watched, report_to=[]).train()
     check(watched.answer, steps=30, batch=4, workers=0)
     assert watched.answer.window is not None
 
 
-def test_a_fit_of_keras(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERAS_BACKEND", "torch")
-    needs("keras")
+def test_a_trainer_that_is_attached_to_logs_the_figures_where_it_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("transformers")
+    needs("accelerate")
+    needs("tensorboard")
+    from transformers import TrainerCallback
+
+    class Asks(TrainerCallback):  # type: ignore[misc]
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 15:
+                watched.watch.record()
+
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "board"))
+    trainer = trainer_of(tmp_path, Asks(), report_to=["tensorboard"])
+    watched = huggingface.attach(trainer, quiet=True, profile=False)
+    trainer.train()
+    check(watched.answer, steps=30, batch=4, workers=0)
+    assert watched.answer.window is not None
+    assert set(trainer.state.log_history[-1]) >= FIGURES
+    assert {name.removeprefix("train/") for name in scalars(tmp_path)} >= FIGURES
+    trainer.train()
+    assert sum("gpuwise/step_s" in entry for entry in trainer.state.log_history) == 1, "a second training is a new one"
+
+
+def fit_keras(watched: Any, *others: Any, ask_at: int = -1) -> Any:
     import keras as framework
     import numpy as np
 
@@ -126,12 +208,37 @@ def test_a_fit_of_keras(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(0.03)
             return np.ones((4, 8), "float32"), np.ones((4, 1), "float32")
 
+    class Asks(framework.callbacks.Callback):  # type: ignore[name-defined, misc]
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if batch == ask_at:
+                watched.watch.record()
+
     model = framework.Sequential([framework.Input((8,)), framework.layers.Dense(1)])
     model.compile(loss="mse", optimizer="sgd")
-    watched = keras.callback(quiet=True)
-    model.fit(Data(), epochs=2, verbose=0, callbacks=[watched])
+    return model.fit(Data(), epochs=2, verbose=0, callbacks=[watched, Asks(), *others])
+
+
+@BOTH
+def test_a_fit_of_keras(monkeypatch: pytest.MonkeyPatch, asked: bool) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    needs("keras")
+    watched = keras.callback(quiet=True, profile=not asked)
+    history = fit_keras(watched, ask_at=10 if asked else -1)
     check(watched.answer, steps=40, batch=None, workers=None)
     assert watched.answer.window is not None
+    assert not set(history.history) & FIGURES, "nothing is logged unless asked for"
+
+
+def test_a_fit_of_keras_logs_to_the_callbacks_behind_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    needs("keras")
+    import keras as framework
+
+    file = tmp_path / "log.csv"
+    history = fit_keras(keras.callback(quiet=True, profile=False, log=True), framework.callbacks.CSVLogger(file))
+    assert set(history.history) >= FIGURES
+    assert len(history.history["gpuwise/step_s"]) == 2
+    assert "gpuwise/step_s" in file.read_text()
 
 
 @pytest.mark.parametrize(
@@ -155,3 +262,22 @@ def test_an_open_run_of_wandb_is_told_and_none_is_opened(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(run=SimpleNamespace(summary=told)))
     figures.tell_wandb(watched.answer)
     assert set(told) >= {"gpuwise/step_s", "gpuwise/input_wait_fraction"}
+
+
+def test_loggers_that_the_program_does_not_use_are_never_imported() -> None:
+    code = (
+        "import sys, torch\n"
+        "from gpuwise.integrations.torch import loop\n"
+        "for _ in loop(range(20), quiet=True, profile=False): pass\n"
+        "print([name for name in ('wandb', 'tensorboard', 'tensorflow', 'lightning', 'keras') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_loop_tells_an_open_run_of_wandb(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, float] = {}
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(run=SimpleNamespace(summary=told)))
+    for _ in loops.loop(torch.utils.data.DataLoader(Slow(20)), quiet=True, profile=False):
+        pass
+    assert set(told) >= FIGURES

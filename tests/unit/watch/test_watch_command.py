@@ -60,7 +60,10 @@ def test_what_the_command_prints_stays_its_own() -> None:
     assert run(code="print('hello')").stdout.startswith("hello")
 
 
-@pytest.mark.parametrize("arguments", [(), ("--pid", "1", "--", "true"), ("--", "no-such-command"), ("--pid", "999999999")])
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--pid", "1", "--", "true"), ("--", "no-such-command"), ("--pid", "999999999"), ("--last", "5m", "--", "true")],
+)
 def test_what_cannot_be_watched_is_refused_in_words(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert done.returncode == 2
@@ -139,12 +142,47 @@ def test_a_loader_that_never_yields_is_named(tmp_path: Path) -> None:
     assert json.loads(output)["verdict"].startswith("the loader has given no batch for")
 
 
-def test_a_process_is_followed_from_outside_and_left_alone() -> None:
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(2.5)"])
-    done = run("--json", "--pid", str(other.pid))
-    assert other.wait() == 0
+JUMPING = """
+import itertools, time
+true, turns = time.time, itertools.cycle((-3600.0, 0.0, 86400.0))
+time.time = lambda: true() + next(turns)
+"""
+STEADY = """
+import os, sys, time
+sys.path.insert(0, "STEPS")
+import gpuwise_steps
+assert max(time.time() for _ in range(3)) - min(time.time() for _ in range(3)) > 3000, "the clock does not jump"
+marks = gpuwise_steps.Marks(os.environ["GPUWISE_WATCH"])
+for _ in gpuwise_steps.Timed(iter(range(20)), marks):
+    time.sleep(0.02)
+    marks.stepped()
+time.sleep(1.0)
+"""
+
+
+def test_a_clock_that_jumps_moves_no_figure(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(JUMPING)
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    steps = Path(__file__).parents[3] / "src/gpuwise/watch/hook"
+    done = run("--json", code=STEADY.replace("STEPS", str(steps)), env={**os.environ, "PYTHONPATH": paths})
+    assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert done.returncode == 0
+    assert answer["steps"]["count"] == 19
+    assert 0.02 <= answer["step_s"] < 60.0
+    assert 1.0 <= answer["watched_s"] < 600.0
+    assert answer["ended_by"] == ""
+
+
+def test_a_process_is_followed_from_outside_and_left_alone(tmp_path: Path) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    command, variables = [*WATCH, "--json", "--pid", str(other.pid)], {**os.environ, "TMPDIR": str(tmp_path)}
+    watching = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+    wait_for(lambda: any(tmp_path.glob("gpuwise-watch-*")))
+    time.sleep(2.0)  # some samples
+    other.communicate(timeout=60)
+    output, _ = watching.communicate(timeout=60)
+    assert (other.returncode, watching.returncode) == (0, 0)
+    answer = json.loads(output)
     assert answer["exit_code"] is None
     assert answer["vitals"]["core_count"] == os.cpu_count()
     assert {entry["code"] for entry in answer["abstained"]} >= {"input_starved"}

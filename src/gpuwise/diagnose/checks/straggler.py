@@ -3,6 +3,8 @@
 ## What it sees
 Collectives that take much longer on some ranks than on others. A collective ends everywhere at once, so the rank that spends
 least time in it came last: the others waited for it. Told from 5 % of the step on, where it is the same rank in most steps.
+Of many GPUs at once (`gpuwise watch --prometheus`) the one whose clock under load is 5 % below the median of its peers, or that
+is busy for 10 % less: a GPU that waits for its host looks so, while its peers look busy waiting for it.
 
 ## Why it costs time
 Every rank goes at the pace of the slowest. A slow loader, a throttled GPU, a busy host or uneven data on one of them costs
@@ -14,24 +16,33 @@ lengths, embedding tables).
 
 ## How sure
 Medium; low with fewer than three steps. The gain supposes that the late rank comes when the median rank does; the lower end
-takes half of that.
+takes half of that. Of many GPUs: medium where labels name the job that they share, low where peers are guessed by host and
+product. What waits for memory does not follow the clock, so the lower end is a third of what the clock says (assumed).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
+from gpuwise.diagnose.fleet import Member, Named
 from gpuwise.diagnose.ranks import Rank, late_rank
 from gpuwise.diagnose.types import Abstained, Finding, Gain
 
-__all__ = ["CODE", "check_ranks"]
+__all__ = ["CODE", "check_peers", "check_ranks"]
 
 CODE = "straggler"
 _THRESHOLD = 0.05
 _SURE = 0.1
 _OFTEN = 0.7
+_FEW_PEERS = 3
+_FEW_SAMPLES = 3
+_WORKS = 0.3  # busy at least so much: one that is idle is no part of the job
+_SLOW_CLOCK = 0.95
+_LESS_BUSY = 0.9
+_FOLLOWS = 1 / 3
 _THIN = "only one step was recorded: thin evidence"
 
 
@@ -72,4 +83,54 @@ def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
         ),
         remedy=f"look at what {name} does before its collectives: loader, clock, share of the data",
         verify="the time in collectives should be alike on all ranks",
+    )
+
+
+def check_peers(members: Sequence[Member]) -> list[Named]:
+    """GPUs that go slower than those they work with. Of several in one job the slowest holds all, the others nobody more."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, member in enumerate(members):
+        gpu = member.vitals
+        if (gpu.busy_fraction or 0.0) >= _WORKS and gpu.sample_count >= _FEW_SAMPLES and not member.silent_s:
+            groups[member.peers].append(number)
+    found = []
+    for numbers in groups.values():
+        if len(numbers) >= _FEW_PEERS:
+            found += _slow_ones(members, numbers)
+    return found
+
+
+def _slow_ones(members: Sequence[Member], numbers: Sequence[int]) -> list[Named]:
+    gpus = [members[number].vitals for number in numbers]
+    clocks = [gpu.clock_hz or np.nan if gpu.load_count >= _FEW_SAMPLES else np.nan for gpu in gpus]
+    busy = [gpu.busy_fraction or np.nan for gpu in gpus]
+    clock, work = float(np.nanmedian(clocks)) if np.isfinite(clocks).any() else np.nan, float(np.nanmedian(busy))
+    slow = []
+    for number, own_clock, own_busy in zip(numbers, clocks, busy, strict=True):
+        by_clock, by_work = own_clock / clock, own_busy / work
+        if by_clock < _SLOW_CLOCK or by_work < _LESS_BUSY:
+            slow.append((float(np.nanmin([by_clock, by_work])), number, by_clock, by_work))
+    told = []
+    for place, (ratio, number, by_clock, by_work) in enumerate(sorted(slow)):
+        member = members[number]
+        lines = [f"one of {len(numbers)} at work ({member.peers})"]
+        if by_clock < _SLOW_CLOCK:
+            lines.append(f"clock {by_clock * clock / 1e6:,.0f} MHz under load, their median {clock / 1e6:,.0f}")
+        if by_work < _LESS_BUSY:
+            lines.append(f"busy {by_work * work:.0%}, their median {work:.0%}")
+        told.append(Named(number=number, finding=_slow_one(member, ratio, lines), holds=0 if place else len(numbers)))
+    return told
+
+
+def _slow_one(member: Member, ratio: float, lines: Sequence[str]) -> Finding:
+    return Finding(
+        code=CODE,
+        title=f"{member.vitals.name} is slower than its peers, which wait for it where they are one job",
+        seconds_per_step=0.0,
+        share_fraction=1.0 - ratio,
+        gain=Gain(low=1.0 + _FOLLOWS * (1.0 / ratio - 1.0), high=1.0 / ratio),
+        confidence="low" if member.assumed else "medium",
+        evidence=tuple(lines),
+        remedy="a lower clock: heat, power or set clocks of that GPU; less busy: its host, loader or share of the data",
+        verify="clock and load should be alike on all GPUs of the job",
     )

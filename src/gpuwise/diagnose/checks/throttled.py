@@ -1,7 +1,9 @@
 """The GPU slows itself down.
 
 ## What it sees
-Samples at load in which the driver gives heat or a power brake as the reason for a lower clock, from 5 % of them on.
+Samples at load in which the driver gives heat or a power brake as the reason for a lower clock, from 5 % of them on. Where the
+driver's reasons are not told: a clock at load below 90 % of the boost clock while less than 95 % of the power limit is drawn, so
+that it is not the power cap.
 
 ## Why it costs time
 Everything that computes runs at the lower clock. The power cap that every card meets under full load is not counted here.
@@ -11,8 +13,9 @@ Clean filters and fans, more space between cards, a fan curve, a lower room temp
 the board: check cables and connectors.
 
 ## How sure
-High where the driver names the reason. The upper end is the ratio of the boost clock to the one seen, the lower end a third of
-that, because what waits for memory does not follow the clock (assumed).
+High where the driver names the reason, low where only the clock is known: it may have been set lower on purpose. The upper end
+is the ratio of the boost clock to the one seen, the lower end a third of that, because what waits for memory does not follow
+the clock (assumed).
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ _THRESHOLD = 0.05
 _BAD = ("thermal (software)", "thermal (hardware)", "power brake", "hardware slowdown")
 _FEW = 3
 _FOLLOWS = 1 / 3
+_SLOW = 0.9
+_CAPPED = 0.95
 
 
 def check_live(vitals: Vitals) -> Finding | None:
@@ -38,6 +43,8 @@ def check_live(vitals: Vitals) -> Finding | None:
     ratio = max((gpu.boost_hz or 0.0) / gpu.clock_hz, 1.0) if gpu.clock_hz else 1.0
     lost = 1.0 - 1.0 / ratio
     names = [f"{name} {of:.0%}" for name, of in (gpu.reasons or {}).items() if name in _BAD and of > 0]
+    reasons = f"reasons at load: {', '.join(names)}" if names else "the driver's reasons are not known"
+    drawn = f"{gpu.power_watts or 0:.0f} of {gpu.power_limit_watts or 0:.0f} W drawn, so not the power cap" if not names else ""
     heat = f", up to {gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else ""
     clock = f"clock {(gpu.clock_hz or 0) / 1e6:,.0f} of {(gpu.boost_hz or 0) / 1e6:,.0f} MHz at load" if gpu.clock_hz else ""
     return Finding(
@@ -46,12 +53,21 @@ def check_live(vitals: Vitals) -> Finding | None:
         seconds_per_step=lost * vitals.step_s,
         share_fraction=lost,
         gain=Gain(low=1.0 + _FOLLOWS * (ratio - 1.0), high=ratio),
-        confidence="high" if share >= 0.2 else "medium",
-        evidence=tuple(filter(None, (f"reasons at load: {', '.join(names)}{heat}", clock))),
+        confidence="low" if not names else "high" if share >= 0.2 else "medium",
+        evidence=tuple(filter(None, (f"{reasons}{heat}", clock, drawn))),
         remedy="cooling: fans, filters, space between cards; for a power brake the cables and the supply",
         verify="watch again: the reasons should be gone and the clock near its boost",
     )
 
 
 def _held(gpu: GpuVitals) -> float:
+    """The share of time at load in which it was held back."""
+    if gpu.reasons is None:
+        return 1.0 if _slow_without_cap(gpu) else 0.0
     return max(((gpu.reasons or {}).get(name, 0.0) for name in _BAD), default=0.0)
+
+
+def _slow_without_cap(gpu: GpuVitals) -> bool:
+    if not gpu.clock_hz or not gpu.boost_hz or not gpu.power_watts or not gpu.power_limit_watts:
+        return False
+    return gpu.clock_hz < _SLOW * gpu.boost_hz and gpu.power_watts < _CAPPED * gpu.power_limit_watts

@@ -71,6 +71,11 @@ class Marks:
         if self._window is not None and self._window.stepped():
             self._window = None
 
+    def record(self) -> None:
+        """Open a profiler window at the end of this step, if none is open."""
+        if self._window is None or not self._window.is_open:
+            self._window = TraceWindow(self, after=0)
+
     def begin(self) -> None:
         """A batch is waited for from now on. Loaders inside of loaders count once."""
         self._depth += 1
@@ -155,21 +160,26 @@ class Timed:
 
 
 class TraceWindow:
-    """A short recording of torch.profiler, once, after the first steps: what the step is made of."""
+    """A short recording of torch.profiler, once, after so many steps: what the step is made of."""
 
-    def __init__(self, marks: Marks) -> None:
-        self._marks, self._count, self._begun = marks, 0, 0.0
+    def __init__(self, marks: Marks, after: int = _WARM_UP) -> None:
+        self._marks, self._after, self._count, self._begun = marks, after, 0, 0.0
         self._profiler: Any = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it records now."""
+        return self._profiler is not None
 
     def stepped(self) -> bool:
         """Count a step; True when there is nothing left to do."""
         self._count += 1
         try:
-            if self._profiler is None and self._count > _WARM_UP:
+            if self._profiler is None and self._count > self._after:
                 return not self._open()
             if self._profiler is not None:
                 late = time.perf_counter() - self._begun > _LONGEST_S
-                if self._count > _WARM_UP + _STEPS or late:
+                if self._count > self._after + _STEPS or late:
                     self._write()
                     return True
         except Exception:  # another profiler runs, no disk: the run goes on without a window
