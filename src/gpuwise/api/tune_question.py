@@ -166,6 +166,8 @@ def buildable(model: str) -> str:
             looked_in=zoo.entry(model).source,
             hint="name your own code of it, as `my_model.py:Net`, or a training script",
         )
+    if ":" not in model and not model.endswith((".json", ".json.gz")):
+        raise find.unknown(model)
     if find.tells_itself(model):
         raise BadValue(
             f"{model} is a workload, which holds no code to run", hint="name the model it was captured from, or a script"

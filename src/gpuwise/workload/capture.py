@@ -22,7 +22,7 @@ from gpuwise import errors
 from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.workload import files
 from gpuwise.workload.plain_text import plain
-from gpuwise.workload.processes import TOKEN, Tail, kill
+from gpuwise.workload.processes import PARENT, TOKEN, Tail, kill
 from gpuwise.workload.sources.failures import Failure, is_lack_of_memory
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.types import Workload
@@ -69,7 +69,13 @@ def raised(failure: Failure) -> GpuwiseError:
 
 def environment(token: str) -> dict[str, str]:
     """What a capturing process must know: no network, no GPU, and a mark by which it and all it starts are found."""
-    return {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", TOKEN: token}
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        TOKEN: token,
+        PARENT: str(os.getpid()),
+    }
 
 
 def _run(

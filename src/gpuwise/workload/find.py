@@ -11,7 +11,7 @@ from gpuwise.workload.sources.registry import PREFIXES
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.types import Workload
 
-__all__ = ["is_script", "tells_itself", "workload"]
+__all__ = ["is_script", "tells_itself", "unknown", "workload"]
 
 _FLAGS = {"implementation": "--optimizer-impl", "channels_last": "--channels-last", "inputs": "--input"}
 # What a script or a workload file was captured with, where nothing else is written down.
@@ -113,7 +113,7 @@ def _stored(request: Request) -> Workload | None:
     if zoo.has(request.model):
         return _resized(zoo.load(request.model, request), request)
     if ":" not in request.model and not request.model.endswith(".py"):
-        raise _unknown(request.model)
+        raise unknown(request.model)
     from gpuwise.workload import cache
 
     kept = cache.find(request)
@@ -137,7 +137,8 @@ def _resized(found: Workload, request: Request) -> Workload:
     return found
 
 
-def _unknown(model: str) -> GpuwiseError:
+def unknown(model: str) -> GpuwiseError:
+    """What is said of a name that no source has."""
     near = zoo.close(model)
     meant = "did you mean " + " or ".join(f"`{name}`" for name in near) + "? " if near else ""
     return UnknownName(

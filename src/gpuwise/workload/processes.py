@@ -18,9 +18,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-__all__ = ["TOKEN", "Tail", "adopt_orphans", "end_descendants", "end_with_parent", "kill", "limit_memory"]
+__all__ = ["PARENT", "TOKEN", "Tail", "adopt_orphans", "end_descendants", "end_with_parent", "kill", "limit_memory"]
 
 TOKEN = "GPUWISE_CAPTURE"
+PARENT = "GPUWISE_PARENT"  # the number of the process that asked
 _SET_CHILD_SUBREAPER = 36  # of prctl(2)
 _KEPT_BYTES = 2**16
 
@@ -61,8 +62,8 @@ def end_descendants() -> None:
 
 
 def end_with_parent() -> None:
-    """If the process that asked dies without ending us, end ourselves and all we started."""
-    parent = os.getppid()
+    """If the process that asked dies without ending us, end ourselves and all we started. It may have died before we began."""
+    parent = int(os.environ.get(PARENT, os.getppid()))
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpuwise import errors
 from gpuwise.workload.capture import START
-from gpuwise.workload.processes import TOKEN, Tail, kill
+from gpuwise.workload.processes import PARENT, TOKEN, Tail, kill
 
 __all__ = ["Ended", "in_python", "run_contained"]
 
@@ -49,7 +49,7 @@ def run_contained(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONIOENCODING": "utf-8:backslashreplace", **variables, TOKEN: token},
+            env={**os.environ, "PYTHONIOENCODING": "utf-8:backslashreplace", **variables, TOKEN: token, PARENT: str(os.getpid())},
             start_new_session=True,
         )
         assert process.stdout is not None  # noqa: S101

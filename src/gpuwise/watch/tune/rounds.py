@@ -47,7 +47,7 @@ def measured(
             progress(variant, turn)
             found[variant].append(run(variant))
             if variant == BASELINE and found[BASELINE][-1].fault:
-                return found
+                return _without_last(found, turn) if turn else found
         late = clock() - begun + (clock() - before) > seconds
         if late or (turn + 1 >= LEAST_ROUNDS and _is_stable(found)):
             break
@@ -57,6 +57,11 @@ def measured(
 def _whole(found: dict[Variant, list[Trial]], rounds: int) -> dict[Variant, list[Trial]]:
     """Without the part of a round that was begun and not finished, unless it tells of a fault."""
     return {variant: trials[:rounds] if not any(t.fault for t in trials) else trials for variant, trials in found.items()}
+
+
+def _without_last(found: dict[Variant, list[Trial]], rounds: int) -> dict[Variant, list[Trial]]:
+    """Where the start ran before and does not any more, the rounds before count."""
+    return _whole({**found, BASELINE: found[BASELINE][:-1]}, rounds)
 
 
 def _is_stable(found: dict[Variant, list[Trial]]) -> bool:

@@ -55,8 +55,7 @@ def _failure(asked: str | Order, error: BaseException) -> tuple[Any, int]:
     """A run that failed is a result; a device or model that is not there is a failure of the question."""
     if isinstance(asked, str) or isinstance(error, GpuwiseError):
         return describe("the device" if isinstance(asked, str) else asked.request.model, error), 3
-    text = str(error)
-    if isinstance(error, MemoryError) or is_lack_of_memory(text) or "out of memory" in text.lower():
+    if isinstance(error, MemoryError) or is_lack_of_memory(str(error)):
         return Trial(fault=f"out of memory at batch {asked.request.batch}", kind="memory"), 0
     return Trial(fault=describe(asked.request.model, error).message, kind="error"), 0
 

@@ -11,7 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from gpuwise.errors import BadValue
-from gpuwise.workload.sources.failures import message_of
+from gpuwise.workload.sources.failures import is_lack_of_memory, message_of
 from gpuwise.workload.sources.pytorch.example_inputs import Candidate, Passed, candidates, signature_text
 from gpuwise.workload.sources.pytorch.user_model import Made, check_loss, loss_of, parsed
 from gpuwise.workload.sources.registry import source_of, subject_of
@@ -130,7 +130,7 @@ def _first_that_runs(made: Made, request: Request, device: str, training: bool) 
             if training:
                 check_loss(loss)
         except Exception as found:
-            if candidate.is_certain:
+            if candidate.is_certain or is_lack_of_memory(f"{found!r} {found}"):
                 raise
             fault = fault or found
             continue
