@@ -284,6 +284,7 @@ def test_the_answer_says_what_was_faster_together_and_how_to_write_it() -> None:
 def test_without_a_certain_gain_nothing_is_recommended() -> None:
     best = answered().best
     assert best is not None
+    assert "too little time to measure them together" in answered(best=None).verdict
     unsure = answered(best=replace(best, gain=Gain(0.98, 1.1, 1.2, 3)))
     assert unsure.diff() == []
     assert unsure.verdict == "nothing that was tried is faster in every round"

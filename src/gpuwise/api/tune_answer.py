@@ -84,6 +84,10 @@ class MeasuredAnswer:
         best = self.best
         if min((one.gain.rounds for one in self.tried if one.gain), default=LEAST_ROUNDS) < LEAST_ROUNDS:
             return f"too little time for {LEAST_ROUNDS} rounds of each change: no verdict; `--seconds` gives more"
+        certain = [one for one in self.tried if one.gain is not None and one.gain.is_certain]
+        if certain and (best is None or best.gain.rounds < LEAST_ROUNDS):
+            names = ", ".join(f"{one.change.name} {one.change.value} {one.gain.middle:.2f}" for one in certain if one.gain)
+            return f"faster alone: {names}; too little time to measure them together; `--seconds` gives more"
         if best is None or not best.gain.is_certain:
             return "nothing that was tried is faster in every round"
         names = " and ".join(f"{change.name} {change.value}" for change in best.changes)

@@ -28,7 +28,7 @@ from gpuwise.workload.types import Workload
 
 __all__ = ["tune_measured"]
 
-_ALONE = 0.7  # of the time goes to changes alone, the rest to the best together
+_ALONE = 0.8  # of the time goes to changes alone at most, the rest to the best together
 _MODEL_S = 2.0  # of timed steps in a run of a model, at most: it ends when it is stable
 _SCRIPT_S = 6.0  # of steady steps in a run of a script: loaders begin with full queues
 _LONG_STEP_S = 1.0  # a step predicted to be longer is started with a smaller batch, where the user gave none

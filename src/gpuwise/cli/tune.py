@@ -22,8 +22,8 @@ def tune(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="[batch|power] MODEL [-- ARGS]",
-            help="batch MODEL, power MODEL, or what to try here: MODEL, file.py:Net or train.py.",
+            metavar="[WHAT] MODEL [-- ARGS]",
+            help="`batch MODEL` or `power MODEL` for any GPU; MODEL, file.py:Net or train.py alone: settings, tried here.",
         ),
     ],
     gpu: options.GpuNames = None,

@@ -11,6 +11,7 @@ from gpuwise.watch.tune.types import BASELINE, LEAST_ROUNDS, Trial, Variant, gai
 __all__ = ["measured"]
 
 _MOST_ROUNDS = 6
+_EXTRA = 0.6  # of the time may be used by rounds beyond the least number
 _STABLE = 1.05  # most over least gain of a variant, below which it is stable
 
 Run = Callable[[Variant], Trial]
@@ -48,8 +49,9 @@ def measured(
             found[variant].append(run(variant))
             if variant == BASELINE and found[BASELINE][-1].fault:
                 return _without_last(found, turn) if turn else found
-        late = clock() - begun + (clock() - before) > seconds
-        if late or (turn + 1 >= LEAST_ROUNDS and _is_stable(found)):
+        enough = turn + 1 >= LEAST_ROUNDS
+        late = clock() - begun + (clock() - before) > seconds * (_EXTRA if enough else 1.0)
+        if late or (enough and _is_stable(found)):
             break
     return found
 
