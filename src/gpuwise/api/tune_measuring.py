@@ -82,6 +82,13 @@ def _start(
     asked = query.capture
     assert asked is not None  # noqa: S101
     request = asked.request
+    able = (*facts.precisions, "fp16", "bf16")
+    if request.settings.precision not in able:
+        raise BadValue(
+            f"{facts.device} ({facts.name}) has no {request.settings.precision}",
+            looked_in=", ".join(able),
+            hint="leave --precision out: it is tried",
+        )
     if request.settings.mode == "train":
         request = msgspec.structs.replace(request, settings=replace(request.settings, implementation=start_of(facts)))
     order = Order(request=request, device=facts.device, compiled=asked.compiled, seconds=_MODEL_S)

@@ -20,6 +20,8 @@ __all__ = ["NAMES", "OwnSetting", "TuneQuery", "buildable", "tune_query"]
 NAMES = ("batch", "precision", "channels-last", "compile", "optimizer", "workers", "pinned")
 _FOR_MODELS_ONLY = ("seq", "image", "precision", "mode", "optimizer", "compiled", "channels_last", "inputs")
 _BUILDS = ("timm:", "torchvision:", "hf:")
+_PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "amp-bf16", "amp")
+_OPTIMIZERS = ("none", "sgd", "momentum", "adam", "adamw")
 _SHORTEST_S, _LONGEST_S = 5.0, 7200.0
 
 
@@ -74,6 +76,7 @@ def tune_query(
     if arguments or settings:
         what = "takes no arguments" if arguments else "has no flags to set"
         raise BadValue(f"{model} is no training script and {what}", hint="name the script: `gpuwise tune train.py -- --epochs 1`")
+    _check_runs(captured)
     asked = capture_query(model=model, batch=batch, timeout_s=timeout_s, **{"precision": "fp32", **_given(captured)})
     return TuneQuery(
         model=model,
@@ -85,7 +88,21 @@ def tune_query(
 
 
 def _given(captured: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in captured.items() if value not in (None, "", (), False)}
+    """Options that were used; a number of 0 is one that was."""
+    return {
+        name: value for name, value in captured.items() if value is not None and value is not False and value not in ("", (), [])
+    }
+
+
+def _check_runs(captured: Mapping[str, Any]) -> None:
+    """Some settings can be predicted and not run here."""
+    for name, known in (("precision", _PRECISIONS), ("optimizer", _OPTIMIZERS)):
+        if captured.get(name) and captured[name] not in known:
+            raise BadValue(
+                f"a step with {name} {captured[name]} is predicted only, not run",
+                looked_in=", ".join(known),
+                hint=f"for example `--{name} {known[-1]}`; `gpuwise predict` answers for the others",
+            )
 
 
 def _start(captured: Mapping[str, Any]) -> tuple[Assumption, ...]:
@@ -146,9 +163,9 @@ def _check_script(model: str, batch: int | None, captured: Mapping[str, Any]) ->
     if not path.is_file():
         what = f"{path} is a folder" if path.is_dir() else f"no script {path}"
         raise BadFile(what, looked_in=str(Path.cwd()), hint="give the path of the training script, such as `examples/train.py`")
-    given = {**captured, "batch": batch}
+    given = _given({**captured, "batch": batch})
     for name in ("batch", *_FOR_MODELS_ONLY):
-        if given.get(name) not in (None, "", (), [], False):
+        if name in given:
             raise BadValue(
                 f"{path.name} is a training script and decides its {name.replace('_', ' ')} itself",
                 hint=f"pass it to the script: `gpuwise tune {model} -- ARGUMENTS`; {', '.join(HOOKED)} are tried",

@@ -69,7 +69,7 @@ def tune(
 
     `tune batch`: the batch that gives 90, 95 and 99 % of the speed, for any GPU. `tune power`: time and energy by power limit.
     """
-    given = {key: value for key, value in locals().items() if key not in ("json", "words") and value not in (None, "", False, [])}
+    given = {key: value for key, value in locals().items() if key not in ("json", "words") and _is_given(value)}
     what, model, arguments = _parsed(words)
     _refuse_others(what, given)
     answer, render = {"batch": _batch, "power": _power}.get(what, _settings)(model, arguments, given)
@@ -77,6 +77,11 @@ def tune(
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
+
+
+def _is_given(value: object) -> bool:
+    """Whether an option was used; a number of 0 is one that was."""
+    return value is not None and value is not False and value not in ("", [])
 
 
 def _parsed(words: list[str]) -> tuple[str, str, list[str]]:

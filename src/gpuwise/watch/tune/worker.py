@@ -76,7 +76,7 @@ def _facts(asked: str) -> DeviceFacts:
     device = device_here(torch, asked)
     kind, capability, uuid = device.partition(":")[0], (0, 0), ""
     if kind == "cuda":
-        capability, uuid = torch.cuda.get_device_capability(device), _uuid(torch, device)
+        capability, uuid = torch.cuda.get_device_capability(device), "" if torch.version.hip else _uuid(torch, device)
         memory = float(torch.cuda.mem_get_info(device)[0])
     else:
         memory = _host_memory()
