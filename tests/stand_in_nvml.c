@@ -1,7 +1,8 @@
 /* A stand-in for NVIDIA's libnvidia-ml.so.1 that plays one of a few scenarios, named in NVML_SCENARIO.
  *
  * Only what gpuwise asks is there; nvidia-ml-py says "function not found" for the rest, as with an old driver.
- * NVML_PID_FILE names a file with the number of the process that is to be seen on the GPU.
+ * NVML_PID_FILE names a file with the number of the process that is to be seen on the GPU, NVML_LIMIT_FILE one in which the power
+ * limit of the card is kept, in milliwatts, as a real card keeps it when the program that set it has ended.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,17 @@ static uint own_pid(void) {
     return pid;
 }
 
+static uint kept_limit(void) {
+    const char *path = getenv("NVML_LIMIT_FILE");
+    FILE *file = path != NULL ? fopen(path, "r") : NULL;
+    uint kept = plays("limited") ? 250000 : 350000;
+    if (file != NULL) {
+        if (fscanf(file, "%u", &kept) != 1) kept = 350000;
+        fclose(file);
+    }
+    return kept;
+}
+
 /* After a few questions a driver is unloaded, a card falls off the bus, or nothing answers any more. */
 static int fate(void) {
     if (questions < 3) return OK;
@@ -50,6 +62,7 @@ const char *nvmlErrorString(int code) { return code == LOST ? "GPU is lost" : co
 int nvmlSystemGetDriverVersion(char *text, uint size) { snprintf(text, size, "570.86.10"); return OK; }
 int nvmlDeviceGetCount_v2(uint *count) { *count = 1; return OK; }
 int nvmlDeviceGetHandleByIndex_v2(uint index, void **handle) { *handle = (void *)1; return index == 0 ? OK : INVALID; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) { *handle = (void *)1; return strncmp(uuid, "GPU-", 4) == 0 ? OK : INVALID; }
 int nvmlDeviceGetName(void *gpu, char *text, uint size) { (void)gpu; snprintf(text, size, "NVIDIA GeForce RTX 3090"); return OK; }
 
 int nvmlDeviceGetUtilizationRates(void *gpu, utilization *use) {
@@ -71,7 +84,23 @@ int nvmlDeviceGetMemoryInfo(void *gpu, memory_info *memory) {
 int nvmlDeviceGetClockInfo(void *gpu, uint kind, uint *mhz) { (void)gpu; (void)kind; *mhz = plays("throttled") ? 1005 : 1695; return OK; }
 int nvmlDeviceGetMaxClockInfo(void *gpu, uint kind, uint *mhz) { (void)gpu; (void)kind; *mhz = 2100; return OK; }
 int nvmlDeviceGetPowerUsage(void *gpu, uint *milliwatts) { (void)gpu; *milliwatts = plays("throttled") ? 190000 : 330000; return OK; }
-int nvmlDeviceGetEnforcedPowerLimit(void *gpu, uint *milliwatts) { (void)gpu; *milliwatts = plays("limited") ? 250000 : 350000; return OK; }
+int nvmlDeviceGetEnforcedPowerLimit(void *gpu, uint *milliwatts) { (void)gpu; *milliwatts = kept_limit(); return OK; }
+int nvmlDeviceGetPowerManagementLimitConstraints(void *gpu, uint *least, uint *most) { (void)gpu; *least = 100000; *most = 365000; return OK; }
+int nvmlDeviceGetTotalEnergyConsumption(void *gpu, ull *millijoules) { (void)gpu; *millijoules = 5000000; return OK; }
+
+int nvmlDeviceSetPowerManagementLimit(void *gpu, uint milliwatts) {
+    const char *path = getenv("NVML_LIMIT_FILE");
+    FILE *file;
+    (void)gpu;
+    if (plays("no_rights")) return NO_PERMISSION;
+    if (milliwatts < 100000 || milliwatts > 365000) return INVALID;
+    file = path != NULL ? fopen(path, "w") : NULL;
+    if (file == NULL) return UNSUPPORTED;
+    fprintf(file, "%u", milliwatts);
+    fclose(file);
+    return OK;
+}
+
 int nvmlDeviceGetPowerManagementLimit(void *gpu, uint *milliwatts) { return nvmlDeviceGetEnforcedPowerLimit(gpu, milliwatts); }
 int nvmlDeviceGetPowerManagementDefaultLimit(void *gpu, uint *milliwatts) { (void)gpu; *milliwatts = 350000; return OK; }
 int nvmlDeviceGetTemperature(void *gpu, uint sensor, uint *celsius) { (void)gpu; (void)sensor; *celsius = plays("throttled") ? 93 : 68; return OK; }

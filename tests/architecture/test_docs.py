@@ -61,6 +61,10 @@ def test_every_command_in_the_docs_runs(page: str, command: str, tmp_path: Path,
     if " why " in command:
         _write_traces(tmp_path)
     (tmp_path / "train.py").write_text("print('trained')", encoding="utf-8")
+    if page == "tune.md":  # its code blocks begin with the name of their file
+        text = (ROOT / "docs/guides/tune.md").read_text(encoding="utf-8")
+        for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.DOTALL):
+            (tmp_path / name).write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     arguments = shlex.split(command.split(" | ")[0], comments=True)[1:]
     arguments = [sys.executable if word == "python" else word for word in arguments]

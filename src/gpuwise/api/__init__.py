@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
     from gpuwise.api.sweeps import SweepAnswer, SweepPoint, sweep
     from gpuwise.api.topics.registry import MattersAnswer, matters
+    from gpuwise.api.tune_answer import MeasuredAnswer
+    from gpuwise.api.tune_measuring import tune_measured
+    from gpuwise.api.tune_powering import PowerAnswer, power_query, tune_power
+    from gpuwise.api.tune_question import TuneQuery, tune_query
     from gpuwise.api.tuning import TuneAnswer, tune
     from gpuwise.api.validation import ValidateAnswer, validate
     from gpuwise.api.watching import WatchAnswer, watch_command, watch_pid
@@ -56,17 +60,20 @@ __all__ = [
     "JobCost",
     "KindRow",
     "MattersAnswer",
+    "MeasuredAnswer",
     "OpShare",
     "Pair",
     "PlanAnswer",
     "PlanEntry",
     "PlanQuery",
+    "PowerAnswer",
     "PredictAnswer",
     "Prediction",
     "PricesAnswer",
     "SweepAnswer",
     "SweepPoint",
     "TuneAnswer",
+    "TuneQuery",
     "ValidateAnswer",
     "Watch",
     "WatchAnswer",
@@ -90,12 +97,16 @@ __all__ = [
     "matters",
     "plan",
     "plan_query",
+    "power_query",
     "predict",
     "predict_query",
     "prices",
     "refresh_prices",
     "sweep",
     "tune",
+    "tune_measured",
+    "tune_power",
+    "tune_query",
     "validate",
     "watch_cluster",
     "watch_command",
@@ -124,6 +135,10 @@ _HOMES = {
     "planning": ("plan",),
     "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
     "price_lists": ("PricesAnswer", "prices", "refresh_prices"),
+    "tune_answer": ("MeasuredAnswer",),
+    "tune_measuring": ("tune_measured",),
+    "tune_powering": ("PowerAnswer", "power_query", "tune_power"),
+    "tune_question": ("TuneQuery", "tune_query"),
     "tuning": ("TuneAnswer", "tune"),
     "validation": ("ValidateAnswer", "validate"),
     "watching": ("WatchAnswer", "watch_command", "watch_pid"),

@@ -13,7 +13,7 @@ import msgspec
 
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["TRUST", "Range", "knows", "operator_range", "range_of", "ratio_range"]
+__all__ = ["TRUST", "Range", "change_range", "knows", "operator_range", "range_of", "ratio_range"]
 
 TRUST = 0.8  # how much of a measured deviation carries over to other GPUs and settings
 
@@ -72,3 +72,14 @@ def operator_range(table: str, operator: str) -> Range:
     """The range of this operator of a table; that of the whole table where the operator has none."""
     ranges = _file().ranges
     return ranges.get(f"{table}/{operator}", ranges[table])
+
+
+def change_range(setting: str) -> Range | None:
+    """The range of the gain of one changed setting (batch, precision, compile, channels-last), measured over predicted; None
+    where no published pair of steps differs in that setting alone. `tools/fit_changes.py` writes them."""
+    return _changes().get(setting)
+
+
+@cache
+def _changes() -> dict[str, Range]:
+    return msgspec.json.decode((files("gpuwise.evidence") / "data" / "changes.json").read_bytes(), type=dict[str, Range])

@@ -12,11 +12,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -24,7 +22,7 @@ from gpuwise import errors
 from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.workload import files
 from gpuwise.workload.plain_text import plain
-from gpuwise.workload.processes import TOKEN, kill
+from gpuwise.workload.processes import PARENT, TOKEN, Tail, kill
 from gpuwise.workload.sources.failures import Failure, is_lack_of_memory
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.types import Workload
@@ -35,7 +33,6 @@ __all__ = ["START", "capture", "environment", "raised"]
 START = "import sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; sys.path.append(sys.argv.pop(1)); "
 _RUN = START + "from gpuwise.workload.sources.worker import run; run(*sys.argv[1:4])"
 _POLL_S = 0.05
-_KEPT_BYTES = 2**16
 _ROOM_BYTES = 4 * 2**30  # with less, a framework may not even be imported
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in', re.MULTILINE)
 
@@ -72,7 +69,13 @@ def raised(failure: Failure) -> GpuwiseError:
 
 def environment(token: str) -> dict[str, str]:
     """What a capturing process must know: no network, no GPU, and a mark by which it and all it starts are found."""
-    return {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", TOKEN: token}
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        TOKEN: token,
+        PARENT: str(os.getpid()),
+    }
 
 
 def _run(
@@ -93,31 +96,12 @@ def _run(
         start_new_session=True,
     )
     assert process.stdout is not None  # noqa: S101
-    output = _Tail(process.stdout)
+    output = Tail(process.stdout)
     try:
         code = _wait(process, request, paths["status"], timeout_s, progress, output)
     finally:
         kill(process, token)
     return code, output.text()
-
-
-class _Tail:
-    """Reads all that a process prints and keeps the end of it: a program may print without limit."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self._pipe, self._kept = pipe, b""
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        with self._pipe:
-            while chunk := os.read(self._pipe.fileno(), _KEPT_BYTES):
-                self._kept = (self._kept + chunk)[-_KEPT_BYTES:]
-
-    def text(self, wait_s: float = 1.0) -> str:
-        """The end of the output so far; waits for the rest if the process has ended."""
-        self._thread.join(wait_s)
-        return self._kept.decode("utf-8", errors="replace")
 
 
 def _wait(
@@ -126,7 +110,7 @@ def _wait(
     status: Path,
     timeout_s: float,
     progress: Callable[[str], None],
-    output: _Tail,
+    output: Tail,
 ) -> int:
     deadline, shown = time.monotonic() + timeout_s, ""
     while (code := process.poll()) is None:
@@ -140,7 +124,7 @@ def _wait(
     return code
 
 
-def _too_long(process: subprocess.Popen[bytes], request: Request, timeout_s: float, shown: str, output: _Tail) -> GpuwiseError:
+def _too_long(process: subprocess.Popen[bytes], request: Request, timeout_s: float, shown: str, output: Tail) -> GpuwiseError:
     where = ""
     if hasattr(signal, "SIGUSR1"):
         process.send_signal(signal.SIGUSR1)  # the worker prints its stack

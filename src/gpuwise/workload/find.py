@@ -11,7 +11,7 @@ from gpuwise.workload.sources.registry import PREFIXES
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.types import Workload
 
-__all__ = ["tells_itself", "workload"]
+__all__ = ["is_script", "tells_itself", "unknown", "workload"]
 
 _FLAGS = {"implementation": "--optimizer-impl", "channels_last": "--channels-last", "inputs": "--input"}
 # What a script or a workload file was captured with, where nothing else is written down.
@@ -55,10 +55,11 @@ def _fused(found: Workload) -> Workload:
 
 def tells_itself(model: str) -> bool:
     """Whether precision, optimizer and the like are not ours to choose: a training script or a workload file has its own."""
-    return _is_script(model) or _is_workload_file(model)
+    return is_script(model) or _is_workload_file(model)
 
 
-def _is_script(model: str) -> bool:
+def is_script(model: str) -> bool:
+    """Whether this names a whole training script."""
     return model.endswith(".py") and model.partition(":")[0] not in PREFIXES
 
 
@@ -69,13 +70,13 @@ def _is_workload_file(model: str) -> bool:
 def _refuse_what_nobody_uses(request: Request, asked: Collection[str]) -> None:
     """An option that would change nothing is a question misunderstood."""
     model, prefix = request.model, request.model.partition(":")[0]
-    if request.arguments and not _is_script(model):
+    if request.arguments and not is_script(model):
         given = " ".join(request.arguments)
         raise BadValue(
             f"{model} takes no arguments, but '{given:.60}' was given",
             hint="a training script does: `gpuwise capture train.py -- ARGUMENTS`",
         )
-    if _is_script(model):
+    if is_script(model):
         for name in sorted(set(asked) - set(_TOLD_BY_SCRIPTS)):
             raise BadValue(
                 f"{Path(model).name} is a training script and decides itself; {_flag(name)} cannot change it",
@@ -96,7 +97,7 @@ def _agree(found: Workload, request: Request, asked: Collection[str]) -> None:
         wanted = getattr(request.settings, name) if hasattr(request.settings, name) else getattr(request, name)
         if wanted != own[name]:
             has = f"has {name.replace('_', ' ')} {own[name]}" if own[name] not in (None, "", ()) else f"has no {name}"
-            again = "change it there" if _is_script(request.model) else "capture the model again"
+            again = "change it there" if is_script(request.model) else "capture the model again"
             flag = _flag(name) if wanted is True or name == "inputs" else f"{_flag(name)} {wanted}"
             raise BadValue(f"{found.model} {has}; {flag} cannot change that", hint=f"leave {_flag(name)} out, or {again}")
 
@@ -112,7 +113,7 @@ def _stored(request: Request) -> Workload | None:
     if zoo.has(request.model):
         return _resized(zoo.load(request.model, request), request)
     if ":" not in request.model and not request.model.endswith(".py"):
-        raise _unknown(request.model)
+        raise unknown(request.model)
     from gpuwise.workload import cache
 
     kept = cache.find(request)
@@ -136,7 +137,8 @@ def _resized(found: Workload, request: Request) -> Workload:
     return found
 
 
-def _unknown(model: str) -> GpuwiseError:
+def unknown(model: str) -> GpuwiseError:
+    """What is said of a name that no source has."""
     near = zoo.close(model)
     meant = "did you mean " + " or ".join(f"`{name}`" for name in near) + "? " if near else ""
     return UnknownName(

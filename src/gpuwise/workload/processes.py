@@ -12,13 +12,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
-__all__ = ["TOKEN", "adopt_orphans", "end_descendants", "kill"]
+__all__ = ["PARENT", "TOKEN", "Tail", "adopt_orphans", "end_descendants", "end_with_parent", "kill", "limit_memory"]
 
 TOKEN = "GPUWISE_CAPTURE"
+PARENT = "GPUWISE_PARENT"  # the number of the process that asked
 _SET_CHILD_SUBREAPER = 36  # of prctl(2)
+_KEPT_BYTES = 2**16
 
 
 def kill(process: subprocess.Popen[bytes], token: str) -> None:
@@ -54,6 +59,51 @@ def end_descendants() -> None:
         if not below:
             return
         _end(below)
+
+
+def end_with_parent() -> None:
+    """If the process that asked dies without ending us, end ourselves and all we started. It may have died before we began."""
+    parent = int(os.environ.get(PARENT, os.getppid()))
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        end_descendants()
+        if hasattr(os, "killpg"):
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def limit_memory() -> None:
+    """Cap the address space at `GPUWISE_MEMORY_BYTES` where the system can (not on Windows, and macOS may refuse)."""
+    limit = int(os.environ.get("GPUWISE_MEMORY_BYTES", "0"))
+    if limit and sys.platform != "win32":
+        import resource
+
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+class Tail:
+    """Reads all that a process prints and keeps the end of it: a program may print without limit."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe, self._kept = pipe, b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._pipe:
+            while chunk := os.read(self._pipe.fileno(), _KEPT_BYTES):
+                self._kept = (self._kept + chunk)[-_KEPT_BYTES:]
+
+    def text(self, wait_s: float = 1.0) -> str:
+        """The end of the output so far; waits for the rest if the process has ended."""
+        self._thread.join(wait_s)
+        return self._kept.decode("utf-8", errors="replace")
 
 
 def _descendants(top: int) -> list[int]:

@@ -16,7 +16,7 @@ from gpuwise.watch.bench.cases import cases
 from gpuwise.watch.bench.timing import stable_seconds
 from gpuwise.watch.bench.types import VERSION, Profile, Row
 
-__all__ = ["measure"]
+__all__ = ["device_here", "device_name", "measure", "waiter"]
 
 _CASES = 125  # about how many there are, for the share of time that each may take
 _LEAST_BUDGET_S = 0.02
@@ -37,9 +37,8 @@ def measure(
         import torch
     except ImportError:
         raise MissingExtra("torch", extra="torch", needed_for="measuring a device") from None
-    device = device or _best(torch)
-    _check(torch, device)
-    wait = _waiter(torch, device)
+    device = device_here(torch, device)
+    wait = waiter(torch, device)
     rows: dict[tuple[str, tuple[float, ...]], Row] = {}
     missing = missing_around(device)
     for turn in range(_ROUNDS):
@@ -56,7 +55,7 @@ def measure(
     return Profile(
         version=VERSION,
         device=device,
-        name=_name(torch, device),
+        name=device_name(torch, device),
         day=date.today().isoformat(),
         torch=str(torch.__version__),
         threads=torch.get_num_threads(),
@@ -93,6 +92,13 @@ def _round(
             )
 
 
+def device_here(torch: Any, asked: str) -> str:
+    """The device asked for, if torch sees it; the fastest it sees where none is."""
+    device = asked or _best(torch)
+    _check(torch, device)
+    return device
+
+
 def _best(torch: Any) -> str:
     if torch.cuda.is_available():
         return "cuda:0"
@@ -112,13 +118,15 @@ def _check(torch: Any, device: str) -> None:
         )
 
 
-def _waiter(torch: Any, device: str) -> Callable[[], Any]:
+def waiter(torch: Any, device: str) -> Callable[[], Any]:
+    """What waits until all that was issued to the device is done."""
     if device.startswith("cuda"):
         return lambda: torch.cuda.synchronize(device)
     return torch.mps.synchronize if device == "mps" else (lambda: None)
 
 
-def _name(torch: Any, device: str) -> str:
+def device_name(torch: Any, device: str) -> str:
+    """What the device calls itself."""
     if device.startswith("cuda"):
         return str(torch.cuda.get_device_name(device))
     try:

@@ -18,7 +18,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -306,12 +306,14 @@ _HOOKS = {"torch.utils.data": hook_torch_data, "torch.optim": hook_optimizers, "
 class _Finder(importlib.abc.MetaPathFinder):
     """Sees a framework being imported and hooks it when it is whole."""
 
-    def __init__(self, marks: Marks) -> None:
-        self._marks, self._waiting = marks, dict(_HOOKS)
+    def __init__(self, marks: Marks, first: Mapping[str, Callable[[Any, Marks], Any]]) -> None:
+        names = {*first, *_HOOKS}
+        self._waiting = {name: [one[name] for one in (first, _HOOKS) if name in one] for name in names}
+        self._marks = marks
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        hook = self._waiting.pop(name, None)
-        if hook is None:
+        hooks = self._waiting.pop(name, None)
+        if hooks is None:
             return None
         spec = importlib.util.find_spec(name)
         loader: Any = None if spec is None else spec.loader
@@ -322,7 +324,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         def run_and_hook(module: Any) -> None:
             run(module)
             try:
-                hook(module, self._marks)
+                for hook in hooks:
+                    hook(module, self._marks)
             except Exception as fault:
                 sys.stderr.write(f"gpuwise watch: {name} cannot be watched: {fault}\n")
 
@@ -330,6 +333,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def mark_imports(marks: Marks) -> None:
-    """Hook the frameworks when the program imports them; those it does not use are never touched."""
-    sys.meta_path.insert(0, _Finder(marks))
+def mark_imports(marks: Marks, first: Mapping[str, Callable[[Any, Marks], Any]] | None = None) -> None:
+    """Hook the frameworks when the program imports them, with hooks of others before ours; those it does not use are never
+    touched."""
+    sys.meta_path.insert(0, _Finder(marks, first or {}))

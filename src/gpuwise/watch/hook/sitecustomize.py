@@ -1,6 +1,7 @@
 """Python imports this at start-up where its folder is on PYTHONPATH (see the `site` module): marks the steps of a watched run.
 
-Does nothing unless `GPUWISE_WATCH` names the folder for the marks. A sitecustomize of the user's own is run as well.
+Does nothing unless `GPUWISE_WATCH` names the folder for the marks; `GPUWISE_SETTINGS` changes settings for a run of
+`gpuwise tune`. A sitecustomize of the user's own is run as well.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _HERE = Path(__file__).resolve().parent
 
 def _begin(folder: str) -> None:
     steps = importlib.import_module("gpuwise_steps")
-    steps.mark_imports(steps.Marks(folder, window=os.environ.get("GPUWISE_WATCH_WINDOW") == "1"))
+    wanted = os.environ.get("GPUWISE_SETTINGS")
+    first = importlib.import_module("gpuwise_settings").setting_hooks(wanted, Path(folder)) if wanted else {}
+    steps.mark_imports(steps.Marks(folder, window=os.environ.get("GPUWISE_WATCH_WINDOW") == "1"), first)
 
 
 def _run_the_next() -> None:

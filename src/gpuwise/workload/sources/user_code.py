@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,21 +22,19 @@ from gpuwise.workload.sources.keras_backend import without_weights
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.sources.user_files import believing, text_of
 
-__all__ = ["subject"]
+__all__ = ["is_keras", "maker", "subject"]
+
+Inside = Callable[[list[str], str, Path, bool], AbstractContextManager[None]]
 
 
 def subject(request: Request) -> Any:
     """The model of that name; its inputs from `--input`, from the function, or guessed."""
-    where, _, name = request.model.rpartition(":")
-    if not where or not name:
-        raise BadValue(f"'{request.model}' names no model", hint="for example `my_model.py:Net` or `package.module:function`")
     notes: list[str] = []
-    module = _from_file(Path(where), notes) if where.endswith(".py") else _imported(where, notes)
-    make = _maker(_named(module, name, where), request.model)
+    make = maker(request.model, notes, believing)
     if "keras" in sys.modules:
         with without_weights():
             value = make()
-        if _is_keras(value):
+        if is_keras(value):
             from gpuwise.workload.sources.keras import subject_from_model
 
             _check_image(value, request)
@@ -49,6 +48,15 @@ def subject(request: Request) -> Any:
     return subject_from_maker(make, request, tuple(notes))
 
 
+def maker(model: str, notes: list[str], inside: Inside) -> Callable[[], Any]:
+    """What gives the model of this name; its code is imported `inside` a context, such as one in which it believes in a GPU."""
+    where, _, name = model.rpartition(":")
+    if not where or not name:
+        raise BadValue(f"'{model}' names no model", hint="for example `my_model.py:Net` or `package.module:function`")
+    module = _from_file(Path(where), notes, inside) if where.endswith(".py") else _imported(where, notes, inside)
+    return _maker(_named(module, name, where), model)
+
+
 def _check_image(model: Any, request: Request) -> None:
     """--image is for Keras inputs whose height and width are open."""
     shapes = [tuple(tensor.shape) for tensor in getattr(model, "inputs", None) or ()]
@@ -60,7 +68,7 @@ def _check_image(model: Any, request: Request) -> None:
         )
 
 
-def _from_file(path: Path, notes: list[str]) -> ModuleType:
+def _from_file(path: Path, notes: list[str], inside: Inside) -> ModuleType:
     """The file as a module, with its folder in front of the path, as `python file.py` has it."""
     if not path.is_file():
         what = f"{path} is a folder, not a Python file" if path.is_dir() else f"no file {path}"
@@ -72,14 +80,14 @@ def _from_file(path: Path, notes: list[str]) -> ModuleType:
         raise BadFile(f"{path} cannot be imported", hint="it must be a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with believing(notes, text_of(path), path.parent):
+    with inside(notes, text_of(path), path.parent, False):
         spec.loader.exec_module(module)
     return module
 
 
-def _imported(name: str, notes: list[str]) -> ModuleType:
+def _imported(name: str, notes: list[str], inside: Inside) -> ModuleType:
     try:
-        with believing(notes, "keras torchvision", Path.cwd(), last=True):  # what is installed goes before what lies here
+        with inside(notes, "keras torchvision", Path.cwd(), True):  # what is installed goes before what lies here
             return importlib.import_module(name)
     except ModuleNotFoundError as missing:
         if missing.name is None or not f"{name}.".startswith(f"{missing.name}."):
@@ -126,7 +134,7 @@ def _own_names(module: ModuleType) -> list[str]:
 
 def _maker(thing: Any, label: str) -> Callable[[], Any]:
     """A function without arguments that gives what was named."""
-    is_model_object = hasattr(thing, "forward") or _is_keras(thing)
+    is_model_object = hasattr(thing, "forward") or is_keras(thing)
     if is_model_object and not inspect.isclass(thing):
         return lambda: thing
     if not callable(thing):
@@ -155,7 +163,8 @@ def _maker(thing: Any, label: str) -> Callable[[], Any]:
     return made
 
 
-def _is_keras(value: Any) -> bool:
+def is_keras(value: Any) -> bool:
+    """Whether this is a layer or model of Keras, or a class of them."""
     kinds = value.__mro__ if inspect.isclass(value) else type(value).__mro__
     return any(
         kind.__name__ in ("Layer", "Model") and kind.__module__.partition(".")[0] in ("keras", "tf_keras") for kind in kinds

@@ -11,7 +11,7 @@ from gpuwise.errors import GpuwiseError
 from gpuwise.workload.sources.keras_backend import choose_backend
 from gpuwise.workload.sources.torchvision import import_torchvision
 
-__all__ = ["believing", "prepare", "text_of"]
+__all__ = ["believing", "plainly", "prepare", "text_of"]
 
 _USE_TORCHVISION = ("torchvision", "timm", "transformers")
 
@@ -46,3 +46,10 @@ def believing(notes: list[str], text: str, folder: Path, last: bool = False) -> 
         notes += prepare(text, folder, last)
         with OnCpu():
             yield
+
+
+@contextlib.contextmanager
+def plainly(notes: list[str], text: str, folder: Path, last: bool = False) -> Iterator[None]:
+    """Code of this text, imported inside, sees the machine as it is."""
+    notes += prepare(text, folder, last)
+    yield

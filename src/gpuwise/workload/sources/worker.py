@@ -11,8 +11,6 @@ import gc
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,7 @@ import msgspec
 
 from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.workload import files
-from gpuwise.workload.processes import adopt_orphans, end_descendants
+from gpuwise.workload.processes import adopt_orphans, end_descendants, end_with_parent, limit_memory
 from gpuwise.workload.sources.failures import describe
 from gpuwise.workload.sources.raw import RawCapture
 from gpuwise.workload.sources.registry import source_of, subject_of
@@ -147,10 +145,10 @@ def _options(request: Request) -> dict[str, Any]:
 
 def main(request_path: str, result_path: str, status_path: str) -> int:
     """Answer one request file. Exit code 0: a workload was written; 3: a failure was."""
-    _end_with_parent()
+    end_with_parent()
     adopt_orphans()
     _tell_where_it_stands()
-    _limit_memory()
+    limit_memory()
     reserve = bytearray(_RESERVE_BYTES)
     request = msgspec.json.decode(Path(request_path).read_bytes(), type=Request)
     status, own = Path(status_path), os.getpid()
@@ -172,37 +170,11 @@ def _write(status: Path, text: str) -> None:
     status.write_text(text, encoding="utf-8")
 
 
-def _limit_memory() -> None:
-    """Cap the address space where the system can (not on Windows, and macOS may refuse)."""
-    limit = int(os.environ.get("GPUWISE_MEMORY_BYTES", "0"))
-    if limit and sys.platform != "win32":
-        import resource
-
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
 def _tell_where_it_stands() -> None:
     """On a crash, and when the parent asks (SIGUSR1) before it ends us for taking too long, print the stack."""
     faulthandler.enable()
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, all_threads=False)
-
-
-def _end_with_parent() -> None:
-    """If the process that asked dies without ending us, end ourselves and all we started."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        end_descendants()
-        if hasattr(os, "killpg"):
-            os.killpg(0, signal.SIGKILL)
-        os._exit(1)
-
-    if sys.platform != "win32" and os.getpgrp() == os.getpid():
-        threading.Thread(target=watch, daemon=True).start()
 
 
 def run(request_path: str, result_path: str, status_path: str) -> None:
@@ -216,7 +188,7 @@ def run(request_path: str, result_path: str, status_path: str) -> None:
 
 def run_many(folder: str) -> None:
     """Answer the requests of a folder one after another, each with a file of its own that appears when it is whole."""
-    _end_with_parent()
+    end_with_parent()
     adopt_orphans()
     place = Path(folder)
     for number, request in enumerate(msgspec.json.decode((place / "requests").read_bytes(), type=list[Request])):

@@ -16,8 +16,11 @@ __all__ = ["default_loss", "given_loss"]
 _CLASSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
 
 
-def default_loss(output: Any, passed: Any) -> tuple[torch.Tensor, str]:
-    """A loss for this output, and a sentence that says which: the model's own, cross-entropy, or the mean of squares."""
+def default_loss(output: Any, passed: Any, *, real: bool = False) -> tuple[torch.Tensor, str]:
+    """A loss for this output, and a sentence that says which: the model's own, cross-entropy, or the mean of squares.
+
+    Targets have no values unless they are to be `real`.
+    """
     own = _own_loss(output)
     if own is not None:
         return own, ""
@@ -28,12 +31,12 @@ def default_loss(output: Any, passed: Any) -> tuple[torch.Tensor, str]:
     is_reconstruction = any(leaf.shape == scores.shape and leaf.is_floating_point() for leaf in inputs)
     if scores.dim() in (2, 3) and scores.shape[-1] > 1 and not is_reconstruction:
         rows = scores.reshape(-1, scores.shape[-1])
-        target = rows.new_empty(rows.shape[0], dtype=torch.int64)
+        target = (rows.new_zeros if real else rows.new_empty)(rows.shape[0], dtype=torch.int64)
         return torch.nn.functional.cross_entropy(rows, target), f"loss assumed: cross-entropy over {scores.shape[-1]} classes"
     return scores.pow(2).mean(), "loss assumed: the mean of the squared output"
 
 
-def given_loss(loss: Callable[..., Any], output: Any, targets: Sequence[Any]) -> tuple[Any, str]:
+def given_loss(loss: Callable[..., Any], output: Any, targets: Sequence[Any], *, real: bool = False) -> tuple[Any, str]:
     """The user's loss function on this output, with targets of the right form where none were given."""
     if targets:
         return loss(output, *targets), ""
@@ -42,8 +45,10 @@ def given_loss(loss: Callable[..., Any], output: Any, targets: Sequence[Any]) ->
     scores = _main(output)
     if type(loss).__name__ in _CLASSES or getattr(loss, "__name__", "") in _CLASSES:
         shape = (scores.shape[0], *scores.shape[2:]) if scores.dim() > 1 else ()
-        return loss(output, scores.new_empty(shape, dtype=torch.int64)), "targets assumed: class numbers"
-    return loss(output, torch.empty_like(scores, requires_grad=False)), "targets assumed: of the form of the output"
+        blank = scores.new_zeros if real else scores.new_empty
+        return loss(output, blank(shape, dtype=torch.int64)), "targets assumed: class numbers"
+    like = torch.zeros_like if real else torch.empty_like
+    return loss(output, like(scores, requires_grad=False)), "targets assumed: of the form of the output"
 
 
 def _needed(loss: Callable[..., Any]) -> int:

@@ -19,7 +19,7 @@ from gpuwise.workload.sources.pytorch.stand_ins import OnCpu, gpu_names, swapped
 from gpuwise.workload.sources.pytorch.step import Subject
 from gpuwise.workload.sources.request import Request
 
-__all__ = ["NoOutput", "subject_from_maker"]
+__all__ = ["Made", "NoOutput", "check_loss", "loss_of", "parsed", "subject_from_maker"]
 
 _NO_IMAGE = "leave --image out, or pass the inputs by hand, such as `--input x=batch,3,64,64:fp32`"
 _DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException")
@@ -30,7 +30,7 @@ class NoOutput(BadValue):
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class Made:
     """What user code returned."""
 
     model: torch.nn.Module
@@ -44,7 +44,7 @@ def subject_from_maker(make: Callable[[], Any], request: Request, remarks: tuple
     training = request.settings.mode == "train"
     with FakeTensorMode(allow_non_fake_inputs=True):
         with _believing(notes, real_constants=True):
-            made = _parsed(make(), request.model)
+            made = parsed(make(), request.model)
             _adopt(made.model)
         made.model.train(training)
         found, assumed = _first_that_runs(made, request, training, notes)
@@ -52,11 +52,11 @@ def subject_from_maker(make: Callable[[], Any], request: Request, remarks: tuple
 
     def build() -> torch.nn.Module:
         with _believing(notes, real_constants=True):
-            return _adopt(_parsed(make(), request.model).model)
+            return _adopt(parsed(make(), request.model).model)
 
     def forward(model: torch.nn.Module, passed: Passed, is_training: bool) -> Any:
         with _believing(notes):
-            return _forward(model, made.loss, passed, is_training)[0]
+            return loss_of(model, made.loss, passed, is_training)[0]
 
     return Subject(
         build=build,
@@ -76,7 +76,8 @@ def _believing(notes: list[str], real_constants: bool = False) -> Iterator[None]
         yield
 
 
-def _parsed(value: Any, label: str) -> _Made:
+def parsed(value: Any, label: str) -> Made:
+    """What user code returned, with its parts named."""
     parts = value if isinstance(value, tuple) else (value,)
     if not parts or len(parts) > 3 or not isinstance(parts[0], torch.nn.Module):
         what = (
@@ -90,7 +91,7 @@ def _parsed(value: Any, label: str) -> _Made:
         )
     if len(parts) == 3 and parts[2] is not None and not callable(parts[2]):
         raise BadValue(f"{label} gives a loss of type {type(parts[2]).__name__}", hint="the third value must be a function")
-    return _Made(*parts)
+    return Made(*parts)
 
 
 def _adopt(model: torch.nn.Module) -> torch.nn.Module:
@@ -123,7 +124,7 @@ def _adopt(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
-def _first_that_runs(made: _Made, request: Request, training: bool, notes: list[str]) -> tuple[Candidate, list[str]]:
+def _first_that_runs(made: Made, request: Request, training: bool, notes: list[str]) -> tuple[Candidate, list[str]]:
     """The first candidate inputs with which a step runs, and what is to be said of inputs and loss."""
     first: tuple[Candidate, Exception] | None = None
     for candidate in candidates(made.model, made.inputs, request):
@@ -183,21 +184,24 @@ def _wrong_inputs(model: torch.nn.Module, request: Request, fault: Exception) ->
     )
 
 
-def _trial(made: _Made, candidate: Candidate, training: bool) -> str:
+def _trial(made: Made, candidate: Candidate, training: bool) -> str:
     """Run one step small; where a sequence may vary, at two lengths. Returns what is to be said of the loss."""
     batch = candidate.batch if candidate.is_certain else 2
-    loss, remark = _forward(made.model, made.loss, candidate.inputs(batch, candidate.seq), training)
+    loss, remark = loss_of(made.model, made.loss, candidate.inputs(batch, candidate.seq), training)
     if training:
-        _check_loss(loss)
+        check_loss(loss)
     if candidate.seq is not None:
         try:
-            _forward(made.model, made.loss, candidate.inputs(batch, candidate.seqs[0]), training)
+            loss_of(made.model, made.loss, candidate.inputs(batch, candidate.seqs[0]), training)
         except Exception:
             candidate.fix_length()
     return remark
 
 
-def _forward(model: torch.nn.Module, loss: Callable[..., Any] | None, passed: Passed, training: bool) -> tuple[Any, str]:
+def loss_of(
+    model: torch.nn.Module, loss: Callable[..., Any] | None, passed: Passed, training: bool, *, real: bool = False
+) -> tuple[Any, str]:
+    """The loss of a step, or in inference what the model gives; and what is to be said of it."""
     output = model(*passed["args"], **passed["kwargs"])
     if not training:
         return output, ""
@@ -207,11 +211,12 @@ def _forward(model: torch.nn.Module, loss: Callable[..., Any] | None, passed: Pa
             hint="let it return its result; `--mode infer` needs none",
         )
     if loss is not None:
-        return given_loss(loss, output, passed["targets"])
-    return default_loss(output, passed)
+        return given_loss(loss, output, passed["targets"], real=real)
+    return default_loss(output, passed, real=real)
 
 
-def _check_loss(loss: Any) -> None:
+def check_loss(loss: Any) -> None:
+    """Refuse what has no gradient."""
     if not isinstance(loss, torch.Tensor) or loss.dim() or not loss.requires_grad:
         what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
         raise BadValue(

@@ -1,0 +1,136 @@
+"""What changed settings are predicted to gain on a device of this machine: by the profile of `gpuwise bench` or the catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuwise.api.question import Assumption
+from gpuwise.errors import BadFile, GpuwiseError, UnknownName
+from gpuwise.evidence.ranges import Range, change_range
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.machines import find_host
+from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import Gpu
+from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
+from gpuwise.step.memory import memory_of
+from gpuwise.step.simulate import simulate
+from gpuwise.step.stacks import as_run, find_stack
+from gpuwise.step.types import Setting
+from gpuwise.watch.bench import store
+from gpuwise.watch.bench.price import price
+from gpuwise.watch.bench.types import Profile
+from gpuwise.watch.tune.types import DeviceFacts
+from gpuwise.workload.evaluate import peak_memory
+from gpuwise.workload.types import Workload
+
+__all__ = ["Expected", "Predictor", "predictor_of"]
+
+_PROFILED = (0.7, 1.5)  # as `predict --on-this-machine`: assumed from ten small models
+_UNKNOWN = (0.9, 1.1)  # of a gain on a GPU for which no pair of published steps speaks: assumed
+
+
+class Expected(NamedTuple):
+    """A gain that is predicted, with its range."""
+
+    low: float
+    middle: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictor:
+    """A device as predictions know it: by a profile of it, or by a row of the catalogue; by neither where both are None."""
+
+    torch: str
+    gpu: Gpu | None = None
+    profile: Profile | None = None
+
+    def step_s(self, workload: Workload, batch: int, compiled: bool) -> float | None:
+        """Seconds of a step; None where it cannot be said."""
+        try:
+            if self.profile is not None:
+                seq = workload.seq if "seq" in workload.symbols else None
+                return price(workload, self.profile, _size(workload, batch), None if seq is None else float(seq)).seconds
+            return self._simulated(workload, batch, compiled) if self.gpu is not None else None
+        except GpuwiseError:
+            return None
+
+    def _simulated(self, workload: Workload, batch: int, compiled: bool) -> float | None:
+        gpu = self.gpu
+        if gpu is None or workload.precision not in supported(gpu):
+            return None
+        stack, _ = find_stack(f"torch-{self.torch}", compiled)
+        setting = as_run(Setting(stack=stack, host=find_host("desktop")), workload)
+        size = _size(workload, batch)
+        steps = simulate(
+            workload, [gpu], cpu_setting(setting) if gpu.is_cpu else setting, batch=None if size is None else np.array([size])
+        )
+        return float(steps.seconds[0, 0]) + (not_hidden_s(steps) if gpu.is_cpu else 0.0)
+
+    def needed_bytes(self, workload: Workload, batch: int) -> float:
+        """Memory that a step needs on this device."""
+        if self.gpu is not None and not self.gpu.is_cpu:
+            return memory_of(workload, _size(workload, batch), gpu=self.gpu).total_bytes
+        size = _size(workload, batch)
+        return float(peak_memory(workload, None if size is None else size).total_bytes)
+
+    def expected(self, name: str, gain: float | None) -> Expected | None:
+        """A predicted gain with the range of its kind."""
+        if gain is None:
+            return None
+        low, high = self._width(name)
+        return Expected(gain * low, gain, gain * high)
+
+    def _width(self, name: str) -> tuple[float, float]:
+        if self.profile is not None:
+            return _PROFILED
+        if self.gpu is not None and self.gpu.is_cpu:
+            return CPU_RANGE
+        found = change_range(name)
+        return (found.low, found.high) if found else _UNKNOWN
+
+    def told(self, names: tuple[str, ...]) -> tuple[Assumption, ...]:
+        """What predicted gains rest on."""
+        if self.profile is not None:
+            effect = f"{_PROFILED[0]:g} to {_PROFILED[1]:g} times the predicted gain is assumed for it"
+            return (_told("predicted by", f"the profile of {self.profile.day} (gpuwise bench)", "measured", effect),)
+        if self.gpu is None:
+            return (_told("predicted by", "nothing: the device is not in the catalogue", "assumed", "nothing is pruned"),)
+        if self.gpu.is_cpu:
+            effect = f"{CPU_RANGE[0]:g} to {CPU_RANGE[1]:g} times the predicted gain; `gpuwise bench` gives a better one"
+            return (_told("predicted by", f"a CPU like {self.gpu.name}", "assumed", effect),)
+        widths = [(name, change_range(name)) for name in names]
+        rests = "; ".join(f"{name} {_width_text(own)}" for name, own in widths if own)
+        return (_told("predicted by", f"the catalogue's {self.gpu.name}", "computed", f"measured over predicted gain: {rests}"),)
+
+
+def _width_text(own: Range) -> str:
+    return f"{own.low:.2f} to {own.high:.2f} in {own.rows} published pairs"
+
+
+def _told(name: str, value: str, basis: str, effect: str) -> Assumption:
+    return {"name": name, "value": value, "basis": basis, "effect": effect}
+
+
+def _size(workload: Workload, batch: int) -> float | None:
+    return float(batch) if "batch" in workload.symbols else None
+
+
+def predictor_of(facts: DeviceFacts) -> Predictor:
+    """What is known of this device."""
+    if facts.device == "cpu":
+        try:
+            return Predictor(torch=facts.torch, profile=store.latest("cpu"))
+        except BadFile:
+            return Predictor(torch=facts.torch, gpu=_found(facts.name) or _found("cpu"))
+    return Predictor(torch=facts.torch, gpu=_found(facts.name))
+
+
+def _found(name: str) -> Gpu | None:
+    try:
+        return load_catalog().find(name).gpu
+    except UnknownName:
+        return None

@@ -1,0 +1,157 @@
+"""The power limit of an NVIDIA card: set through NVML, and restored whatever happens.
+
+A process of its own (`run`) sets limits when told and puts the first one back when its input ends: after the work, after Ctrl-C,
+and after a crash or a kill of the process that asked. It takes no signals of the terminal.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from gpuwise.errors import BadValue, GpuwiseError, MissingExtra
+
+__all__ = ["Card", "Keeper", "card_of", "held", "run", "used_joules"]
+
+_PATIENCE_S = 10.0
+
+
+class Card(NamedTuple):
+    """A card as its driver knows it, with its limits in milliwatts."""
+
+    uuid: str
+    name: str
+    now: int
+    least: int
+    most: int
+    default: int
+
+
+def _nvml() -> Any:
+    try:
+        import pynvml
+    except ImportError:
+        raise MissingExtra("nvidia-ml-py", extra="nvidia", needed_for="setting a power limit") from None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as fault:
+        raise GpuwiseError(f"no NVIDIA driver answers ({fault})", hint="power limits are set on NVIDIA cards only") from None
+    return pynvml
+
+
+def _handle(nvml: Any, uuid: str) -> Any:
+    return nvml.nvmlDeviceGetHandleByUUID(uuid) if uuid else nvml.nvmlDeviceGetHandleByIndex(0)
+
+
+def card_of(uuid: str) -> Card:
+    """The card of this UUID (the first where none is known) and the limits it takes."""
+    nvml = _nvml()
+    try:
+        handle = _handle(nvml, uuid)
+        least, most = nvml.nvmlDeviceGetPowerManagementLimitConstraints(handle)
+        name = nvml.nvmlDeviceGetName(handle)
+        return Card(
+            uuid=uuid,
+            name=name.decode("utf-8", "replace") if isinstance(name, bytes) else name,
+            now=nvml.nvmlDeviceGetPowerManagementLimit(handle),
+            least=least,
+            most=most,
+            default=nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle),
+        )
+    except nvml.NVMLError as fault:
+        raise GpuwiseError(f"this card has no power limit to set ({fault})", hint="laptops and some boards fix it") from None
+    finally:
+        nvml.nvmlShutdown()
+
+
+def used_joules(uuid: str) -> float | None:
+    """What the card has used since its driver was loaded; None where it does not count (before Volta), or nobody can be asked."""
+    try:
+        nvml = _nvml()
+    except GpuwiseError:
+        return None
+    try:
+        return float(nvml.nvmlDeviceGetTotalEnergyConsumption(_handle(nvml, uuid))) * 1e-3
+    except nvml.NVMLError:
+        return None
+    finally:
+        nvml.nvmlShutdown()
+
+
+class Keeper:
+    """Talks to the process that holds the limit."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def set(self, milliwatts: int) -> None:
+        """Set a limit; returns when the driver has taken it."""
+        try:
+            assert self._process.stdin is not None  # noqa: S101
+            assert self._process.stdout is not None  # noqa: S101
+            self._process.stdin.write(f"{milliwatts}\n")
+            self._process.stdin.flush()
+            said = self._process.stdout.readline().strip()
+        except OSError as fault:
+            said = str(fault)
+        if said != "set":
+            rights = "permission" in said.lower()
+            raise BadValue(
+                f"the power limit could not be set to {milliwatts / 1000:g} W: {said or 'no answer'}",
+                hint="this needs administrator rights: sudo, with the same Python" if rights else "see `nvidia-smi -q -d POWER`",
+            )
+
+
+@contextmanager
+def held(card: Card) -> Iterator[Keeper]:
+    """While entered, limits can be set; the limit of before is back when it is left, and also if this process dies."""
+    from gpuwise.watch.tune.contained import in_python
+
+    process = subprocess.Popen(  # noqa: S603 - our own module
+        in_python(__name__, card.uuid, str(card.now)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield Keeper(process)
+    finally:
+        with suppress(OSError):
+            process.communicate(timeout=_PATIENCE_S)  # the end of its input tells it to restore
+        _check_restored(card)
+
+
+def _check_restored(card: Card) -> None:
+    now = card_of(card.uuid).now
+    if now != card.now:
+        raise GpuwiseError(
+            f"the power limit is {now / 1000:g} W and could not be put back to {card.now / 1000:g} W",
+            hint=f"`sudo nvidia-smi -i {card.uuid or 0} -pl {card.now / 1000:g}` does it",
+        )
+
+
+def run(uuid: str, milliwatts: str) -> None:
+    """Set limits that come on the standard input, one a line, and put this one back at the end of it."""
+    for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+        signal.signal(number, signal.SIG_IGN)
+    nvml = _nvml()
+    handle, changed = _handle(nvml, uuid), False
+    try:
+        for line in sys.stdin:
+            try:
+                nvml.nvmlDeviceSetPowerManagementLimit(handle, int(line))
+                changed, said = True, "set"
+            except nvml.NVMLError as fault:
+                said = str(fault)
+            with suppress(OSError):  # nobody listens any more: the end of the input comes next
+                sys.stdout.write(f"{said}\n")
+                sys.stdout.flush()
+    finally:
+        if changed:
+            nvml.nvmlDeviceSetPowerManagementLimit(handle, int(milliwatts))
+        nvml.nvmlShutdown()

@@ -1,0 +1,298 @@
+"""What `gpuwise tune` tries on a device, what it leaves out and why, and how it tells what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise import api
+from gpuwise.api.tune_answer import Best, MeasuredAnswer, Tried
+from gpuwise.api.tune_changes import Plan, applied, model_plan, script_plan
+from gpuwise.api.tune_predicting import Expected, predictor_of
+from gpuwise.api.tune_question import NAMES, OwnSetting
+from gpuwise.cli.app import app
+from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.evidence.ranges import change_range
+from gpuwise.report.tune_measured import render_measured
+from gpuwise.watch.tune.scripts import Script
+from gpuwise.watch.tune.types import Change, DeviceFacts, Gain, Order, Trial
+from gpuwise.workload import find
+
+AMPERE = DeviceFacts(
+    device="cuda:0",
+    name="NVIDIA GeForce RTX 3090",
+    torch="2.9.1",
+    threads=8,
+    memory_bytes=24e9,
+    precisions=("fp32", "tf32", "amp-bf16", "amp"),
+    uuid="GPU-1",
+)
+HERE = DeviceFacts(
+    device="cpu",
+    name="some CPU",
+    torch="2.9.1",
+    threads=2,
+    memory_bytes=8e9,
+    precisions=("fp32", "amp-bf16"),
+    no_compiler="no g++",
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path))
+
+
+def planned(model: str, facts: DeviceFacts, batch: int = 32, names: Sequence[str] = NAMES, **settings: Any) -> Plan:
+    query = api.tune_query(model=model, batch=batch, **settings)
+    assert query.capture is not None
+    order = Order(request=query.capture.request, device=facts.device)
+    return model_plan(
+        names,
+        order,
+        facts,
+        predictor_of(facts),
+        lambda run: find.workload(msgspec.structs.replace(run.request, batch=None), compiled=run.compiled),
+    )
+
+
+def reasons(plan: Plan) -> dict[tuple[str, str], str]:
+    return {(one.name, one.value): one.reason for one in plan.pruned}
+
+
+def test_on_a_gpu_everything_it_can_do_is_tried_with_a_range_from_published_pairs() -> None:
+    plan = planned("resnet50", AMPERE)
+    names = {(change.name, change.value) for change in plan.tried}
+    assert {("precision", "amp"), ("precision", "tf32"), ("compile", "on"), ("channels-last", "on"), ("batch", "64")} <= names
+    expected = plan.tried[Change("precision", "amp")]
+    width = change_range("precision")
+    assert expected is not None
+    assert width is not None
+    assert expected.middle > 1.3
+    assert (expected.low, expected.high) == pytest.approx((expected.middle * width.low, expected.middle * width.high))
+    assert "no loader" in reasons(plan)["workers", ""]
+
+
+def test_what_a_prediction_rules_out_is_pruned_and_told() -> None:
+    plan = planned("resnet50", AMPERE, batch=512)
+    (told,) = [reason for (name, value), reason in reasons(plan).items() if name == "batch"]
+    assert "GB are free" in told
+    assert not any(change.name == "batch" for change in plan.tried)
+    plan = planned("vgg16", AMPERE, batch=64, names=("batch",), mode="infer")
+    assert [change.value for change in plan.tried] == ["128"]  # the first doubling is tried whatever the prediction
+    assert "doubling to it is predicted to give" in reasons(plan)["batch", "256"]
+    useless = Plan()
+    useless.take(Change("compile", "on"), Expected(0.8, 0.9, 1.01))
+    assert useless.tried == {}
+    assert useless.pruned[0].reason == "predicted 0.80 to 1.01 times the speed"
+
+
+def test_what_the_model_or_the_device_has_no_use_for_is_not_tried() -> None:
+    plan = planned("bert-base", HERE, batch=8)
+    told = reasons(plan)
+    assert told["channels-last", "on"] == "the model has no convolutions"
+    assert told["compile", "on"] == "no g++"
+    assert {change.value for change in plan.tried if change.name == "precision"} == {"amp-bf16"}
+    assert "16 bit already" in reasons(planned("resnet50", AMPERE, precision="amp"))["precision", "amp-bf16"]
+    assert not any(change.name == "optimizer" for change in planned("resnet50", AMPERE, mode="infer").tried)
+
+
+def test_a_device_that_nobody_knows_gets_no_prediction_and_nothing_is_pruned_by_it() -> None:
+    plan = planned("resnet50", msgspec.structs.replace(AMPERE, name="Unheard Of 9000"))
+    assert set(plan.tried.values()) == {None}
+
+
+def test_changes_end_up_in_the_run() -> None:
+    query = api.tune_query(model="resnet50", batch=32)
+    assert query.capture is not None
+    changed = applied(
+        Order(request=query.capture.request, device="cpu"),
+        (
+            Change("batch", "64"),
+            Change("precision", "amp"),
+            Change("channels-last", "on"),
+            Change("compile", "on"),
+            Change("optimizer", "fused"),
+        ),
+    )
+    settings = changed.request.settings
+    assert (changed.request.batch, changed.compiled) == (64, True)
+    assert (settings.precision, settings.channels_last, settings.implementation) == ("amp", True, "fused")
+
+
+def test_a_script_is_tried_by_its_flags_and_by_hooks() -> None:
+    first = Trial(batch=64, step_s=0.1, wait_s=0.05, work_low_s=0.04, workers=0)
+    own = [
+        OwnSetting(name="compile", flags=("--compile",)),
+        OwnSetting(name="loader", flags=("--loader", "{}"), values=("a", "b")),
+    ]
+    plan = script_plan((*NAMES, "loader"), own, first, HERE)
+    tried = {(change.name, change.value) for change in plan.tried}
+    assert {
+        ("compile", "on"),
+        ("loader", "a"),
+        ("loader", "b"),
+        ("batch", "128"),
+        ("workers", "1"),
+        ("precision", "amp-bf16"),
+    } <= tried
+    workers = plan.tried[Change("workers", "1")]
+    assert workers is not None
+    assert workers.high == pytest.approx(0.1 / 0.04)
+    assert "--set channels-last=" in reasons(plan)["channels-last", ""]
+    assert "no pinned memory" in reasons(plan)["pinned", ""]
+    script = Script(path=Path("train.py"), arguments=("--epochs", "1"), flags={one.name: one.flags for one in own})
+    variant = (Change("compile", "on"), Change("loader", "b"), Change("workers", "2"))
+    assert script.command(variant)[1:] == ["train.py", "--epochs", "1", "--compile", "--loader", "b"]
+    assert script.hooked(variant) == {"workers": "2"}
+
+
+def test_a_script_that_does_not_wait_needs_no_more_workers() -> None:
+    first = Trial(batch=0, step_s=0.1, wait_s=0.0001, work_low_s=0.0999, workers=2)
+    told = reasons(script_plan(("workers", "batch"), [], first, AMPERE))
+    assert any(name == "workers" and "times the speed" in reason for (name, _), reason in told.items())
+    assert told["batch", ""] == "the batch of the script was not seen"
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"model": "resnet5o"}, UnknownName, "no model called"),
+        ({"model": "mnist_cnn"}, BadValue, "no library builds it"),
+        ({"model": "nowhere.py"}, BadFile, "no script"),
+        ({"model": "resnet50", "names": "colour"}, BadValue, "'colour' is no setting"),
+        ({"model": "resnet50", "seconds": 1.0}, BadValue, "no time to measure in"),
+        ({"model": "resnet50", "timeout_s": -1.0}, BadValue, "a timeout of -1 s"),
+        ({"model": "resnet50", "arguments": ["--epochs"]}, BadValue, "takes no arguments"),
+        ({"model": "resnet50", "own": ["workers=--workers {}"]}, BadValue, "has no flags to set"),
+        ({"model": __file__, "own": ["workers"]}, BadValue, "says not how"),
+        ({"model": __file__, "own": ["colour=--colour {}"]}, BadValue, "its values are not known"),
+        ({"model": __file__, "own": ["colour:a,b=--colour"]}, BadValue, "no place for them"),
+        ({"model": __file__, "own": ["colour:a='--colour"]}, BadValue, "cannot be split"),
+        ({"model": "resnet50", "precision": "fp8"}, BadValue, "predicted only, not run"),
+        ({"model": "resnet50", "optimizer": "lion"}, BadValue, "predicted only, not run"),
+        ({"model": __file__, "batch": 0}, BadValue, "decides its batch itself"),
+        ({"model": __file__, "batch": 4}, BadValue, "decides its batch itself"),
+        ({"model": __file__, "precision": "amp"}, BadValue, "decides its precision itself"),
+    ],
+)
+def test_bad_questions_are_refused_with_a_hint(options: dict[str, Any], kind: type[GpuwiseError], words: str) -> None:
+    with pytest.raises(kind, match=words) as refused:
+        api.tune_query(**options)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["tune", "batch"], "takes one model, not 0"),
+        (["tune", "batch", "resnet50", "--gpu", "RTX 3090", "--try", "batch"], "--try changes nothing in `gpuwise tune batch`"),
+        (["tune", "resnet50", "--gpu", "RTX 3090"], "--gpu changes nothing in `gpuwise tune MODEL`"),
+        (["tune", "resnet50", "--apply"], "--apply changes nothing"),
+        (["tune", "resnet50", "--seconds", "0"], "0 s is no time to measure in"),
+        (["tune", "power", "resnet50"], "no GPU was named"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--batch", "0"], "a batch of 0 cannot be run"),
+        (["tune", "power", "resnet50", "--gpu", "cpu"], "has no power limit"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", "50W"], "cannot be held to 50 W"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", ","], "names no limit"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--apply"], "about the card of this machine"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--gpu", "T4"], "one GPU is tuned at a time"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(arguments: list[str], words: str) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, GpuwiseError)
+    assert words in str(result.exception)
+
+
+def test_power_by_watt_keeps_its_word() -> None:
+    arguments = ["tune", "power", "resnet50", "--gpu", "RTX 3090", "--precision", "amp", "--batch", "64"]
+    answer = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    limits = answer["limits"]
+    assert [row["limit_watts"] for row in limits] == sorted(row["limit_watts"] for row in limits)
+    assert [row["speed_fraction"] for row in limits] == sorted(row["speed_fraction"] for row in limits)
+    for row in limits:
+        assert row["watts"] <= row["limit_watts"] <= answer["rated_watts"]
+        assert row["speed_low_fraction"] <= row["speed_fraction"] <= row["speed_high_fraction"] <= 1.0
+        assert row["joules_per_sample"] == pytest.approx(row["watts"] * row["step_s"] / 64)
+    fast = [row for row in limits if row["speed_fraction"] >= 0.95]
+    assert answer["limit_for_95_watts"] == fast[0]["limit_watts"]
+    assert answer["limit_for_least_energy_watts"] == min(limits, key=lambda row: row["joules_per_sample"])["limit_watts"]
+    found = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], precision="amp", batch="64")).results[0]
+    assert limits[-1]["step_s"] == pytest.approx(found.step_s)
+    text = CliRunner().invoke(app, arguments).stdout
+    assert f"95% of the speed from {answer['limit_for_95_watts']:g} W" in text
+
+
+def answered(**changes: Any) -> MeasuredAnswer:
+    start = tuple(Trial(batch=32, step_s=0.1, workers=0) for _ in range(3))
+    bf16 = Tried(
+        change=Change("precision", "amp-bf16"),
+        expected=Expected(1.0, 1.5, 2.0),
+        gain=Gain(1.7, 1.8, 1.9, 3),
+        trials=tuple(Trial(batch=32, step_s=0.055) for _ in range(3)),
+    )
+    twice = Tried(
+        change=Change("batch", "64"),
+        expected=Expected(0.9, 1.0, 1.1),
+        gain=Gain(1.1, 1.2, 1.3, 3),
+        trials=(Trial(batch=64, step_s=0.16),) * 3,
+    )
+    broken = Tried(
+        change=Change("compile", "on"), expected=None, gain=None, trials=(), fault="no figure within 9 s", kind="timeout"
+    )
+    best = Best(
+        changes=(bf16.change, twice.change),
+        gain=Gain(1.9, 2.0, 2.1, 3),
+        product=2.16,
+        start=start,
+        trials=(Trial(batch=64, step_s=0.1),) * 3,
+    )
+    answer = MeasuredAnswer(
+        model="net.py:Net",
+        facts=HERE,
+        start=start,
+        tried=(bf16, twice, broken),
+        pruned=(),
+        best=best,
+        seconds=60.0,
+        is_script=False,
+        assumptions=(),
+        data_date=date(2026, 1, 1),
+    )
+    return replace(answer, **changes)
+
+
+def test_the_answer_says_what_was_faster_together_and_how_to_write_it() -> None:
+    answer = answered()
+    text = render_measured(answer)
+    assert text.startswith("precision amp-bf16 and batch 64: 2.00 times the speed (1.90 to 2.10)")
+    assert '+ with torch.autocast("cpu", dtype=torch.bfloat16):' in text
+    assert "- batch = 32\n+ batch = 64" in text
+    assert "their gains alone would multiply to 2.16" in text
+    assert "compile on: no figure within 9 s" in text
+    rows = {(row["setting"], row["value"]): row for row in answer.to_dict()["tried"]}
+    assert rows["precision", "amp-bf16"]["as_predicted"] is True
+    assert rows["batch", "64"]["as_predicted"] is False
+    assert rows["compile", "on"]["as_predicted"] is None
+    assert answer.to_dict()["best"]["samples_per_s"] == pytest.approx(640.0)
+
+
+def test_without_a_certain_gain_nothing_is_recommended() -> None:
+    best = answered().best
+    assert best is not None
+    assert "too little time to measure them together" in answered(best=None).verdict
+    unsure = answered(best=replace(best, gain=Gain(0.98, 1.1, 1.2, 3)))
+    assert unsure.diff() == []
+    assert unsure.verdict == "nothing that was tried is faster in every round"
+    (first, *_) = answered().tried
+    hurried = answered(tried=(replace(first, gain=Gain(1.7, 1.8, 1.9, 2)),))
+    assert hurried.verdict.startswith("too little time for 3 rounds")
