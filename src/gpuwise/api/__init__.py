@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpuwise.api.diagnosis import WhyAnswer, why
     from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
+    from gpuwise.api.grids import GridAnswer, is_grid, predict_grid
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
     from gpuwise.api.plan_question import PlanQuery, plan_query
@@ -50,6 +51,7 @@ __all__ = [
     "FitQuery",
     "GpuAnswer",
     "GpuQuery",
+    "GridAnswer",
     "Job",
     "JobCost",
     "KindRow",
@@ -85,10 +87,12 @@ __all__ = [
     "fit_catalogue",
     "fit_query",
     "gpus",
+    "is_grid",
     "matters",
     "plan",
     "plan_query",
     "predict",
+    "predict_grid",
     "predict_query",
     "prices",
     "refresh_prices",
@@ -113,6 +117,7 @@ _HOMES = {
     "diagnosis": ("WhyAnswer", "why"),
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
+    "grids": ("GridAnswer", "is_grid", "predict_grid"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
     "sweeps": ("SweepAnswer", "SweepPoint", "sweep"),
     "topics.registry": ("MattersAnswer", "matters"),
