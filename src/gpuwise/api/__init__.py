@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuwise.api.benching import BenchAnswer, bench
     from gpuwise.api.building import BuildAnswer, build, build_query
+    from gpuwise.api.charting import ChartRow, ChartsAnswer, ChartsQuery, charts
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.choosing import WhichAnswer, which
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
@@ -41,6 +42,9 @@ __all__ = [
     "CaptureQuery",
     "CatalogueFit",
     "CatalogueRow",
+    "ChartRow",
+    "ChartsAnswer",
+    "ChartsQuery",
     "CheckedGpu",
     "Checkup",
     "CompareAnswer",
@@ -79,6 +83,7 @@ __all__ = [
     "capture",
     "capture_query",
     "catalogue_query",
+    "charts",
     "compare",
     "cost",
     "cost_query",
@@ -109,6 +114,7 @@ __all__ = [
 _HOMES = {
     "benching": ("BenchAnswer", "bench"),
     "building": ("BuildAnswer", "build", "build_query"),
+    "charting": ("ChartRow", "ChartsAnswer", "ChartsQuery", "charts"),
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "choosing": ("WhichAnswer", "which"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
