@@ -161,7 +161,7 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
     limit = parse(f"{text} W" if re.fullmatch(r"[-+]?[\d.]+", text.strip()) else text, "power")
     for gpu in gpus:
         rated = gpu.tdp_watts or math.inf
-        least = gpu.power_min_watts or (_LEAST_POWER * rated if rated < math.inf else 1.0)
+        least = _least_watts(gpu, rated)
         if not limit >= least:
             raise BadValue(
                 f"{gpu.name} cannot be held to {limit:g} W",
@@ -171,6 +171,12 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
         if limit > rated:
             notes.append(assumed(f"{gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given"))
     return limit
+
+
+def _least_watts(gpu: Gpu, rated: float) -> float:
+    """The lowest limit. A laptop's range is what makers may choose for lasting work; quiet modes and batteries go below it."""
+    published = None if gpu.segment == "laptop" else gpu.power_min_watts
+    return published or (_LEAST_POWER * rated if rated < math.inf else 1.0)
 
 
 def parse_batch(text: str) -> int | None:
