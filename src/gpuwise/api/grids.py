@@ -11,6 +11,7 @@ from typing import Any
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict_captured
 from gpuwise.api.question import Assumption, named_gpus, parse_batch, step_query, workload_of
 from gpuwise.errors import BadValue
+from gpuwise.evidence.ranges import knows, ratio_range
 from gpuwise.hardware.precisions import supported
 
 __all__ = ["ALIKE", "GridAnswer", "is_grid", "predict_grid"]
@@ -62,7 +63,7 @@ def predict_grid(
         results=results,
         turns=(*_fastest(results), *_slower_precisions(results)),
         assumptions=_once(note for answer in answers for note in answer.assumptions),
-        notes=_once(note for answer in answers for note in answer.notes),
+        notes=(*_once(note for answer in answers for note in answer.notes), *_doubt(results)),
         data_date=answers[0].data_date,
     )
 
@@ -122,6 +123,14 @@ def _fastest(results: Sequence[Prediction]) -> list[str]:
         spans = [list(span) for _, span in groupby(rows, key=_winner)]
         told.append(f"{precision}: " + "; ".join(_span(span, last=span is spans[-1]) for span in spans))
     return told
+
+
+def _doubt(results: Sequence[Prediction]) -> list[str]:
+    """How large a ratio between GPUs must be to be told for sure."""
+    gpus = {result.gpu.name: result.gpu for result in results}.values()
+    if len(gpus) < 2 or any(gpu.is_cpu for gpu in gpus):
+        return []
+    return [f"a ratio of GPUs below {ratio_range(known=all(map(knows, gpus))).high:.2g} is within the error of a prediction"]
 
 
 def _winner(row: Sequence[Prediction]) -> str:
