@@ -82,6 +82,12 @@ def _stripped(lines: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(kept)
 
 
+def kept_figure(example: Example, page: Path) -> Path | None:
+    """Where the figure of a command is kept, if its page shows it."""
+    shown = example.figure and f"images/{example.figure})" in page.read_text(encoding="utf-8")
+    return IMAGES / example.figure if shown else None
+
+
 def answer(example: Example) -> list[str]:
     """What the command prints in the current folder."""
     result = CliRunner().invoke(app, example.arguments)
@@ -116,15 +122,14 @@ def rebuild(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     with reader_folder() as folder:
         for example in examples(page):
-            if not example.shown and not example.figure:
+            if not example.shown and not kept_figure(example, page):
                 continue
             lines = answer(example)
             if example.shown:
                 old, new = "\n".join(example.shown), "\n".join(as_shown(example, lines))
                 text = text.replace(f"$ {example.command}\n{old}", f"$ {example.command}\n{new}")
-            if example.figure and f"images/{example.figure})" in text:
-                IMAGES.mkdir(exist_ok=True)
-                (IMAGES / example.figure).write_bytes((folder / example.figure).read_bytes())
+            if kept := kept_figure(example, page):
+                kept.write_bytes((folder / example.figure).read_bytes())
     page.write_text(text, encoding="utf-8")
 
 

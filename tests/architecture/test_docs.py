@@ -48,15 +48,15 @@ def test_pages_of_the_checks_are_up_to_date() -> None:
     assert written == build_check_docs.pages(), "run python tools/build_check_docs.py"
 
 
-def _commands() -> list[tuple[str, build_examples.Example]]:
-    return [(page.name, example) for page in PAGES for example in build_examples.examples(page)]
+def _commands() -> list[tuple[Path, build_examples.Example]]:
+    return [(page, example) for page in PAGES for example in build_examples.examples(page)]
 
 
 @pytest.mark.parametrize(
-    ("page", "example"), [pytest.param(*found, id=f"{found[0]}: {found[1].command[:80]}") for found in _commands()]
+    ("page", "example"), [pytest.param(*found, id=f"{found[0].name}: {found[1].command[:80]}") for found in _commands()]
 )
 def test_every_command_in_the_docs_runs_and_answers_what_is_shown(
-    page: str, example: build_examples.Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, example: build_examples.Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _write_files(tmp_path, example.command)
     monkeypatch.chdir(tmp_path)
@@ -65,12 +65,11 @@ def test_every_command_in_the_docs_runs_and_answers_what_is_shown(
     if arguments[0] == "serve":  # runs until it is stopped: tests/unit/web starts it; here its options are parsed
         arguments.append("--help")
     result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, f"{page}: {example.command}: {result.exception}"
+    assert result.exit_code == 0, f"{page.name}: {example.command}: {result.exception}"
     if example.shown:
         shown = build_examples.as_shown(example, result.stdout.strip("\n").split("\n"))
         assert shown == example.shown, "run python tools/build_examples.py"
-    kept = build_examples.IMAGES / example.figure
-    if example.figure and kept.exists():
+    if kept := build_examples.kept_figure(example, page):
         assert (tmp_path / example.figure).read_text(encoding="utf-8") == kept.read_text(encoding="utf-8"), (
             "run python tools/build_examples.py"
         )

@@ -21,7 +21,17 @@ from gpuwise.units import parse
 from gpuwise.workload import find, zoo
 from gpuwise.workload.types import CATEGORIES, Workload
 
-__all__ = ["Assumption", "StepQuery", "assumed", "check_precision", "named_gpus", "parse_batch", "step_query", "workload_of"]
+__all__ = [
+    "Assumption",
+    "StepQuery",
+    "assumed",
+    "check_precision",
+    "least_watts",
+    "named_gpus",
+    "parse_batch",
+    "step_query",
+    "workload_of",
+]
 
 Assumption = dict[str, str]
 _MOST_GPUS = 4096
@@ -160,8 +170,7 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
         return None
     limit = parse(f"{text} W" if re.fullmatch(r"[-+]?[\d.]+", text.strip()) else text, "power")
     for gpu in gpus:
-        rated = gpu.tdp_watts or math.inf
-        least = _least_watts(gpu, rated)
+        rated, least = gpu.tdp_watts or math.inf, least_watts(gpu)
         if not limit >= least:
             raise BadValue(
                 f"{gpu.name} cannot be held to {limit:g} W",
@@ -173,10 +182,11 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
     return limit
 
 
-def _least_watts(gpu: Gpu, rated: float) -> float:
-    """The lowest limit. A laptop's range is what makers may choose for lasting work; quiet modes and batteries go below it."""
+def least_watts(gpu: Gpu) -> float:
+    """The lowest power limit that a GPU can be set to, or is taken to be. A laptop's range is what makers may choose for lasting
+    work; quiet modes and batteries go below it."""
     published = None if gpu.segment == "laptop" else gpu.power_min_watts
-    return published or (_LEAST_POWER * rated if rated < math.inf else 1.0)
+    return published or (_LEAST_POWER * gpu.tdp_watts if gpu.tdp_watts else 1.0)
 
 
 def parse_batch(text: str) -> int | None:
