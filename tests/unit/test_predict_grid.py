@@ -82,3 +82,13 @@ def test_text_json_and_figure_hold_the_same_steps(tmp_path: Path) -> None:
     picture = (tmp_path / "grid.svg").read_text(encoding="utf-8")
     for one in answer["results"]:
         assert f"{one['gpu']}, {one['precision']}, batch {one['batch']}: " in picture
+
+
+def test_a_laptop_gpu_may_be_held_below_the_watts_its_makers_choose() -> None:
+    asked = {"model": "resnet50", "gpu": ["RTX 2070 Max-Q"], "batch": "32,64", "precision": "fp32"}
+    full, quiet = (api.predict_grid(**asked, **limit).results for limit in ({}, {"power_limit": "40W"}))  # type: ignore[arg-type]
+    assert all(slow.step_s > 1.3 * fast.step_s for slow, fast in zip(quiet, full, strict=True))
+    with pytest.raises(BadValue, match="cannot be held to 10 W"):
+        api.predict_grid(**asked, power_limit="10W")  # type: ignore[arg-type]
+    with pytest.raises(BadValue, match="cannot be held to 50 W"):
+        api.predict_grid(**{**asked, "gpu": ["RTX 3090"]}, power_limit="50W")  # type: ignore[arg-type]

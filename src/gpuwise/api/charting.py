@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -197,19 +197,19 @@ def charts(query: ChartsQuery, progress: Callable[[str], None] = lambda text: No
                 if pace.fits:
                     rates[name].setdefault(work.name, {})[precision] = pace.samples_per_s
     rows = {gpu.name: _row(gpu, rates[gpu.name], query.book) for gpu in every}
-    answer = ChartsAnswer(
-        query=query, baseline=rows[base.name], rows=(), assumptions=_notes(query), data_date=data_date(query.book)
-    )
     missing = [work.title for work in query.work if not rows[base.name].best(work.name)]
     if missing:
         raise BadValue(
             f"{base.name} cannot be the measure of {missing[0]}: it does not fit", hint="for example `--baseline 'RTX 3090'`"
         )
-    able = [rows[gpu.name] for gpu in chosen if rates[gpu.name]]
-    ranked = sorted(able, key=lambda row: -(answer.mean(row) or 0.0))
-    return ChartsAnswer(
-        query=query, baseline=answer.baseline, rows=tuple(ranked), assumptions=answer.assumptions, data_date=answer.data_date
+    answer = ChartsAnswer(
+        query=query,
+        baseline=rows[base.name],
+        rows=tuple(rows[gpu.name] for gpu in chosen if rates[gpu.name]),
+        assumptions=_notes(query),
+        data_date=data_date(query.book),
     )
+    return replace(answer, rows=tuple(sorted(answer.rows, key=lambda row: -(answer.mean(row) or 0.0))))
 
 
 def _chosen(query: ChartsQuery) -> list[Gpu]:
