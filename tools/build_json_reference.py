@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from typer.testing import CliRunner
 
+import build_examples
 from gpuwise.cli.app import app
 
 ROOT = Path(__file__).parents[1]
@@ -56,14 +55,9 @@ _TYPES = {bool: "yes or no", int: "number", float: "number", str: "text", type(N
 
 def page() -> str:
     """The reference page as it should be now."""
-    with tempfile.TemporaryDirectory() as folder:
-        _write_trace(Path(folder) / "trace.json")
-        here = Path.cwd()
-        os.chdir(folder)
-        try:
-            return "\n".join([HEAD, *(_section(question) for question in QUESTIONS)])
-        finally:
-            os.chdir(here)
+    with build_examples.reader_folder() as folder:
+        _write_trace(folder / "trace.json")
+        return "\n".join([HEAD, *(_section(question) for question in QUESTIONS)])
 
 
 def _write_trace(path: Path) -> None:

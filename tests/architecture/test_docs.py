@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -48,13 +49,21 @@ def test_pages_of_the_checks_are_up_to_date() -> None:
     assert written == build_check_docs.pages(), "run python tools/build_check_docs.py"
 
 
-def _commands() -> list[tuple[Path, build_examples.Example]]:
-    return [(page, example) for page in PAGES for example in build_examples.examples(page)]
+def _commands() -> list[Any]:
+    """Every command with its page. Those that capture a model of their own take seconds."""
+    return [
+        pytest.param(
+            page,
+            example,
+            id=f"{page.name}: {example.command[:80]}",
+            marks=[pytest.mark.slow] if "examples/cases/" in example.command else [],
+        )
+        for page in PAGES
+        for example in build_examples.examples(page)
+    ]
 
 
-@pytest.mark.parametrize(
-    ("page", "example"), [pytest.param(*found, id=f"{found[0].name}: {found[1].command[:80]}") for found in _commands()]
-)
+@pytest.mark.parametrize(("page", "example"), _commands())
 def test_every_command_in_the_docs_runs_and_answers_what_is_shown(
     page: Path, example: build_examples.Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
