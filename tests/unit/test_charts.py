@@ -108,6 +108,14 @@ def test_text_json_and_figure_agree(chart: str, tmp_path: Path) -> None:
         assert drawn == (chart == "speed" or one["price_usd"] is not None)
 
 
+def test_a_generation_that_was_never_measured_is_marked() -> None:
+    said = CliRunner().invoke(app, ["charts", "--gpu", "Arc B580", "--gpu", "RTX 3090", "--work", "cnn"]).stdout
+    assert "Arc B580 *" in said
+    assert "RTX 3090 *" not in said
+    assert "* Nothing of its generation was measured" in said
+    assert "* Nothing" not in CliRunner().invoke(app, ["charts", "--gpu", "RTX 3090", "--work", "cnn"]).stdout
+
+
 def test_an_unknown_chart_is_refused_before_the_work() -> None:
     result = CliRunner().invoke(app, ["charts", "--chart", "pie"])
     assert isinstance(result.exception, BadValue)

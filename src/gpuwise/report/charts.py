@@ -8,6 +8,10 @@ from gpuwise.units import GIB
 
 __all__ = ["render"]
 
+_EMPTY = (
+    "An empty cell does not fit, or gains nothing; the mean is of what fits. (…) is a launch price that is no price of today."
+)
+_STAR = "* Nothing of its generation was measured: its speed is from its sheet alone, and less sure."
 _SHORT = {"fp32": "fp32", "16 bit": "16", "8 bit": "8", "4 bit": "4"}
 
 
@@ -16,13 +20,14 @@ def render(answer: ChartsAnswer, *, width: int | None = None, colour: bool = Fal
     rows = answer.rows
     columns = [
         Column(title="GPU", cells=[row.label for row in rows], right=False),
-        Column(title="year", cells=[str(row.gpu.launched_on.year) if row.gpu.launched_on else "" for row in rows], drop=3),
-        Column(title="GiB", cells=[f"{row.gpu.memory_bytes / GIB:.3g}" for row in rows], drop=2),
+        Column(title="year", cells=[str(row.gpu.launched_on.year) if row.gpu.launched_on else "" for row in rows], drop=4),
+        Column(title="GiB", cells=[f"{row.gpu.memory_bytes / GIB:.3g}" for row in rows], drop=3),
     ]
     for work in answer.query.work:
         for precision in sorted(work.precisions, key=PRECISIONS.index, reverse=True):
             speeds = [answer.speed(row, work.name, precision) for row in rows]
-            columns.append(Column(title=f"{work.name} {_SHORT[precision]}", cells=[_times(speed) for speed in speeds], drop=1))
+            drop = 1 if precision == "16 bit" else 2
+            columns.append(Column(title=f"{work.name} {_SHORT[precision]}", cells=[_times(speed) for speed in speeds], drop=drop))
     columns += [
         Column(title="mean", cells=[_times(answer.mean(row)) for row in rows]),
         Column(title="price", cells=[_price(answer, row) for row in rows]),
@@ -31,9 +36,7 @@ def render(answer: ChartsAnswer, *, width: int | None = None, colour: bool = Fal
     base = answer.baseline
     paid = f" at {answer.query.book.currency.show(base.price.usd)}" if base.price else ""
     head = f"{len(rows)} GPUs, fastest first. 2.00 is twice as fast as {base.gpu.name} in its fastest precision{paid}."
-    notes = [
-        "An empty cell does not fit, or gains nothing; the mean is of what fits. (…) is a launch price that is no price of today."
-    ]
+    notes = [_EMPTY] + ([] if all(row.known for row in rows) else [_STAR])
     notes += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
     return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
 
