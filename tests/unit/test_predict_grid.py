@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,7 +16,7 @@ from gpuwise.errors import BadValue
 CARDS = ["RTX 2080 Ti", "GTX 1070"]
 
 
-def grid(**more: str) -> api.GridAnswer:
+def grid(**more: Any) -> api.GridAnswer:
     return api.predict_grid(model="lenet5", gpu=CARDS, **more)
 
 
@@ -53,10 +54,11 @@ def test_a_gpu_without_a_precision_is_left_out_of_its_rows_only() -> None:
         ({"batch": "auto,8"}, "no batch size or range"),
         ({"batch": "8,16", "precision": "fp32,fp32"}, "one twice"),
         ({"batch": "8,16", "precision": "fp8"}, "has no fp8"),
+        ({"batch": "8,16", "measured": ["GTX 1070=5ms"]}, "of one batch and precision"),
         ({"batch": ",".join(str(size) for size in range(1, 50))}, "too many"),
     ],
 )
-def test_odd_lists_are_refused(more: dict[str, str], said: str) -> None:
+def test_odd_lists_are_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(BadValue, match=said):
         grid(**more)
 
@@ -85,10 +87,10 @@ def test_text_json_and_figure_hold_the_same_steps(tmp_path: Path) -> None:
 
 
 def test_a_laptop_gpu_may_be_held_below_the_watts_its_makers_choose() -> None:
-    asked = {"model": "resnet50", "gpu": ["RTX 2070 Max-Q"], "batch": "32,64", "precision": "fp32"}
-    full, quiet = (api.predict_grid(**asked, **limit).results for limit in ({}, {"power_limit": "40W"}))  # type: ignore[arg-type]
+    asked: dict[str, Any] = {"model": "resnet50", "gpu": ["RTX 2070 Max-Q"], "batch": "32,64", "precision": "fp32"}
+    full, quiet = (api.predict_grid(**asked, power_limit=limit).results for limit in ("", "40W"))
     assert all(slow.step_s > 1.3 * fast.step_s for slow, fast in zip(quiet, full, strict=True))
     with pytest.raises(BadValue, match="cannot be held to 10 W"):
-        api.predict_grid(**asked, power_limit="10W")  # type: ignore[arg-type]
+        api.predict_grid(**asked, power_limit="10W")
     with pytest.raises(BadValue, match="cannot be held to 50 W"):
-        api.predict_grid(**{**asked, "gpu": ["RTX 3090"]}, power_limit="50W")  # type: ignore[arg-type]
+        api.predict_grid(**{**asked, "gpu": ["RTX 3090"]}, power_limit="50W")

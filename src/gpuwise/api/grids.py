@@ -56,6 +56,8 @@ def predict_grid(
     precisions = [part.strip() for part in precision.split(",")]
     if len(set(precisions)) < len(precisions) or ("" in precisions and len(precisions) > 1):
         raise BadValue(f"'{precision}' names no precision, or one twice", hint="for example `--precision fp32,amp`")
+    if asked.get("measured"):
+        raise BadValue("a measured step is of one batch and precision", hint="leave `--measured` out, or ask for one of each")
     answers = [answer for name in precisions for answer in _in_precision(name, batches, asked, progress)]
     results = tuple(result for answer in answers for result in answer.results)
     return GridAnswer(
