@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check format clean long-tail page axe site
+.PHONY: help demo test check format clean long-tail page axe site docs
 
 help:
 	@echo "make demo    set up $(VENV) and predict ResNet-50 on three GPUs"
@@ -37,6 +37,13 @@ page: $(VENV)/.web
 $(VENV)/.web: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[web]"
 	@touch $@ $(VENV)/.core
+
+# Everything in the docs that is written by tools: after a change of commands, answers or predictions.
+docs: $(VENV)/.dev
+	$(BIN)/python tools/build_reference.py
+	$(BIN)/python tools/build_check_docs.py
+	$(BIN)/python tools/build_json_reference.py
+	$(BIN)/python tools/build_examples.py
 
 # `make test` builds it too, and looks into it.
 site: $(VENV)/.dev
