@@ -4,12 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check format clean long-tail page axe
+.PHONY: help demo test check format clean long-tail page axe site docs
 
 help:
 	@echo "make demo    set up $(VENV) and predict ResNet-50 on three GPUs"
 	@echo "make test    set up $(VENV) and run everything: format, lint, types, imports, tests"
 	@echo "make page    set up $(VENV) and open the page"
+	@echo "make site    set up $(VENV) and build these docs as a site: build/site/index.html"
 	@echo "make check   the fast inner loop"
 
 $(BIN)/python:
@@ -36,6 +37,18 @@ page: $(VENV)/.web
 $(VENV)/.web: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[web]"
 	@touch $@ $(VENV)/.core
+
+# Everything in the docs that is written by tools: after a change of commands, answers or predictions.
+docs: $(VENV)/.dev
+	$(BIN)/python tools/build_reference.py
+	$(BIN)/python tools/build_check_docs.py
+	$(BIN)/python tools/build_json_reference.py
+	$(BIN)/python tools/build_examples.py
+
+# `make test` builds it too, and looks into it.
+site: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir build/site
+	@echo "build/site/index.html"
 
 # axe-core looks for accessibility faults; it is fetched, not kept here. Without npm its tests are skipped, and say so.
 axe: build/axe/package/axe.min.js

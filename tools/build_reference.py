@@ -1,4 +1,5 @@
-"""Writes docs/reference/commands.md from the commands themselves, so that the page cannot drift.
+"""Writes docs/reference/commands.md from the commands, and the columns in catalogue.md from the reader of the tables, so that
+neither can drift.
 
 python tools/build_reference.py
 """
@@ -10,7 +11,10 @@ from pathlib import Path
 import typer.main
 
 from gpuwise.cli.app import app
+from gpuwise.hardware.tables import COLUMNS, OTHER_COLUMNS
 
+CATALOGUE = Path(__file__).parents[1] / "docs" / "reference" / "catalogue.md"
+BEGIN, END = "<!-- columns: written by tools/build_reference.py -->\n", "<!-- end of columns -->\n"
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
 HEAD = """# Commands
 
@@ -35,5 +39,15 @@ def _command(name: str, command: object) -> str:
     return "\n".join(lines) + "\n"
 
 
+def catalogue() -> str:
+    """The page of the tables, with the columns as they are now."""
+    head, _, rest = CATALOGUE.read_text(encoding="utf-8").partition(BEGIN)
+    rows = [f"| `{header}` | `{column.field}` | {column.meaning} |" for header, column in COLUMNS.items()]
+    rows += [f"| `{header}` | | {meaning} |" for header, meaning in OTHER_COLUMNS.items()]
+    table = "\n".join(["| column | field of a `Gpu`, in SI | meaning |", "|---|---|---|", *rows])
+    return f"{head}{BEGIN}\n{table}\n\n{END}{rest.partition(END)[2]}"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    CATALOGUE.write_text(catalogue(), encoding="utf-8")

@@ -4,74 +4,110 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+import build_check_docs
+import build_examples
+import build_json_reference
+import build_reference
 from gpuwise.cli.app import app
-from gpuwise.hardware import tables
+from gpuwise.money import age
 from making_traces import Run, training
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = build_examples.pages()
 
 
-def test_command_reference_is_up_to_date() -> None:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import build_reference
-    finally:
-        sys.path.pop(0)
-    assert build_reference.PAGE.read_text(encoding="utf-8") == build_reference.page(), "run python tools/build_reference.py"
+def test_reference_of_commands_and_columns_is_up_to_date() -> None:
+    for place, page in ((build_reference.PAGE, build_reference.page), (build_reference.CATALOGUE, build_reference.catalogue)):
+        assert place.read_text(encoding="utf-8") == page(), "run python tools/build_reference.py"
+
+
+def test_reference_of_json_is_up_to_date() -> None:
+    assert build_json_reference.PAGE.read_text(encoding="utf-8") == build_json_reference.page(), (
+        "run python tools/build_json_reference.py"
+    )
+
+
+def test_every_command_that_answers_by_itself_is_in_the_reference_of_json() -> None:
+    shown = {question.split()[0] for question in build_json_reference.QUESTIONS}
+    assert {command.name or command.callback.__name__ for command in app.registered_commands if command.callback} - shown == {
+        "bench",
+        "doctor",
+        "serve",
+        "validate",
+        "watch",
+    }
 
 
 def test_pages_of_the_checks_are_up_to_date() -> None:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import build_check_docs
-    finally:
-        sys.path.pop(0)
     written = {page.name: page.read_text(encoding="utf-8") for page in build_check_docs.FOLDER.glob("*.md")}
     assert written == build_check_docs.pages(), "run python tools/build_check_docs.py"
 
 
-def _commands() -> list[tuple[str, str]]:
-    found = []
-    for page in PAGES:
-        for block in re.findall(r"```(?:console|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-            for line in block.splitlines():
-                command = line.removeprefix("$ ")
-                if command.startswith("gpuwise "):
-                    found.append((page.name, command))
-    return found
+def _commands() -> list[Any]:
+    """Every command with its page. Those that capture a model of their own take seconds."""
+    return [
+        pytest.param(
+            page,
+            example,
+            id=f"{page.name}: {example.command[:80]}",
+            marks=[pytest.mark.slow] if "examples/cases/" in example.command else [],
+        )
+        for page in PAGES
+        for example in build_examples.examples(page)
+    ]
 
 
-@pytest.mark.parametrize(("page", "command"), _commands())
-def test_every_command_in_the_docs_runs(page: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    example = re.search(
-        r"```toml\n(\[\[gpu\]\].*?)```", (ROOT / "docs/guides/your-own-gpu.md").read_text(encoding="utf-8"), re.DOTALL
-    )
-    assert example
-    (tmp_path / "my.toml").write_text(example[1], encoding="utf-8")
-    own_prices = re.search(r"```toml\n(.*?)```", (ROOT / "docs/guides/cost.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert own_prices
-    (tmp_path / "prices.toml").write_text(own_prices[1], encoding="utf-8")
-    if " why " in command:
-        _write_traces(tmp_path)
-    (tmp_path / "train.py").write_text("print('trained')", encoding="utf-8")
-    if page == "tune.md":  # its code blocks begin with the name of their file
-        text = (ROOT / "docs/guides/tune.md").read_text(encoding="utf-8")
-        for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.DOTALL):
-            (tmp_path / name).write_text(code, encoding="utf-8")
+@pytest.mark.parametrize(("page", "example"), _commands())
+def test_every_command_in_the_docs_runs_and_answers_what_is_shown(
+    page: Path, example: build_examples.Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write_files(tmp_path, example.command)
     monkeypatch.chdir(tmp_path)
-    arguments = shlex.split(command.split(" | ")[0], comments=True)[1:]
-    arguments = [sys.executable if word == "python" else word for word in arguments]
+    monkeypatch.setattr(age, "today", lambda: build_examples.DAY)
+    arguments = example.arguments
     if arguments[0] == "serve" or "--prometheus" in arguments:  # need a server: tests/unit has one; here the options are parsed
         arguments.append("--help")
     result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, f"{page}: {command}: {result.exception}"
+    assert result.exit_code == 0, f"{page.name}: {example.command}: {result.exception}"
+    if example.shown:
+        shown = build_examples.as_shown(example, result.stdout.strip("\n").split("\n"))
+        assert shown == example.shown, "run python tools/build_examples.py"
+    if kept := build_examples.kept_figure(example, page):
+        assert (tmp_path / example.figure).read_text(encoding="utf-8") == kept.read_text(encoding="utf-8"), (
+            "run python tools/build_examples.py"
+        )
+
+
+def test_every_figure_is_drawn_by_a_command_of_its_page() -> None:
+    for page in PAGES:
+        shown = set(re.findall(r"images/([\w.-]+\.svg)\)", page.read_text(encoding="utf-8")))
+        drawn = {example.figure for example in build_examples.examples(page)}
+        assert shown <= drawn, page
+
+
+def _write_files(folder: Path, command: str) -> None:
+    """What the commands of the guides read."""
+    for page, name, pattern in (
+        ("your-own-gpu.md", "my.toml", r"```toml\n(\[\[gpu\]\].*?)```"),
+        ("cost.md", "prices.toml", r"```toml\n(.*?)```"),
+    ):
+        found = re.search(pattern, (ROOT / "docs/guides" / page).read_text(encoding="utf-8"), re.DOTALL)
+        assert found
+        (folder / name).write_text(found[1], encoding="utf-8")
+    if " why " in command:
+        _write_traces(folder)
+    (folder / "train.py").write_text("print('trained')", encoding="utf-8")
+    if " tune " in command:  # the code blocks of its guide begin with the name of their file
+        text = (ROOT / "docs/guides/tune.md").read_text(encoding="utf-8")
+        for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.DOTALL):
+            (folder / name).write_text(code, encoding="utf-8")
+    (folder / "examples").symlink_to(ROOT / "examples")
 
 
 def _write_traces(folder: Path) -> None:
@@ -88,11 +124,15 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-def test_readme_shows_what_the_demo_prints() -> None:
-    result = CliRunner().invoke(app, ["predict", "resnet50", "--gpu", "RTX 3090", "--gpu", "RTX 4090", "--gpu", "H100 SXM 80GB"])
-    assert result.output.strip() in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_every_place_named_for_a_change_exists() -> None:
+    text = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
+    places = re.findall(r"`((?:src|tests|tools|docs|examples)/[\w./-]*)`", text)
+    assert len(places) > 30
+    assert [place for place in places if not (ROOT / place).exists()] == []
 
 
-def test_every_column_of_the_table_is_documented() -> None:
-    text = (ROOT / "docs/reference/catalogue.md").read_text(encoding="utf-8")
-    assert [column for column in tables.COLUMNS if f"`{column}`" not in text] == []
+def test_readme_shows_what_the_demo_asks() -> None:
+    demo = re.search(r"^demo:.*\n\t\$\(BIN\)/(gpuwise .*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert demo
+    asked = [example for example in build_examples.examples(ROOT / "README.md") if example.shown]
+    assert [shlex.split(example.command) for example in asked] == [shlex.split(demo[1])]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuwise.api.benching import BenchAnswer, bench
     from gpuwise.api.building import BuildAnswer, build, build_query
+    from gpuwise.api.charting import ChartRow, ChartsAnswer, ChartsQuery, charts
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.choosing import WhichAnswer, which
     from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from gpuwise.api.diagnosis import WhyAnswer, why
     from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
+    from gpuwise.api.grids import GridAnswer, is_grid, predict_grid
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
     from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
     from gpuwise.api.plan_question import PlanQuery, plan_query
@@ -45,6 +47,9 @@ __all__ = [
     "CaptureQuery",
     "CatalogueFit",
     "CatalogueRow",
+    "ChartRow",
+    "ChartsAnswer",
+    "ChartsQuery",
     "CheckedGpu",
     "Checkup",
     "ClusterAnswer",
@@ -56,6 +61,7 @@ __all__ = [
     "FitQuery",
     "GpuAnswer",
     "GpuQuery",
+    "GridAnswer",
     "Job",
     "JobCost",
     "KindRow",
@@ -86,6 +92,7 @@ __all__ = [
     "capture",
     "capture_query",
     "catalogue_query",
+    "charts",
     "compare",
     "cost",
     "cost_query",
@@ -94,11 +101,13 @@ __all__ = [
     "fit_catalogue",
     "fit_query",
     "gpus",
+    "is_grid",
     "matters",
     "plan",
     "plan_query",
     "power_query",
     "predict",
+    "predict_grid",
     "predict_query",
     "prices",
     "refresh_prices",
@@ -119,6 +128,7 @@ __all__ = [
 _HOMES = {
     "benching": ("BenchAnswer", "bench"),
     "building": ("BuildAnswer", "build", "build_query"),
+    "charting": ("ChartRow", "ChartsAnswer", "ChartsQuery", "charts"),
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "choosing": ("WhichAnswer", "which"),
     "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
@@ -127,6 +137,7 @@ _HOMES = {
     "diagnosis": ("WhyAnswer", "why"),
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
+    "grids": ("GridAnswer", "is_grid", "predict_grid"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
     "sweeps": ("SweepAnswer", "SweepPoint", "sweep"),
     "topics.registry": ("MattersAnswer", "matters"),

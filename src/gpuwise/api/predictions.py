@@ -30,7 +30,7 @@ from gpuwise.units import format_si
 from gpuwise.workload.coverage import coverage
 from gpuwise.workload.types import Workload
 
-__all__ = ["OpShare", "PredictAnswer", "Prediction", "correction", "peak_in", "predict", "predict_query"]
+__all__ = ["OpShare", "PredictAnswer", "Prediction", "correction", "peak_in", "predict", "predict_captured", "predict_query"]
 
 predict_query = step_query
 _LARGEST_AUTO = 2**16
@@ -132,7 +132,11 @@ class PredictAnswer:
 
 def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> PredictAnswer:
     """A step of this model on each of these GPUs."""
-    workload = workload_of(query, progress)
+    return predict_captured(workload_of(query, progress), query)
+
+
+def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
+    """The same for a workload at hand."""
     batches = {gpu.name: _batch(workload, query, gpu) for gpu in query.gpus}
     factor, measured_note = correction(workload, query)
     shared = list(query.assumptions)

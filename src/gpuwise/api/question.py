@@ -183,8 +183,10 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
 
 
 def least_watts(gpu: Gpu) -> float:
-    """The lowest power limit that a GPU can be set to, or is taken to be."""
-    return gpu.power_min_watts or (_LEAST_POWER * gpu.tdp_watts if gpu.tdp_watts else 1.0)
+    """The lowest power limit that a GPU can be set to, or is taken to be. A laptop's range is what makers may choose for lasting
+    work; quiet modes and batteries go below it."""
+    published = None if gpu.segment == "laptop" else gpu.power_min_watts
+    return published or (_LEAST_POWER * gpu.tdp_watts if gpu.tdp_watts else 1.0)
 
 
 def parse_batch(text: str) -> int | None:

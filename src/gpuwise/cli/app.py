@@ -10,6 +10,7 @@ from gpuwise import __version__
 from gpuwise.cli.bench import bench
 from gpuwise.cli.build import build
 from gpuwise.cli.capture import capture
+from gpuwise.cli.charts import charts
 from gpuwise.cli.compare import compare
 from gpuwise.cli.cost import cost
 from gpuwise.cli.doctor import doctor
@@ -42,6 +43,7 @@ app.command()(with_report(predict))
 app.command()(with_report(fit))
 app.command()(with_report(compare))
 app.command()(with_report(which))
+app.command()(with_report(charts))
 app.command()(with_report(matters))
 app.command()(with_report(cost))
 app.command()(with_report(prices))

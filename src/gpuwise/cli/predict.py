@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from pathlib import Path
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -21,15 +22,17 @@ from gpuwise.cli.output import (
 
 __all__ = ["predict"]
 
+_BATCH = "Samples per step and GPU, or auto for the largest power of two that fits; several: 8,32,128, or 1..128 by doubling."
+
 
 def predict(
     model: options.Model,
     gpu: options.GpuNames = None,
     gpus: options.GpuCount = 1,
-    batch: Annotated[str, typer.Option(help="Samples per step and GPU, or auto for the largest power of two that fits.")] = "",
+    batch: Annotated[str, typer.Option(help=_BATCH)] = "",
     seq: Annotated[Optional[int], typer.Option(help="Sequence length in tokens.")] = None,
     image: options.Image = None,
-    precision: options.Precision = "",
+    precision: Annotated[str, typer.Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; several: fp32,amp.")] = "",
     mode: options.Mode = "",
     optimizer: options.Optimizer = "",
     phase: options.Phase = "",
@@ -60,6 +63,9 @@ def predict(
     from gpuwise.report.predict import render
 
     check_figure(figure)
+    if api.is_grid(batch, precision):
+        _grid(asked, figure, json=json)
+        return
     answer = api.predict(api.predict_query(**{"gpu": (), **asked}), progress=show_progress)
     if json:
         print_json(answer.to_dict())
@@ -69,3 +75,17 @@ def predict(
         from gpuwise.report.figures.steps import steps_figure
 
         write_figure(figure, lambda: steps_figure(answer), quiet=json)
+
+
+def _grid(asked: dict[str, Any], figure: Path | None, *, json: bool) -> None:
+    from gpuwise.report.grid import render
+
+    answer = api.predict_grid(progress=show_progress, **{"gpu": (), **asked})
+    if json:
+        print_json(answer.to_dict())
+    else:
+        print_text(render(answer, width=terminal_width(), colour=colour()))
+    if wants_figure(figure):
+        from gpuwise.report.figures.grid import grid_figure
+
+        write_figure(figure, lambda: grid_figure(answer), quiet=json)

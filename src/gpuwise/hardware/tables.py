@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuwise.errors import BadFile
 from gpuwise.hardware.types import DTYPES, Architecture, Gpu, Peaks
@@ -27,6 +27,8 @@ else:
 
 __all__ = [
     "COLUMNS",
+    "OTHER_COLUMNS",
+    "Column",
     "architectures",
     "cpus",
     "curated_gpus",
@@ -42,6 +44,14 @@ __all__ = [
 _DATA = files("gpuwise.hardware") / "data"
 _MEGA = 1e6
 _TERA = 1e12
+
+
+class Column(NamedTuple):
+    """A column of a GPU table: the field of `Gpu` it fills, how its cells are read, and what it means."""
+
+    field: str
+    read: Callable[[str], Any]
+    meaning: str
 
 
 def _flag(text: str) -> bool:
@@ -74,48 +84,56 @@ def _peaks(factor: float) -> Callable[[str], Peaks]:
     return read
 
 
-# header -> (field of Gpu, reader). Empty cells are left out: unknown, or the type's default.
-COLUMNS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "name": ("name", str),
-    "aliases": ("aliases", _names),
-    "segment": ("segment", str),
-    "chip": ("chip", str),
-    "sm": ("sm_count", int),
-    "cores": ("core_count", int),
-    "base_mhz": ("base_clock_hz", _times(_MEGA)),
-    "boost_mhz": ("boost_clock_hz", _times(_MEGA)),
-    "matrix_mhz": ("matrix_clock_hz", _times(_MEGA)),
-    "memory_gib": ("memory_bytes", _times(GIB)),
-    "usable_mib": ("usable_memory_bytes", _times(MIB)),
-    "slow_mib": ("slow_memory_bytes", _times(MIB)),
-    "slow_gb_s": ("slow_memory_bytes_per_s", _times(1e9)),
-    "memory_type": ("memory_type", str),
-    "bus_bits": ("memory_bus_bits", int),
-    "rate_gbps": ("memory_bits_per_s_per_pin", _times(1e9)),
-    "bandwidth_gb_s": ("memory_bytes_per_s", _times(1e9)),
-    "l2_kib": ("l2_bytes", _times(KIB)),
-    "l3_mib": ("l3_bytes", _times(MIB)),
-    "tdp_w": ("tdp_watts", float),
-    "power_min_w": ("power_min_watts", float),
-    "power_max_w": ("power_max_watts", float),
-    "pcie_gen": ("pcie_generation", int),
-    "pcie_lanes": ("pcie_lanes", int),
-    "nvlink_gen": ("nvlink_generation", int),
-    "nvlink_gb_s": ("nvlink_bytes_per_s", _times(1e9)),
-    "slots": ("slots", float),
-    "cooler": ("cooler", str),
-    "connectors": ("power_connectors", str),
-    "launched": ("launched_on", date.fromisoformat),
-    "price_usd": ("launch_usd", float),
-    "ecc": ("ecc", _flag),
-    "display": ("display", _flag),
-    "devices": ("devices_per_board", int),
-    "half_accumulate": ("half_accumulate", _flag),
-    "rates": ("rate_exceptions", _peaks(1.0)),
-    "published_tflops": ("published_flops_per_s", _peaks(_TERA)),
-    "note": ("note", str),
+# By header. Empty cells are left out: unknown, or the type's default.
+COLUMNS: Mapping[str, Column] = {
+    "name": Column("name", str, "canonical name"),
+    "aliases": Column("aliases", _names, "further spellings, separated by `;`, that the rules of names could not derive"),
+    "segment": Column("segment", str, "desktop, laptop, workstation, datacenter, embedded, soc or tpu"),
+    "chip": Column("chip", str, "the chip"),
+    "sm": Column("sm_count", int, "units enabled: SM, compute units, Xe cores, ..."),
+    "cores": Column("core_count", int, "fp32 lanes: units × lanes of a unit"),
+    "base_mhz": Column("base_clock_hz", _times(_MEGA), "base clock"),
+    "boost_mhz": Column("boost_clock_hz", _times(_MEGA), "boost clock"),
+    "matrix_mhz": Column(
+        "matrix_clock_hz", _times(_MEGA), "clock of the matrix engine, where its maker rates it at another than boost"
+    ),
+    "memory_gib": Column("memory_bytes", _times(GIB), "nominal size"),
+    "usable_mib": Column("usable_memory_bytes", _times(MIB), "what the driver offers, where it is known to differ"),
+    "slow_mib": Column("slow_memory_bytes", _times(MIB), "memory beyond the usable one on a narrow path (GTX 970)"),
+    "slow_gb_s": Column("slow_memory_bytes_per_s", _times(1e9), "bandwidth of that path, part of `bandwidth_gb_s`"),
+    "memory_type": Column("memory_type", str, "GDDR6, HBM3, ..."),
+    "bus_bits": Column("memory_bus_bits", int, "width of the bus"),
+    "rate_gbps": Column("memory_bits_per_s_per_pin", _times(1e9), "Gbit/s of a pin"),
+    "bandwidth_gb_s": Column("memory_bytes_per_s", _times(1e9), "bandwidth; bus × pin rate must agree with it"),
+    "l2_kib": Column("l2_bytes", _times(KIB), "last-level cache"),
+    "l3_mib": Column("l3_bytes", _times(MIB), "AMD Infinity Cache"),
+    "tdp_w": Column("tdp_watts", float, "board power"),
+    "power_min_w": Column(
+        "power_min_watts", float, "lowest limit that can be set; of a laptop GPU the least its makers may choose"
+    ),
+    "power_max_w": Column("power_max_watts", float, "highest limit that can be set, or that laptop makers may choose"),
+    "pcie_gen": Column("pcie_generation", int, "generation of the host link"),
+    "pcie_lanes": Column("pcie_lanes", int, "lanes of the host link"),
+    "nvlink_gen": Column("nvlink_generation", int, "generation of NVLink"),
+    "nvlink_gb_s": Column("nvlink_bytes_per_s", _times(1e9), "NVLink in total, both directions together"),
+    "slots": Column("slots", float, "slots that the reference design takes"),
+    "cooler": Column("cooler", str, "open, blower, passive, liquid, laptop or module"),
+    "connectors": Column("power_connectors", str, "power plugs of the reference design"),
+    "launched": Column("launched_on", date.fromisoformat, "day of availability, or of announcement"),
+    "price_usd": Column("launch_usd", float, "launch price"),
+    "ecc": Column("ecc", _flag, "yes or no"),
+    "display": Column("display", _flag, "yes or no"),
+    "devices": Column("devices_per_board", int, "GPUs on the board; the row is one of them"),
+    "half_accumulate": Column("half_accumulate", _flag, "yes where matrix rates that accumulate in fp32 are halved"),
+    "rates": Column("rate_exceptions", _peaks(1.0), "exceptions to the rates of the architecture, such as `vector.fp64=16`"),
+    "published_tflops": Column("published_flops_per_s", _peaks(_TERA), "dense peaks that its maker prints, for the whole board"),
+    "note": Column("note", str, "what a reader must know"),
 }
-_OTHER_COLUMNS = ("arch", "sources")
+# Columns that are no field by themselves: the architecture, and where single figures come from.
+OTHER_COLUMNS = {
+    "arch": "id of the architecture in `architectures.toml`",
+    "sources": "exceptions to the file's source: `tdp_w=some-id; price_usd=other-id assumed`",
+}
 
 
 def read_toml(name: str) -> dict[str, Any]:
@@ -187,10 +205,10 @@ def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True
     architecture = _cpu_architectures()[name] if name.startswith("cpu-") else architectures()[name]
     values: dict[str, Any] = {}
     for header, text in row.items():
-        if text and header not in _OTHER_COLUMNS:
-            name, read = COLUMNS[header]
+        if text and header not in OTHER_COLUMNS:
+            column = COLUMNS[header]
             try:
-                values[name] = read(text)
+                values[column.field] = column.read(text)
             except ValueError as fault:
                 raise ValueError(f"{row.get('name')}: column {header}: {fault}") from None
     values.setdefault("matrix_clock_hz", values["boost_clock_hz"])
@@ -212,7 +230,7 @@ def _exceptions(text: str, values: Mapping[str, Any]) -> Mapping[str, Fact]:
         header, _, origin = entry.partition("=")
         source_id, _, basis = origin.strip().partition(" ")
         source = sources()[source_id]
-        field_name = COLUMNS[header.strip()][0]
+        field_name = COLUMNS[header.strip()].field
         facts[field_name] = Fact(
             value=values.get(field_name), source=source, basis=Basis(basis.strip()) if basis else source.basis
         )

@@ -34,7 +34,8 @@ def find_files(named: Sequence[str]) -> tuple[Path, ...]:
         elif path.exists():
             found[path] = None
         elif not glob.has_magic(text):
-            raise BadFile(f"there is no file '{text}'", looked_in=str(path.parent), hint="check the path")
+            hint = "check the path; `export_chrome_trace` of torch.profiler writes one"
+            raise BadFile(f"there is no file '{text}'", looked_in=str(path.parent), hint=hint)
         else:
             matches = sorted(Path(match) for match in glob.glob(text, recursive=True) if not os.path.isdir(match))  # noqa: PTH112, PTH207
             if not matches:

@@ -8,8 +8,8 @@ from typing import Any
 
 from gpuwise.advise.capacity import room_of
 from gpuwise.advise.needs import Needs
-from gpuwise.api.predictions import Prediction, predict
-from gpuwise.api.question import Assumption, StepQuery, step_query, workload_of
+from gpuwise.api.predictions import Prediction, predict_captured
+from gpuwise.api.question import Assumption, StepQuery, check_precision, step_query, workload_of
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.workload.evaluate import input_bytes, product_values
@@ -39,13 +39,14 @@ class Matter:
 
 @dataclass(kw_only=True)
 class Case:
-    """One model, one kind of GPU. Steps are worked out once each."""
+    """One model, one kind of GPU. It is captured once in each precision, and steps are worked out once each."""
 
     query: StepQuery
     asked: dict[str, Any]
     progress: Callable[[str], None]
     count: int = 2
     _steps: dict[object, Prediction] = field(default_factory=dict)
+    _captured: dict[str, Workload] = field(default_factory=dict)
 
     @property
     def gpu(self) -> Gpu:
@@ -58,11 +59,16 @@ class Case:
     def step(self, **changes: Any) -> Prediction:
         """The step as it is, or with changes, named as in `_changed`."""
         if "gpu" in changes:
-            return predict(self._changed(**changes), self.progress).results[0]
+            return self._predicted(**changes)
         key = tuple(sorted(changes.items()))
         if key not in self._steps:
-            self._steps[key] = predict(self._changed(**changes), self.progress).results[0]
+            self._steps[key] = self._predicted(**changes)
         return self._steps[key]
+
+    def _predicted(self, **changes: Any) -> Prediction:
+        query, workload = self._changed(**changes), self.workload(changes.get("precision", ""))
+        check_precision(workload.precision, query.gpus)
+        return predict_captured(workload, query).results[0]
 
     def seconds(self, **changes: Any) -> float:
         """Seconds for the same samples; several GPUs share them."""
@@ -98,7 +104,9 @@ class Case:
         return replace(query, gpus=gpus, gpu_count=count, gpu_link=gpu_link, setting=setting, power_limit_watts=limit)
 
     def workload(self, precision: str = "") -> Workload:
-        return workload_of(self._changed(precision=precision), self.progress)
+        if precision not in self._captured:
+            self._captured[precision] = workload_of(self._changed(precision=precision), self.progress)
+        return self._captured[precision]
 
     def input_bytes(self) -> float:
         """What one step takes from the host."""

@@ -1,0 +1,42 @@
+"""Steps at several batches and precisions as text: one row each, one column a GPU, and where the order turns."""
+
+from __future__ import annotations
+
+from gpuwise.api.grids import GridAnswer
+from gpuwise.api.predictions import Prediction
+from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.units import format_si
+
+__all__ = ["render"]
+
+
+def render(answer: GridAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """A step and what limits it in each cell."""
+    first = answer.results[0]
+    keys = list(dict.fromkeys((result.precision, result.batch) for result in answer.results))
+    cells = {(result.gpu.name, result.precision, result.batch): result for result in answer.results}
+    names = list(dict.fromkeys(result.gpu.name for result in answer.results))
+    columns = [
+        Column(title="precision", cells=[precision for precision, _ in keys], right=False),
+        Column(title="batch", cells=[str(batch) for _, batch in keys]),
+    ]
+    for name in names:
+        found = [cells.get((name, *key)) for key in keys]
+        columns.append(Column(title=name, cells=[format_si(one.step_s, "s") if one else "–" for one in found]))
+        columns.append(Column(title="limited by", cells=[_limit(one) for one in found], right=False))
+    size = f", sequence {first.seq}" if first.seq is not None else ""
+    head = f"{bold(answer.model, colour=colour)}  {first.mode}{size}, one step"
+    said = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in _assumed(answer)]
+    notes = [*answer.turns, *(f"note: {note}" for note in answer.notes), *said]
+    return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
+
+
+def _limit(result: Prediction | None) -> str:
+    return "" if result is None else result.bound if result.fits else "DOES NOT FIT"
+
+
+def _assumed(answer: GridAnswer) -> list[dict[str, str]]:
+    """What was assumed, for all steps or for some."""
+    found = {tuple(entry.values()): entry for entry in answer.assumptions}
+    found |= {tuple(entry.values()): entry for result in answer.results for entry in result.assumptions}
+    return list(found.values())

@@ -1,0 +1,121 @@
+"""The charts of all GPUs: speeds are those of predictions, prices are told for what they are."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise import api
+from gpuwise.api.charting import WORK
+from gpuwise.cli.app import app
+from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.hardware.catalog import load_catalog
+
+TODAY = date(2026, 11, 16)
+
+
+def asked(**more: object) -> api.ChartsAnswer:
+    return api.charts(api.ChartsQuery.of(today=TODAY, **more))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def everything() -> api.ChartsAnswer:
+    return asked()
+
+
+def row(answer: api.ChartsAnswer, name: str) -> api.ChartRow:
+    return next(row for row in answer.rows if row.gpu.name == name)
+
+
+def test_all_curated_gpus_that_run_anything_are_there(everything: api.ChartsAnswer) -> None:
+    curated = {gpu.name for gpu in load_catalog().curated}
+    charted = {row.gpu.name for row in everything.rows}
+    assert charted <= curated
+    assert len(charted) > 0.97 * len(curated)
+    missing = [gpu for gpu in load_catalog().curated if gpu.name not in charted]
+    assert all(gpu.memory_bytes <= 2 * 2**30 for gpu in missing), [gpu.name for gpu in missing]
+
+
+def test_the_baseline_is_one_everywhere(everything: api.ChartsAnswer) -> None:
+    base = row(everything, "RTX 3090")
+    assert [everything.speed(base, work.name) for work in WORK] == [1.0] * len(WORK)
+    assert everything.mean(base) == pytest.approx(1.0)
+    assert everything.value(base) == pytest.approx(1.0)
+
+
+def test_speeds_are_ratios_of_what_predict_says(everything: api.ChartsAnswer) -> None:
+    steps = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090", "RTX 4090"], batch="128", precision="amp")).results
+    assert everything.speed(row(everything, "RTX 4090"), "cnn", "16 bit") == pytest.approx(
+        steps[0].step_s / steps[1].step_s, rel=0.01
+    )
+
+
+def test_rows_stand_in_the_order_of_their_mean(everything: api.ChartsAnswer) -> None:
+    means = [everything.mean(one) or 0.0 for one in everything.rows]
+    assert means == sorted(means, reverse=True)
+
+
+def test_what_does_not_fit_has_no_figure(everything: api.ChartsAnswer) -> None:
+    small = row(everything, "RTX 3080")  # 10 GB
+    assert everything.speed(small, "llm", "16 bit") is None
+    assert everything.speed(small, "llm", "4 bit") is not None
+
+
+def test_a_card_without_matrix_cores_has_no_16_bit(everything: api.ChartsAnswer) -> None:
+    old = row(everything, "GTX 1080 Ti")
+    assert everything.speed(old, "cnn", "16 bit") is None
+    assert everything.speed(old, "cnn", "fp32") is not None
+
+
+def test_an_old_launch_price_is_no_price_of_today_and_the_users_price_is(everything: api.ChartsAnswer) -> None:
+    assert not row(everything, "GTX 1080 Ti").today
+    mine = asked(gpu=["GTX 1080 Ti", "RTX 3090"], price=["GTX 1080 Ti=100"], work="cnn")
+    own = row(mine, "GTX 1080 Ti")
+    assert own.today
+    speed = mine.speed(own, "cnn")
+    assert speed is not None
+    assert mine.value(own) == pytest.approx(speed * 700 / 100)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"work": "poetry"}, "no kind of work"),
+        ({"segment": "toaster"}, "no kind of GPU"),
+        ({"year": "1999"}, "no GPU is of that kind"),
+        ({"baseline": "GTX 1060 3GB", "gpu": ["RTX 3090"]}, "cannot be the measure"),
+    ],
+)
+def test_odd_questions_are_refused(more: dict[str, object], said: str) -> None:
+    with pytest.raises(GpuwiseError, match=said):
+        asked(**more)
+
+
+@pytest.mark.parametrize("chart", ["speed", "value"])
+def test_text_json_and_figure_agree(chart: str, tmp_path: Path) -> None:
+    arguments = ["charts", "--segment", "desktop", "--year", "2022-", "--chart", chart]
+    done = CliRunner().invoke(app, [*arguments, "--figure", str(tmp_path / "charts.svg")])
+    answer = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert done.exit_code == 0
+    picture = (tmp_path / "charts.svg").read_text(encoding="utf-8")
+    for one in answer["gpus"]:
+        assert one["gpu"] in done.stdout
+        drawn = f">{one['gpu']}{'' if one['generation_measured'] else ' *'}<" in picture
+        assert drawn == (chart == "speed" or one["price_usd"] is not None)
+
+
+def test_a_generation_that_was_never_measured_is_marked() -> None:
+    said = CliRunner().invoke(app, ["charts", "--gpu", "Arc B580", "--gpu", "RTX 3090", "--work", "cnn"]).stdout
+    assert "Arc B580 *" in said
+    assert "RTX 3090 *" not in said
+    assert "* Nothing of its generation was measured" in said
+    assert "* Nothing" not in CliRunner().invoke(app, ["charts", "--gpu", "RTX 3090", "--work", "cnn"]).stdout
+
+
+def test_an_unknown_chart_is_refused_before_the_work() -> None:
+    result = CliRunner().invoke(app, ["charts", "--chart", "pie"])
+    assert isinstance(result.exception, BadValue)
