@@ -4,13 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check format clean long-tail page axe
+.PHONY: help demo test check format clean long-tail page axe fuzz
 
 help:
 	@echo "make demo    set up $(VENV) and predict ResNet-50 on three GPUs"
 	@echo "make test    set up $(VENV) and run everything: format, lint, types, imports, tests"
 	@echo "make page    set up $(VENV) and open the page"
 	@echo "make check   the fast inner loop"
+	@echo "make fuzz    ask every parser with broken inputs for ten minutes (MINUTES=60 for longer)"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -54,6 +55,10 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -x -m "not slow"
+
+# Every parser of what users give, with broken inputs; a fault is told with the input that makes it.
+fuzz: $(VENV)/.dev
+	$(BIN)/python tools/fuzz.py --minutes $(or $(MINUTES),10)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -23,6 +23,7 @@ from gpuwise.hardware.tables import parse_toml
 __all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "table"]
 
 _LARGEST_BYTES = 4 * 2**20
+_LONGEST_ID = 200
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HINT = "pass the model's own file instead: download config.json from its page and give `path/to/config.json`"
 # Ours, not the model's; and what would name code, kernels or files to load.
@@ -48,7 +49,7 @@ def find_config(model: str) -> Found:
     if not (colon and prefix == "hf"):
         path = Path(model)
         return _cleaned(read_config(path), f"`{path.name}`")
-    if not _ID.fullmatch(name) or ".." in name:
+    if not _ID.fullmatch(name) or ".." in name or len(name) > _LONGEST_ID:
         raise BadValue(f"'{name}' is no Hugging Face id", hint="for example `hf:gpt2` or `hf:meta-llama/Llama-2-7b-hf`")
     known = _known_name(name)
     for repository in dict.fromkeys((name, known, *_repositories(known))):
