@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from gpuwise.errors import BadFile
-from gpuwise.outputs import write_whole
+from gpuwise.outputs import home, write_whole
 from gpuwise.watch.bench.types import VERSION, Profile
 
 __all__ = ["folder", "latest", "read", "save"]
@@ -24,9 +24,9 @@ def folder() -> Path:
     if given:
         return Path(given) / "profiles"
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        base = Path(os.environ.get("LOCALAPPDATA") or home() / "AppData" / "Local")
     else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        base = Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share")
     return base / "gpuwise" / "profiles"
 
 

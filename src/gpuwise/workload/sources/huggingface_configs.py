@@ -19,6 +19,7 @@ from typing import Any
 
 from gpuwise.errors import BadFile, BadValue, UnknownName
 from gpuwise.hardware.tables import parse_toml
+from gpuwise.outputs import home
 
 __all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "table"]
 
@@ -127,9 +128,9 @@ def _unknown(name: str) -> UnknownName:
 
 def cache_folders() -> tuple[Path, ...]:
     """Where the Hugging Face libraries keep what they downloaded, by their documented environment variables."""
-    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
+    base = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "huggingface"
     named = [os.environ.get(name) for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE")]
-    return tuple(dict.fromkeys(Path(folder).expanduser() for folder in (*named, Path(home) / "hub") if folder))
+    return tuple(dict.fromkeys(Path(folder).expanduser() for folder in (*named, Path(base) / "hub") if folder))
 
 
 def _cached(repository: str) -> Path | None:

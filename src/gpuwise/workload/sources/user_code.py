@@ -18,6 +18,7 @@ from typing import Any
 
 from gpuwise.errors import BadFile, BadValue, MissingExtra, UnknownName
 from gpuwise.workload.sources.keras_backend import without_weights
+from gpuwise.workload.sources.registry import split_name
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.sources.user_files import believing, text_of
 
@@ -26,7 +27,7 @@ __all__ = ["subject"]
 
 def subject(request: Request) -> Any:
     """The model of that name; its inputs from `--input`, from the function, or guessed."""
-    where, _, name = request.model.rpartition(":")
+    where, name = split_name(request.model)
     if not where or not name:
         raise BadValue(f"'{request.model}' names no model", hint="for example `my_model.py:Net` or `package.module:function`")
     notes: list[str] = []
@@ -144,7 +145,7 @@ def _maker(thing: Any, label: str) -> Callable[[], Any]:
         if parameter.default is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     if needed:
-        where, _, name = label.rpartition(":")
+        where, name = split_name(label)
         file = where if where.endswith(".py") else "my_model.py"
         values = ", ".join(f"{argument}=…" for argument in needed)
         raise BadValue(
