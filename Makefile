@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check format clean long-tail page axe site docs
+.PHONY: help demo test check format clean long-tail page axe site docs fuzz audit licences release
 
 help:
 	@echo "make demo    set up $(VENV) and predict ResNet-50 on three GPUs"
@@ -12,6 +12,8 @@ help:
 	@echo "make page    set up $(VENV) and open the page"
 	@echo "make site    set up $(VENV) and build these docs as a site: build/site/index.html"
 	@echo "make check   the fast inner loop"
+	@echo "make release build and check what would be published: docs/releasing.md"
+	@echo "make fuzz    ask every parser with broken inputs for ten minutes (MINUTES=60 for longer)"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -68,6 +70,26 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/pytest -x -m "not slow"
 
+# Every parser of what users give, with broken inputs; a fault is told with the input that makes it.
+fuzz: $(VENV)/.dev
+	$(BIN)/python tools/fuzz.py --minutes $(or $(MINUTES),10)
+
+# Tools of a release in an environment of their own: no part of what tests run with.
+$(VENV)-release/.done: | $(BIN)/python
+	$(PYTHON) -m venv $(VENV)-release
+	$(VENV)-release/bin/python -m pip --disable-pip-version-check install --quiet build twine pip-audit cyclonedx-bom
+	@touch $@
+
+# Known holes in the pinned versions, asked of PyPI's database: needs the network.
+audit: $(VENV)-release/.done
+	$(VENV)-release/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+
+licences: $(VENV)/.dev
+	$(BIN)/python tools/check_licences.py --extras
+
+release: $(VENV)-release/.done
+	$(VENV)-release/bin/python tools/release.py --tools $(VENV)-release/bin/python
+
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -77,4 +99,4 @@ long-tail: $(VENV)/.dev
 	$(BIN)/python tools/build_long_tail.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-release build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -57,7 +57,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _calculon(folder: Path, python: str) -> tuple[float, int]:
+def _calculon(folder: Path, python: str, seconds: float | None = None) -> tuple[float, int]:
     """Seconds of processor time and number of plans of its search, with the H100 system it ships."""
     with tempfile.TemporaryDirectory() as scratch:
         model, out = Path(scratch) / "model.json", Path(scratch) / "out.json"
@@ -66,7 +66,7 @@ def _calculon(folder: Path, python: str) -> tuple[float, int]:
         command = [python, str(folder / "bin" / "calculon"), "llm-optimal-execution", "--cpus", "1", str(model)]
         command += [str(GPUS), str(BATCH), "float16", str(folder / "systems" / "h100_80g_nvl8.json"), str(out)]
         around = {**os.environ, "PYTHONPATH": str(folder)}
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=around)  # noqa: S603
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=around, timeout=seconds)  # noqa: S603
         after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     found = re.search(r"Total executions: (\d+)", done.stdout + done.stderr)
     return after - before, int(found[1]) if found else 0

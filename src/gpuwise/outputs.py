@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 from gpuwise.errors import BadFile
 
-__all__ = ["check_place", "write_whole"]
+__all__ = ["check_place", "home", "write_whole"]
+
+
+def home() -> Path:
+    """The user's home; for one without (a bare user id in a container) a place where nothing is and nothing can be put."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull)
 
 
 def check_place(path: Path, example: str) -> None:
@@ -29,4 +38,5 @@ def write_whole(path: Path, data: bytes) -> None:
     except OSError as fault:
         raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its rights") from None
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)

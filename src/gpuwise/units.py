@@ -48,6 +48,7 @@ _EXAMPLES = {
     "flops": "71 TFLOP/s",
     "money": "700 USD",
 }
+_LONGEST = 80  # letters of a figure with its unit
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\D.*?)?\s*")
 
 
@@ -71,6 +72,7 @@ def parse(text: str, kind: str) -> float:
     12500000000.0
     """
     factors, example = _FACTORS[kind], _EXAMPLES[kind]
+    _check_length(text, example)
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise BadValue(f"'{text}' is not a {kind} figure", hint=f"write a number with its unit, such as `{example}`")
@@ -85,12 +87,18 @@ def parse(text: str, kind: str) -> float:
     return value
 
 
+def _check_length(text: str, example: str) -> None:
+    if len(text) > _LONGEST:
+        raise BadValue(f"a figure of {len(text):,} letters is none", looked_in=f"'{text[:40]}…'", hint=f"such as `{example}`")
+
+
 def parse_memory(text: str) -> float:
     """How many bytes does a memory of this printed size have? GB and MB mean 2^30 and 2^20 here.
 
     >>> parse_memory("24GB") == 24 * GIB
     True
     """
+    _check_length(text, _EXAMPLES["bytes"])
     if re.search(r"\d\s*[KMGT]b\s*$", text):
         raise BadValue(f"'{text}' reads as bits", hint=f"write bytes, such as `{_EXAMPLES['bytes']}`")
     return parse(re.sub(r"(?i)([kmgt])i?b(ytes?)?\s*$", r"\1iB", text), "bytes")

@@ -105,7 +105,7 @@ def _cards(names: Sequence[str], notes: list[Assumption]) -> tuple[tuple[Cards, 
 
 def _counted(text: str) -> tuple[int, str]:
     """`4x RTX 3090` -> 4 and the name."""
-    match = re.fullmatch(r"\s*([-+]?\d+)\s*[x×*]\s*(\S.*?)\s*", text)
+    match = re.fullmatch(r"\s*([-+]?\d{1,9})\s*[x×*]\s*(\S.*?)\s*", text)
     if match is None:
         return 1, text.strip()
     if int(match[1]) < 1:
@@ -187,9 +187,9 @@ def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
             assumed("platform", usual.name, f"{usual.slot_lanes} PCIe {usual.generation}.0 lanes for slots; `--lanes X299`")
         )
         return usual
-    if not re.fullmatch(r"\s*[-+]?\d+\s*", text):
+    if not re.fullmatch(r"\s*[-+]?\d{1,9}\s*", text):
         return find_platform(text)
-    count = int(text)
+    count = int(text.strip())
     if not 4 <= count <= 256:
         raise BadValue(
             f"{count} lanes are none a CPU has", hint="such as `--lanes 16`, `28`, `44`, `64` or `128`, or a platform: `X299`"
@@ -252,7 +252,7 @@ def _typed_board(text: str) -> Board:
 
 def _board_number(given: dict[str, str], key: str, usual: int) -> int:
     text = given.get(key, str(usual))
-    if not re.fullmatch(r"\d+", text) or not 1 <= int(text) <= (64 if key == "case" else 16):
+    if not re.fullmatch(r"\d{1,9}", text) or not 1 <= int(text) <= (64 if key == "case" else 16):
         raise BadValue(f"{key}={text} is none a board has", hint=_BOARD_EXAMPLE)
     return int(text)
 

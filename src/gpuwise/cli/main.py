@@ -17,6 +17,9 @@ def main() -> None:
         sys.exit(130)
     if sys.stdout is None or sys.stdout.closed:
         sys.exit(2)  # nobody to answer to
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a sign that the terminal does not know is no reason to fail
     try:
         app()
         sys.stdout.flush()
@@ -32,7 +35,9 @@ def main() -> None:
 
 def _complain(text: str, code: int) -> None:
     if sys.stderr is not None:
-        sys.stderr.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
+        from gpuwise.workload.plain_text import plain
+
+        sys.stderr.write("\n".join(plain(line) for line in text.split("\n")) + "\n")
     _leave(code)
 
 

@@ -77,6 +77,12 @@ def print_json(answer: dict[str, Any]) -> None:
     text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
     if _kept is not None:
         _kept.texts.append(text)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        import json
+
+        text = json.dumps(json.loads(text), indent=2)  # signs the terminal does not know are written as numbers
     sys.stdout.write(text + "\n")
 
 

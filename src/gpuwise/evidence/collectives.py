@@ -72,7 +72,7 @@ def collective_sets(table: Table) -> tuple[list[CollectiveSet], Counter[str]]:
         cells = dict(zip(names, key, strict=True))
         try:
             cluster, inner, outer = _machine(cells)
-        except (GpuwiseError, ValueError) as reason:
+        except (GpuwiseError, ValueError, OverflowError) as reason:
             reasons[getattr(reason, "message", str(reason))] += len(rows)
             continue
         size, measured = (np.array([_number(table.columns[name][row]) for row in rows]) for name in ("bytes", "time_us"))
@@ -109,6 +109,8 @@ def _number(cell: Any) -> float:
 def _machine(cells: Mapping[str, str]) -> tuple[Cluster, int, int]:
     """The cluster a row was measured on, and its group: GPUs on each node, nodes."""
     count, link = int(float(cells["gpu_count"])), cells["link"]
+    if count < 2:
+        raise ValueError("one GPU sends nothing")
     if cells["op"] not in OPS:
         raise ValueError(f"a collective we do not know: {cells['op']}")
     if "between NVLink pairs" in link:
@@ -120,7 +122,7 @@ def _machine(cells: Mapping[str, str]) -> tuple[Cluster, int, int]:
     if "NVLink" in link:
         cards = re.sub(r"\b(A100|H100)\b(?! PCIe)", r"\1 PCIe", cells["gpu"])
         return parse_cluster(f"{count}x{cards}", link="NVLink")[0], count, 1
-    lanes = re.fullmatch(r"PCIe\s*(\d)(?:\.0)?\s*x(\d+)(.*)", link)
+    lanes = re.fullmatch(r"PCIe\s*(\d)(?:\.0)?\s*x(\d{1,9})(.*)", link)
     flags = lanes[3] if lanes else ""
     told = f"PCIe {lanes[1]}.0 x{lanes[2]}{flags}" if lanes else link
     return parse_cluster(f"{count}x{cells['gpu']}", link=told)[0], count, 1
@@ -132,8 +134,8 @@ def _is_module(gpu: str) -> bool:
 
 def _over_nodes(cells: Mapping[str, str], count: int, link: str) -> tuple[Cluster, int, int]:
     """Nodes of eight GPUs, of which a group uses some. A network nobody names has the rate fitted to its source."""
-    used = re.search(r"\((\d+) GPUs? per node\)", link)
-    inner = int(used[1]) if used else 1
+    used = re.search(r"\((\d{1,9}) GPUs? per node\)", link)
+    inner = max(1, int(used[1])) if used else 1
     nodes = max(2, count // inner)
     cluster = parse_cluster(f"{nodes}x{_NODE}x{cells['gpu']}")[0]
     rate = collective_data()["networks"].get(f"{cells['source']}/{cluster.gpu.name}")

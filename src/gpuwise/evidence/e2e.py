@@ -18,6 +18,7 @@ from gpuwise.evidence.procedures import Procedure, procedure_of
 from gpuwise.evidence.types import Residual, Table
 from gpuwise.hardware.catalog import Catalog, load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.scale.cluster import MOST_GPUS
 from gpuwise.workload import zoo
 from gpuwise.workload.capture_many import capture_many
 from gpuwise.workload.fuse import fused
@@ -58,7 +59,8 @@ def questions(
     for number in range(table.count):
         cells = {name: "" if value is None else str(value) for name, value in table.row(number).items()}
         try:
-            begun.append((number, cells, _gpu(catalog, cells), _request(cells, zoo_only), _numbers(cells)))
+            gpu, figures = _gpu(catalog, cells), _numbers(cells)
+            begun.append((number, cells, gpu, _request(cells, zoo_only), figures))
         except _Unusable as reason:
             reasons[str(reason)] += 1
     workloads = _workloads([request for _, _, _, request, _ in begun], progress)
@@ -109,9 +111,9 @@ def _numbers(cells: Mapping[str, str]) -> tuple[float, float, float, int]:
         count = int(float(cells["gpu_count"] or 1))
         batch, size = float(cells["batch_per_gpu"]), float(cells["image_or_seq"] or 0)
         measured = float(cells["step_ms"]) / 1e3
-    except ValueError:
+    except (ValueError, OverflowError):
         raise _Unusable("no step time or batch") from None
-    if not (0 < measured < math.inf and 1 <= batch < 2**31 and count >= 1):
+    if not (0 < measured < math.inf and 1 <= batch < 2**31 and 0 <= size < 2**31 and 1 <= count <= MOST_GPUS):
         raise _Unusable("no step time or batch")
     if "accumulation" in cells.get("note", ""):
         raise _Unusable("gradients accumulated over an unknown number of passes")

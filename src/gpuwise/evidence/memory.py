@@ -83,6 +83,8 @@ def memory_questions(
             begun.append(_question(number, cells, stored))
         except _Unusable as reason:
             reasons[str(reason)] += 1
+        except ValueError:
+            reasons["a field that is no number"] += 1
     workloads = _workloads([entry.request for entry in begun if entry.request is not None], progress)
     found = []
     for entry in begun:
@@ -115,7 +117,7 @@ def _question(number: int, cells: Mapping[str, str], stored: bool) -> MemoryQues
     if _number(cells["gpu_count"] or "1") > 1:
         raise _Unusable("several GPUs")
     text = cells["image_or_seq"]
-    batch, seq = _number(cells["batch_per_gpu"]), float(text) if text.isdigit() else None
+    batch, seq = _number(cells["batch_per_gpu"]), _number(text) if text.isdigit() else None
     return replace(question, batch=batch, seq=seq, request=_request(cells, stored))
 
 
@@ -143,7 +145,7 @@ def _number(text: str) -> float:
         found = float(text)
     except ValueError:
         found = math.nan
-    if not 0 < found < math.inf:
+    if not 0 < found < 2**31:
         raise _Unusable("no memory, batch or number of GPUs")
     return found
 

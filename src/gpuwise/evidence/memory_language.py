@@ -75,8 +75,8 @@ def counted_bytes(cells: Mapping[str, str]) -> float | str:
 
 def _generating(shape: DecoderShape, weights: str, cells: Mapping[str, str]) -> float:
     """With a length given, the prompt is that long and its scores are computed for every position, as transformers does."""
-    devices, batch = int(cells["gpu_count"] or 1), int(cells["batch_per_gpu"] or 1)
-    prompt = int(cells["image_or_seq"]) if cells["image_or_seq"].isdigit() else 0
+    devices, batch = _count(cells["gpu_count"] or "1"), _count(cells["batch_per_gpu"] or "1")
+    prompt = _count(cells["image_or_seq"]) if cells["image_or_seq"].isdigit() else 0
     split = _SPLITS.get(cells["method"], "")
     tokens = prompt or _GENERATED
     found = generation_memory(shape, weights, batch=batch, tokens=tokens, split=split, devices=devices)
@@ -92,7 +92,7 @@ def causal_masks_bytes(cells: Mapping[str, str]) -> float:
 
 
 def _tuning(model: LanguageModel | None, shape: DecoderShape, weights: str, cells: Mapping[str, str]) -> float | str:
-    devices, batch = int(cells["gpu_count"] or 1), int(cells["batch_per_gpu"] or 1)
+    devices, batch = _count(cells["gpu_count"] or "1"), _count(cells["batch_per_gpu"] or "1")
     method = _METHODS.get(cells["method"])
     if method is None or cells["task"] != "finetune":
         return f"unknown method {cells['method']}"
@@ -124,15 +124,22 @@ def _model(name: str) -> tuple[LanguageModel | None, DecoderShape | None]:
     return None, None
 
 
+def _count(text: str) -> int:
+    """A whole number that a batch, a sequence or a number of GPUs can be; ValueError where it is none."""
+    if not 1 <= (found := int(text)) < 2**31:
+        raise ValueError(f"{found:g} is no number of anything")
+    return found
+
+
 def _tokens(cells: Mapping[str, str]) -> int | None:
     """The longest sample: a number; for Alpaca what LitGPT says of the model's tokenizer."""
     text = cells["image_or_seq"]
     if text.isdigit():
-        return int(text)
+        return _count(text)
     if "alpaca" in text.lower():
         name = cells["model"].lower()
         for family, tokens in _file().alpaca_tokens.items():
             if family in name:
                 return tokens
-    found = re.search(r"\d+", text)
-    return int(found[0]) if found else None
+    found = re.search(r"\d{1,9}", text)
+    return _count(found[0]) if found else None

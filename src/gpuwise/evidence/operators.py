@@ -28,6 +28,7 @@ from gpuwise.kernels.types import Array, Group, Ops, dtype_code
 __all__ = ["Batch", "batches", "fitted_table", "floor_key", "score_operators"]
 
 _SMOOTH = 6.0
+_MOST = 1e30  # of bytes, FLOP or seconds that a row may mean
 _BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 # Products of serving stacks: the type they compute in, bytes of an activation and of a weight. Results are in 16 bit.
 _SERVED = {
@@ -85,16 +86,34 @@ def batches(table: Table) -> tuple[list[Batch], Counter[str]]:
         except GpuwiseError:
             reasons[f"unknown GPU {gpu_name}"] += len(rows)
             continue
-        cells = {column: [values[row] for row in rows] for column, values in table.columns.items()}
-        kind, columns, flops = _COLUMNS[table.kind](name, cells)
-        measured = _numbers(cells["time_ms" if table.kind == "deepbench" else "latency_ms"]) / 1e3
-        shaped = {
-            column: np.broadcast_to(np.asarray(value, float), (len(rows),)).reshape(-1, 1) for column, value in columns.items()
-        }
-        found.append(
-            Batch(table=table.kind, name=name, gpu=gpu, rows=rows, kind=kind, columns=shaped, measured_s=measured, flops=flops)
-        )
+        batch = _batch(table, name, gpu, rows)
+        if len(batch.rows) < len(rows):
+            reasons["a field that is no number, or none that can be"] += len(rows) - len(batch.rows)
+        if batch.rows:
+            found.append(batch)
     return found, reasons
+
+
+def _batch(table: Table, name: str, gpu: Gpu, rows: Sequence[int]) -> Batch:
+    """Those of the rows whose sizes and time can be."""
+    cells = {column: [values[row] for row in rows] for column, values in table.columns.items()}
+    with np.errstate(all="ignore"):
+        kind, columns, flops = _COLUMNS[table.kind](name, defaultdict(lambda: [""] * len(rows), cells))
+        measured = _numbers(cells["time_ms" if table.kind == "deepbench" else "latency_ms"]) / 1e3
+        shaped = {column: np.broadcast_to(np.asarray(value, float), (len(rows),)) for column, value in columns.items()}
+        good = (measured > 0) & (shaped["read"] > 0) & (shaped["written"] > 0)
+        for values in (measured, flops, *shaped.values()):
+            good &= (values >= 0) & (values < _MOST)
+    return Batch(
+        table=table.kind,
+        name=name,
+        gpu=gpu,
+        rows=[row for row, usable in zip(rows, good, strict=True) if usable],
+        kind=kind,
+        columns={column: values[good].reshape(-1, 1) for column, values in shaped.items()},
+        measured_s=measured[good],
+        flops=np.broadcast_to(flops, good.shape)[good],
+    )
 
 
 def fitted_table(batch: Batch) -> str:
@@ -149,7 +168,15 @@ def _rate(batch: Batch) -> str:
 
 
 def _numbers(values: Sequence[Any]) -> Array:
-    return np.array([float(value) if value not in ("", None) else 0.0 for value in values])
+    """As numbers; what is empty is zero, what is no number is not one."""
+    return np.array([_number(value) if value not in ("", None) else 0.0 for value in values])
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
 
 
 # ---------------------------------------------------------------- which rows belong together
@@ -176,6 +203,8 @@ def _deepbench_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
         return f"{kind} is no dense operator"
     if dtype is None:
         return f"precision {cells['precision']}"
+    if str(cells["pass"]) not in (_PASSES if kind == "conv" else (*_PASSES, "bwd")):
+        return f"unknown pass {cells['pass']}"
     if kind == "rnn" and cells["pass"] == "bwd-weights":
         return "weight gradients of RNNs, timed apart"
     return (str(cells["gpu"]), f"{kind}/{dtype}/{cells['pass']}")

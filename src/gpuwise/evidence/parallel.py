@@ -25,7 +25,7 @@ from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.constants import load_constants
 from gpuwise.kernels.types import Constants
-from gpuwise.scale.cluster import Cluster, parse_cluster
+from gpuwise.scale.cluster import MOST_GPUS, Cluster, parse_cluster
 from gpuwise.scale.costs import Costs
 from gpuwise.scale.estimate import Variants, passage
 from gpuwise.scale.habits import Habits
@@ -56,6 +56,7 @@ _VOCABULARY = {"llm_foundry": 50368}
 _USUAL_VOCABULARY = 51200
 _WITHOUT_DROPOUT = ("llm_foundry",)  # its MPT configurations set none
 _PER_NODE, _RACK = 8, 64
+_WIDEST, _DEEPEST = 2**20, 2**12  # more than any model has
 
 
 class SourceFit(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,10 +188,10 @@ def parallel_questions(table: Table) -> tuple[list[ParallelQuestion], Counter[st
 def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
     if cells.get("task") not in ("", "pretrain", "sft", None):
         raise _Unusable(f"{cells['task']} trains only part of the weights")
-    ranks = {name: int(float(cells.get(name) or 1)) for name in ("gpu_count", "tp", "pp", "cp", "vp", "ep")}
+    ranks = {name: _whole(cells, name, 1) for name in ("gpu_count", "tp", "pp", "cp", "vp", "ep")}
     measured = float(cells.get("iteration_ms") or 0) / 1e3
-    batch, micro = (int(float(cells.get(name) or 0)) for name in ("global_batch", "micro_batch"))
-    if not (0 < measured < math.inf and batch > 0 and micro > 0 and min(ranks.values()) > 0):
+    batch, micro = (_whole(cells, name, 0) for name in ("global_batch", "micro_batch"))
+    if not (0 < measured < math.inf and batch > 0 and micro > 0 and min(ranks.values()) > 0 and max(ranks.values()) <= MOST_GPUS):
         raise _Unusable("no step time or batch")
     shared = ranks["tp"] * ranks["pp"] * ranks["cp"]
     if ranks["gpu_count"] % shared:
@@ -217,7 +218,7 @@ def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
         mesh=mesh,
         micro_batch=micro,
         micro_count=batch / data / micro,
-        seq=int(float(cells["seq"])),
+        seq=_whole(cells, "seq", 0),
         zero=_zero(cells, fit, data),
         recompute="full" if cells.get("recompute") == "True" else "none",
         offload=cells.get("cpu_offload") == "True",
@@ -226,12 +227,20 @@ def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
     )
 
 
+def _whole(cells: Mapping[str, str], name: str, default: int) -> int:
+    """The number of a field; ValueError or OverflowError where it is none."""
+    found = int(float(cells.get(name) or default))
+    if not 0 <= found < 2**31:
+        raise ValueError(f"{name} is {found:g}")
+    return found
+
+
 def _zero(cells: Mapping[str, str], fit: SourceFit, data: int) -> int:
     if data == 1:
         return 0
     if cells.get("sharding") in _SHARDED:
         return _SHARDED[cells["sharding"]]
-    return 3 if int(float(cells.get("fsdp") or 0)) > 1 else fit.zero_stage
+    return 3 if _whole(cells, "fsdp", 0) > 1 else fit.zero_stage
 
 
 def _model(cells: Mapping[str, str]) -> LanguageModel:
@@ -241,7 +250,9 @@ def _model(cells: Mapping[str, str]) -> LanguageModel:
         return LanguageModel(**{name: value for name, value in sizes.items() if name != "source"})
     if not all(cells.get(name) for name in ("hidden", "heads", "layers")):
         raise _Unusable(f"sizes of {cells['model']} are not known")
-    hidden, heads, layers, seq = (int(float(cells[name])) for name in ("hidden", "heads", "layers", "seq"))
+    hidden, heads, layers, seq = (_whole(cells, name, 0) for name in ("hidden", "heads", "layers", "seq"))
+    if not (1 <= hidden <= _WIDEST and 1 <= layers <= _DEEPEST and heads >= 1 and seq >= 1):
+        raise _Unusable("sizes that no model has")
     if hidden % heads:
         raise _Unusable("heads do not divide the width")
     vocabulary = _VOCABULARY.get(cells["source"], _USUAL_VOCABULARY)

@@ -13,6 +13,8 @@ from gpuwise.hardware.types import Gpu
 
 __all__ = ["Catalog", "load_catalog"]
 
+_LONGEST = 400  # letters of a name or of typed specs
+
 
 class Catalog:
     """Curated products first, then the long tail; a user's own entries before both."""
@@ -49,6 +51,10 @@ class Catalog:
 
     def find(self, name: str) -> Match:
         """The GPU meant by a name, an alias, a driver string or typed specs; or a CPU, where no GPU is meant."""
+        if len(name) > _LONGEST:
+            raise UnknownName(
+                f"no GPU has a name of {len(name):,} letters", looked_in=f"'{name[:40]}…'", hint="see `gpuwise gpus`"
+            )
         if "=" in name:
             return Match(gpu=specs.gpu_from_text(name))
         match = (

@@ -15,6 +15,7 @@ from gpuwise.units import parse
 
 __all__ = ["find_host", "find_link", "find_node", "hosts", "links", "loaders", "nodes"]
 
+_LONGEST = 200  # letters of a name
 _Named = TypeVar("_Named", bound="Link | Node | Host")
 _Entry = TypeVar("_Entry", bound="Link | Node | Host | Loader")
 
@@ -69,6 +70,8 @@ def _key(name: str) -> str:
 
 
 def _find(name: str, known: Mapping[str, _Named], kind: str) -> _Named:
+    if len(name) > _LONGEST:
+        raise UnknownName(f"no {kind} has a name of {len(name):,} letters", hint=f"for example `{next(iter(known))}`")
     by_key: dict[str, _Named] = {}
     for entry in known.values():
         by_key.update({_key(spelling): entry for spelling in (entry.name, *entry.aliases)})

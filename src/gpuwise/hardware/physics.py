@@ -54,7 +54,10 @@ class Fault:
 
 def faults(gpu: Gpu, *, today: date | None = None) -> tuple[Fault, ...]:
     """Everything about this GPU that contradicts physics or its own other figures."""
-    return tuple(fault for rule in _RULES for fault in rule(gpu, today or date.today()))
+    alone = tuple(fault for rule in _LIMITS for fault in rule(gpu, today or date.today()))
+    if any(getattr(gpu, fault.field) <= 0 for fault in alone):
+        return alone  # nothing can be said of ratios with it
+    return alone + tuple(fault for rule in _RELATIONS for fault in rule(gpu, today or date.today()))
 
 
 def _peaks(gpu: Gpu, _: date) -> Iterator[Fault]:
@@ -198,7 +201,7 @@ def _date(gpu: Gpu, today: date) -> Iterator[Fault]:
         )
 
 
-_RULES: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
+_LIMITS: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
     _within("sm_count", 1, 2048, "units"),
     _within("boost_clock_hz", 0.1e9, 4e9, "Hz"),
     _within("base_clock_hz", 0.1e9, 4e9, "Hz"),
@@ -212,6 +215,8 @@ _RULES: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
     _within("power_max_watts", 1, 2500, "W"),
     _within("launch_usd", 10, 100_000, "USD"),
     _within("slots", 1, 5, "slots"),
+)
+_RELATIONS: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
     _order,
     _cores,
     _peaks,

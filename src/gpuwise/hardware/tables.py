@@ -201,7 +201,7 @@ def _version(text: str) -> tuple[int, int]:
 
 def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True) -> Gpu:
     """One GPU from one row of text cells; ValueError or KeyError names the cell that does not read."""
-    name = row["arch"]
+    name = row["arch"] or ""  # a row that is cut short has None
     architecture = _cpu_architectures()[name] if name.startswith("cpu-") else architectures()[name]
     values: dict[str, Any] = {}
     for header, text in row.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from gpuwise.errors import BadFile
 from gpuwise.money.tables import offers_of_text
 from gpuwise.money.types import Offer
+from gpuwise.outputs import home
 
 __all__ = ["folder", "offers", "path"]
 
@@ -21,8 +22,8 @@ def folder() -> Path:
     if given:
         return Path(given)
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "gpuwise"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "gpuwise"
+        return Path(os.environ.get("LOCALAPPDATA") or home() / "AppData" / "Local") / "gpuwise"
+    return Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share") / "gpuwise"
 
 
 def path() -> Path:

@@ -28,7 +28,7 @@ __all__ = ["MOST_GPUS", "Cluster", "parse_cluster", "usual_cluster"]
 
 MOST_GPUS = 131_072
 _HINT = 'such as "8xH100 SXM", "2x8xH100 SXM" (nodes x GPUs), "2x RTX 3090 + 1x RTX 2080 Ti" or a node: "DGX A100"'
-_PART = re.compile(r"\s*(?:(\d+)\s*[x×*]\s*)?(?:(\d+)\s*[x×*]\s*)?(\S.*?)\s*", re.IGNORECASE)
+_PART = re.compile(r"\s*(?:(\d{1,9})\s*[x×*]\s*)?(?:(\d{1,9})\s*[x×*]\s*)?(\S.*?)\s*", re.IGNORECASE)
 
 
 Kinds = tuple[tuple[Gpu, int], ...]
@@ -165,7 +165,7 @@ def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
 
 def _named_node(text: str) -> tuple[int, Node] | None:
     """One or several nodes of a kind that has a name. Names such as `4x RTX 3090` are a number of GPUs instead."""
-    found = re.fullmatch(r"\s*(\d+)\s*[x×*]\s*(.*?)\s*", text, re.IGNORECASE)
+    found = re.fullmatch(r"\s*(\d{1,9})\s*[x×*]\s*(.*?)\s*", text, re.IGNORECASE)
     for count, name in [(1, text)] + ([(int(found[1]), found[2])] if found else []):
         try:
             node = find_node(name)
@@ -218,7 +218,7 @@ def _linked(text: str, wires: Wires, kinds: Kinds) -> Wires:
             host_link=wires.host_link if switched or bridged else link,
         )
     for flag in flags:
-        shared = re.fullmatch(r"shared by (\d+)", flag.lower())
+        shared = re.fullmatch(r"shared by (\d{1,9})", flag.lower())
         if shared:
             wires = replace(wires, shared_by=max(1, min(total, int(shared[1]))))
         elif flag.lower() in ("p2p", "no p2p"):

@@ -140,7 +140,7 @@ def _host_link(gpus: Sequence[Gpu], total: int) -> Link:
 
 def network_of(text: str) -> tuple[Link, int]:
     """The network meant by `100Gbit`, `8x400Gbit` or `InfiniBand HDR`: an adapter, and how many a node has."""
-    found = re.fullmatch(r"\s*(?:(\d+)\s*[x×*]\s*)?(\S.*?)\s*", text)
+    found = re.fullmatch(r"\s*(?:(\d{1,9})\s*[x×*]\s*)?(\S.*?)\s*", text)
     if found is None:
         raise BadValue("no network was named", hint="such as `100Gbit` or `8x400Gbit`")
     count, name = int(found[1] or 1), found[2]

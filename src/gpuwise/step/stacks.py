@@ -85,7 +85,9 @@ def find_stack(text: str, compiled: bool = False) -> tuple[Stack, str]:
     >>> find_stack("torch-2.4")[0].name
     'torch-2.4'
     """
-    found = re.fullmatch(r"\s*([a-z]+7?)[\s=_-]*v?(\d+(?:\.\d+)?)?(?:\.\S*)?\s*(eager|compile|graph|xla)?\s*", text.lower())
+    found = re.fullmatch(
+        r"\s*([a-z]+7?)[\s=_-]*v?(\d{1,4}(?:\.\d{1,4})?)?(?:\.\S*)?\s*(eager|compile|graph|xla)?\s*", text.lower()
+    )
     framework = _NAMES.get(found[1]) if found else None
     if found is None or framework is None:
         known = ", ".join(dict.fromkeys(stack.name for stack in stacks()))

@@ -152,7 +152,14 @@ class _ChromeTable:
 def _numbers(values: list[Any]) -> npt.NDArray[Any]:
     """Integers where all are, else floats; what no 64-bit integer holds becomes a float too."""
     found = np.asarray(values)
-    return found if found.dtype.kind in "if" else np.array([float(value) for value in values])
+    return found if found.dtype.kind in "if" else np.array([_float(value) for value in values])
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
 
 
 def _arguments(rows: list[Record], chosen: npt.NDArray[np.intp]) -> list[Arguments]:
@@ -263,19 +270,24 @@ def _devices(header: dict[str, Any]) -> tuple[Device, ...]:
     entries = header.get("deviceProperties")
     found = []
     for entry in entries if isinstance(entries, list) else []:
-        if not isinstance(entry, dict) or not isinstance(entry.get("id"), int):
+        if not isinstance(entry, dict) or (index := _counted(entry.get("id"), least=0)) is None:
             continue
         name = printable(str(entry.get("name", ""))[:100])
-        memory = entry.get("totalGlobalMem")
-        major, minor = entry.get("computeMajor"), entry.get("computeMinor")
+        memory = _counted(entry.get("totalGlobalMem"))
+        major, minor = (_counted(entry.get(key), least=0) for key in ("computeMajor", "computeMinor"))
         found.append(
             Device(
-                index=entry["id"],
+                index=index,
                 name=name,
                 vendor="AMD" if "AMD" in name or entry.get("warpSize") == 64 else "NVIDIA",
-                sm_count=entry["numSms"] if isinstance(entry.get("numSms"), int) else None,
-                memory_bytes=float(memory) if isinstance(memory, (int, float)) else None,
-                capability=(major, minor) if isinstance(major, int) and isinstance(minor, int) else None,
+                sm_count=_counted(entry.get("numSms")),
+                memory_bytes=None if memory is None else float(memory),
+                capability=(major, minor) if major is not None and minor is not None else None,
             )
         )
     return tuple(found)
+
+
+def _counted(value: Any, least: int = 1) -> int | None:
+    """The value where it is a count that a device can have."""
+    return value if isinstance(value, int) and least <= value < 2**50 else None

@@ -22,8 +22,8 @@ __all__ = ["looks_like_xplane", "read_xplane"]
 
 _LARGEST_BYTES = 2 << 30
 _PIECE_BYTES = 8 << 20
-_SIZE = re.compile(r"(?:size|num_bytes):(\d+)")
-_GRID = re.compile(r"grid:(\d+),(\d+),(\d+)")
+_SIZE = re.compile(r"(?:size|num_bytes):(\d{1,18})")
+_GRID = re.compile(r"grid:(\d{1,18}),(\d{1,18}),(\d{1,18})")
 _COPIES = {
     "memcpyh2d": "Memcpy HtoD",
     "memcpyd2h": "Memcpy DtoH",

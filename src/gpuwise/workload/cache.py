@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from gpuwise.errors import GpuwiseError
+from gpuwise.outputs import home
 from gpuwise.workload import files
 from gpuwise.workload.sources.registry import PREFIXES
 from gpuwise.workload.sources.request import Request
@@ -41,8 +42,8 @@ def folder() -> Path:
         return Path(given)
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
-        return Path(base or Path.home() / "AppData" / "Local") / "gpuwise"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuwise"
+        return Path(base or home() / "AppData" / "Local") / "gpuwise"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "gpuwise"
 
 
 def find(request: Request) -> Workload | None:

@@ -52,8 +52,8 @@ def price(workload: Workload, profile: Profile, batch: float | None = None, seq:
 def _op_s(op: Op, sizes: dict[str, float], flops: float, moved: float, profile: Profile) -> float:
     half = "backward" if op.attrs.get("pass") == "backward" or "backward" in op.name else "forward"
     if op.kind == "matmul":
-        rows = profile.of(f"matmul.{op.dtype}") or profile.of("matmul.fp32")
-        return _by_rate(rows, (sizes["batch"], sizes["m"], sizes["n"], sizes["k"]), flops)
+        kind = f"matmul.{op.dtype}" if profile.of(f"matmul.{op.dtype}") else "matmul.fp32"
+        return _by_rate(profile.of(kind), (sizes["batch"], sizes["m"], sizes["n"], sizes["k"]), flops)
     if op.kind == "conv":
         depthwise = int(op.attrs["groups"]) > 1 and int(op.attrs["groups"]) >= sizes["c_in"]  # type: ignore[arg-type]
         stride = op.attrs["stride"]
@@ -84,10 +84,17 @@ def _memory_kind(op: Op, sizes: dict[str, float], half: str) -> str:
     return "curve" if any(word in op.name for word in _CURVES) else "elementwise"
 
 
+def _measured(rows: Sequence[Row], size_count: int | None = None) -> list[Row]:
+    """Those of the rows that have so many sizes; a profile without one cannot price such work."""
+    found = [row for row in rows if size_count in (None, len(row.sizes))]
+    if not found:
+        raise BadFile("the profile of this machine has no such work", hint="measure again with `gpuwise bench`")
+    return found
+
+
 def _by_rate(rows: Sequence[Row], sizes: tuple[float, ...], work: float) -> float:
     """Seconds from the rates of measured sizes, the nearer the more, on a scale of doublings."""
-    if not rows:
-        raise BadFile("the profile of this machine has no such work", hint="measure again with `gpuwise bench`")
+    rows = _measured(rows, len(sizes))
     known = np.log2(np.maximum([row.sizes for row in rows], 1.0))
     rates = np.log([row.work / row.seconds for row in rows])
     distance = np.abs(known - np.log2(np.maximum(sizes, 1.0))).sum(axis=1)
@@ -100,9 +107,7 @@ def _by_rate(rows: Sequence[Row], sizes: tuple[float, ...], work: float) -> floa
 
 def _by_bytes(rows: Sequence[Row], moved: float) -> float:
     """Seconds between measured amounts of bytes; beyond the largest in proportion, below the smallest what that took."""
-    if not rows:
-        raise BadFile("the profile of this machine has no such work", hint="measure again with `gpuwise bench`")
-    ordered = sorted(rows, key=lambda row: row.work)
+    ordered = sorted(_measured(rows), key=lambda row: row.work)
     last = ordered[-1]
     if moved >= last.work:
         return last.seconds * moved / last.work
@@ -117,16 +122,16 @@ def _optimizer_s(workload: Workload, values: np.ndarray[tuple[int], np.dtype[np.
         return 0.0
     elements = max(float(values[op.sizes[0]]) for op in ops)
     tensors = max(float(values[op.sizes[1]]) for op in ops)
-    rows = profile.of(f"optimizer.{workload.optimizer}") or profile.of("optimizer.adamw")
+    rows = _measured(profile.of(f"optimizer.{workload.optimizer}") or profile.of("optimizer.adamw"), 2)
     many, large = sorted(rows, key=lambda row: row.work)[0], sorted(rows, key=lambda row: row.work)[-1]
     matrix = np.array([many.sizes, large.sizes])
-    per_tensor, per_element = np.maximum(np.linalg.solve(matrix, [many.seconds, large.seconds]), 0.0)
+    per_tensor, per_element = np.maximum(np.linalg.lstsq(matrix, np.array([many.seconds, large.seconds]), rcond=None)[0], 0.0)
     return float(tensors * per_tensor + elements * per_element)
 
 
 def _overhead_s(workload: Workload, counts: np.ndarray[tuple[int, int], np.dtype[np.float64]], profile: Profile) -> float:
     """What the framework needs beside its ops: so much for a layer forward, so much for each op backward."""
-    (forward,), (both,) = profile.of("chain.forward"), profile.of("chain.step")
+    forward, both = (_measured(profile.of(kind), 2)[0] for kind in ("chain.forward", "chain.step"))
     small, light = _by_rate(profile.of("matmul.fp32"), (1, 16, 16, 16), 8192.0), _by_bytes(profile.of("elementwise"), 2048.0)
     column = _by_bytes(profile.of("columns"), 1024.0)
     pairs = forward.sizes[0]

@@ -9,10 +9,13 @@ from pathlib import Path
 import msgspec
 
 from gpuwise.errors import BadFile
-from gpuwise.outputs import write_whole
+from gpuwise.outputs import home, write_whole
 from gpuwise.watch.bench.types import VERSION, Profile
 
 __all__ = ["folder", "latest", "read", "save"]
+
+_AGAIN = "measure again with `gpuwise bench`"
+_SHORTEST_S, _LONGEST_S, _MOST_WORK = 1e-12, 1e6, 1e21
 
 
 def folder() -> Path:
@@ -21,9 +24,9 @@ def folder() -> Path:
     if given:
         return Path(given) / "profiles"
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        base = Path(os.environ.get("LOCALAPPDATA") or home() / "AppData" / "Local")
     else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        base = Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share")
     return base / "gpuwise" / "profiles"
 
 
@@ -42,10 +45,15 @@ def read(path: Path) -> Profile:
     """A profile as it was saved."""
     try:
         profile = msgspec.json.decode(path.read_bytes(), type=Profile)
-    except (OSError, msgspec.DecodeError) as fault:
-        raise BadFile(f"{path} is no profile of this machine: {fault}", hint="measure again with `gpuwise bench`") from None
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise BadFile(f"{path} is no profile of this machine: {fault}", hint=_AGAIN) from None
     if profile.version != VERSION:
-        raise BadFile(f"{path} was written by another version", hint="measure again with `gpuwise bench`")
+        raise BadFile(f"{path} was written by another version", hint=_AGAIN)
+    for row in profile.rows:
+        if not (
+            _SHORTEST_S <= row.seconds <= _LONGEST_S and 0 < row.work < _MOST_WORK and all(0 < n < _MOST_WORK for n in row.sizes)
+        ):
+            raise BadFile(f"{path} holds {row.work:g} of {row.kind:.40} in {row.seconds:g} s, which nobody measured", hint=_AGAIN)
     return profile
 
 

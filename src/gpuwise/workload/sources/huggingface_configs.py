@@ -19,10 +19,12 @@ from typing import Any
 
 from gpuwise.errors import BadFile, BadValue, UnknownName
 from gpuwise.hardware.tables import parse_toml
+from gpuwise.outputs import home
 
 __all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "table"]
 
 _LARGEST_BYTES = 4 * 2**20
+_LONGEST_ID = 200
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HINT = "pass the model's own file instead: download config.json from its page and give `path/to/config.json`"
 # Ours, not the model's; and what would name code, kernels or files to load.
@@ -48,7 +50,7 @@ def find_config(model: str) -> Found:
     if not (colon and prefix == "hf"):
         path = Path(model)
         return _cleaned(read_config(path), f"`{path.name}`")
-    if not _ID.fullmatch(name) or ".." in name:
+    if not _ID.fullmatch(name) or ".." in name or len(name) > _LONGEST_ID:
         raise BadValue(f"'{name}' is no Hugging Face id", hint="for example `hf:gpt2` or `hf:meta-llama/Llama-2-7b-hf`")
     known = _known_name(name)
     for repository in dict.fromkeys((name, known, *_repositories(known))):
@@ -126,9 +128,9 @@ def _unknown(name: str) -> UnknownName:
 
 def cache_folders() -> tuple[Path, ...]:
     """Where the Hugging Face libraries keep what they downloaded, by their documented environment variables."""
-    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
+    base = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "huggingface"
     named = [os.environ.get(name) for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE")]
-    return tuple(dict.fromkeys(Path(folder).expanduser() for folder in (*named, Path(home) / "hub") if folder))
+    return tuple(dict.fromkeys(Path(folder).expanduser() for folder in (*named, Path(base) / "hub") if folder))
 
 
 def _cached(repository: str) -> Path | None:

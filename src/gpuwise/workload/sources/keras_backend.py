@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from gpuwise import outputs
 from gpuwise.errors import BadValue, MissingExtra
 
 __all__ = ["choose_backend", "configured_backend", "import_keras", "without_weights"]
@@ -28,7 +29,7 @@ def configured_backend() -> str | None:
     named = os.environ.get("KERAS_BACKEND")
     if named:
         return named
-    home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
+    home = Path(os.environ.get("KERAS_HOME") or outputs.home() / ".keras")
     try:
         found = json.loads((home / "keras.json").read_text(encoding="utf-8")).get("backend")
     except (OSError, ValueError, AttributeError):

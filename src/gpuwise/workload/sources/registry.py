@@ -17,7 +17,7 @@ from typing import Any
 from gpuwise.errors import BadValue
 from gpuwise.workload.sources.request import Request
 
-__all__ = ["PREFIXES", "source_of", "subject_of"]
+__all__ = ["PREFIXES", "source_of", "split_name", "subject_of"]
 
 PREFIXES = {"timm": "timm", "torchvision": "torchvision", "hf": "huggingface", "keras": "keras"}
 
@@ -40,6 +40,16 @@ def source_of(model: str) -> str:
         looked_in="zoo names, timm:, torchvision:, hf:, keras:, file.py:Net, package.module:function, train.py, config.json",
         hint="for example `timm:resnet50`, `hf:gpt2` or `my_model.py:Net`",
     )
+
+
+def split_name(model: str) -> tuple[str, str]:
+    """The file or module, and the name in it. The colon behind the letter of a drive separates nothing.
+
+    >>> split_name("C:\\\\x\\\\net.py:Net"), split_name("C:\\\\x\\\\net.py")
+    (('C:\\\\x\\\\net.py', 'Net'), ('C:\\\\x\\\\net.py', ''))
+    """
+    where, _, name = model.rpartition(":")
+    return (model, "") if "/" in name or "\\" in name else (where, name)
 
 
 def subject_of(request: Request) -> Any:

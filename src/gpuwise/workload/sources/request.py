@@ -53,7 +53,7 @@ def parse_input(text: str) -> InputSpec:
     if not equals or not name.strip() or not shape:
         raise BadValue(f"'{text}' is not an input", hint=hint)
     for part in shape:
-        if part not in ("batch", "seq") and not (part.isascii() and part.isdigit() and 0 < int(part) < 2**31):
+        if part not in ("batch", "seq") and not (part.isascii() and part.isdigit() and len(part) <= 10 and 0 < int(part) < 2**31):
             raise BadValue(f"'{part}' in input '{name}' is no size", hint=hint)
     if (dtype or "fp32") not in _INPUT_DTYPES:
         raise BadValue(f"'{dtype}' is no dtype of an input", looked_in=", ".join(_INPUT_DTYPES), hint=hint)

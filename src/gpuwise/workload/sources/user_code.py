@@ -19,6 +19,7 @@ from typing import Any
 
 from gpuwise.errors import BadFile, BadValue, MissingExtra, UnknownName
 from gpuwise.workload.sources.keras_backend import without_weights
+from gpuwise.workload.sources.registry import split_name
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.sources.user_files import believing, text_of
 
@@ -50,7 +51,7 @@ def subject(request: Request) -> Any:
 
 def maker(model: str, notes: list[str], inside: Inside) -> Callable[[], Any]:
     """What gives the model of this name; its code is imported `inside` a context, such as one in which it believes in a GPU."""
-    where, _, name = model.rpartition(":")
+    where, name = split_name(model)
     if not where or not name:
         raise BadValue(f"'{model}' names no model", hint="for example `my_model.py:Net` or `package.module:function`")
     module = _from_file(Path(where), notes, inside) if where.endswith(".py") else _imported(where, notes, inside)
@@ -152,7 +153,7 @@ def _maker(thing: Any, label: str) -> Callable[[], Any]:
         if parameter.default is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     if needed:
-        where, _, name = label.rpartition(":")
+        where, name = split_name(label)
         file = where if where.endswith(".py") else "my_model.py"
         values = ", ".join(f"{argument}=…" for argument in needed)
         raise BadValue(

