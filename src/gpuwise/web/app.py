@@ -24,7 +24,7 @@ from gpuwise.web.commands import Once
 from gpuwise.web.pool import Answers
 from gpuwise.web.safety import LOCAL_HOSTS, Guard
 from gpuwise.web.traces import MOST_BYTES, MOST_FILES, Traces
-from gpuwise.workload import zoo
+from gpuwise.workload import cache, zoo
 
 __all__ = ["create_app"]
 
@@ -54,7 +54,7 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_bytes: int = MOST_BYTES) -> FastAPI:
     """The whole server; `hosts` are the names it answers to."""
     answers = Answers(workers)
-    kept = {"accuracy": Once("validate", "--json"), "machine": Once("doctor", "--json")}
+    kept = {"accuracy": Once("validate", "--json", folder=cache.folder() / "page"), "machine": Once("doctor", "--json")}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -28,6 +28,7 @@ let refresh = null;
 let asking = null;
 let timer = 0;
 let changed = performance.now();
+let asked = 0;
 let settled = 0;
 
 function mount(name) {
@@ -88,14 +89,18 @@ async function run() {
   document.body.dataset.settled = ++settled;
 }
 
+// The first change is asked at once; while a slider moves on, the next ones wait for each other.
 function soon() {
-  if (!timer) changed = performance.now();
+  const now = performance.now();
+  const resting = !timer && now - asked > WAIT_MS;
+  if (!timer) changed = now;
   clearTimeout(timer);
   asking?.abort();
   timer = setTimeout(() => {
     timer = 0;
+    asked = performance.now();
     run();
-  }, WAIT_MS);
+  }, resting ? 0 : WAIT_MS);
 }
 
 function inputs(choices) {

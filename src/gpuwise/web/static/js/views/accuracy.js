@@ -11,7 +11,7 @@ export const title = "How far can I trust this?";
 const RULES = { flops_ratio: "ratio of peak FLOP/s", bandwidth_ratio: "ratio of bandwidths", sqrt_of_both: "root of both ratios", roofline: "roofline with one efficiency" };
 
 export function mount(root) {
-  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" }, "Working out every published row; this takes some seconds once.");
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" }, "Predicting every published row with fits that have not seen its GPU. This takes about ten seconds once; then it is kept on this machine.");
   const [numbers, gpus, rules, noise] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart tall" });
   root.append(
