@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.units import parse_memory
@@ -54,7 +55,7 @@ class KindRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureAnswer:
+class CaptureAnswer(Shown):
     """A workload with its totals at its own size."""
 
     workload: Workload
