@@ -32,11 +32,25 @@ def product_values(workload: Workload, batch: Array | float | None = None, seq: 
     batch = workload.batch if batch is None else batch
     seq = workload.seq if seq is None else seq
     dims = np.atleast_2d(monomials(batch, seq)) @ workload.dims.T
+    padded = np.concatenate([dims, np.ones((dims.shape[0], 1))], axis=1)
     values = np.ones((dims.shape[0], len(workload.products)))
-    for column, product in enumerate(workload.products):
-        for dim in product:
-            values[:, column] *= dims[:, dim]
+    for factor in _factors_of(workload):
+        values *= padded[:, factor]
     return values
+
+
+def _factors_of(workload: Workload) -> Ints:
+    """The first dimension of every product, then the second, and so on; shorter products end with the one behind the last."""
+    found = _factors.get(workload.form)
+    if found is None:
+        longest = max(map(len, workload.products), default=0)
+        padding = (len(workload.dims),) * longest
+        rows = [(*product, *padding[len(product) :]) for product in workload.products]
+        found = _factors[workload.form] = np.array(rows, dtype=np.int64).reshape(-1, longest).T
+    return found
+
+
+_factors: WeakKeyDictionary[Form, Ints] = WeakKeyDictionary()
 
 
 def _check(workload: Workload, batch: Array | float | None, seq: Array | float | None) -> None:
