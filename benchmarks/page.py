@@ -2,8 +2,8 @@
 
     python benchmarks/page.py
 
-Each slider goes to 12 places that were not asked for before; the time runs from the first change to the last chart drawn, with
-the 60 ms in which the page waits for further changes.
+Each slider goes to 12 places that were not asked for before; the time runs from the first change to the last chart drawn. On a
+machine that others use it waits for them too: the load is printed first.
 """
 
 from __future__ import annotations

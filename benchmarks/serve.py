@@ -5,7 +5,9 @@
 The mix is that of people who move sliders: one zoo model on 12 GPUs at 12 batches, each question as likely as any other, so that
 nearly all have been asked before; and a share `--new` of batches that nobody has asked for. Repeated questions are answered from
 memory (4,096 are kept), new ones are worked out by two worker processes. `wrk` asks where it is installed, else our own loop.
-The first pass, every question of the mix once, is printed by itself: nothing of it is in memory.
+The first pass, every question of the mix once, is printed by itself: nothing of it is in memory. On a machine that others use,
+look at the processor time of an answer too: it does not wait for anybody. `wrk` counts a connection that waits as if it had gone
+on asking (coordinated omission), so its p99 shows the slow answers of rare questions as well.
 """
 
 from __future__ import annotations
@@ -65,29 +67,47 @@ def main() -> None:
             assert server.stdout is not None
             found = re.search(r":(\d+)/", server.stdout.readline())
             assert found, "the server did not start"
-            _measure(int(found[1]), given.seconds, given.new)
+            _measure(int(found[1]), server.pid, given.seconds, given.new)
         finally:
             server.terminate()
 
 
-def _measure(port: int, seconds: int, new: float) -> None:
+def _measure(port: int, pid: int, seconds: int, new: float) -> None:
     questions = [_body(gpu, batch) for gpu in GPUS for batch in BATCHES]
-    begun = time.perf_counter()
+    for batch in (3, 5):
+        _ask(port, _body(GPUS[0], batch))  # the workers load what they need
+    begun, used = time.perf_counter(), _processor_s(pid)
     first = sorted(_ask(port, body) for body in questions)
-    taken = time.perf_counter() - begun
+    taken, used = time.perf_counter() - begun, _processor_s(pid) - used
     print(f"machine: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(
         f"first pass: {len(questions)} questions, none in memory, one after the other: {len(questions) / taken:.0f} a second, ",
         end="",
     )
-    print(f"median {1e3 * first[len(first) // 2]:.0f} ms, slowest {1e3 * first[-1]:.0f} ms")
+    print(f"median {1e3 * first[len(first) // 2]:.0f} ms, slowest {1e3 * first[-1]:.0f} ms, ", end="")
+    print(f"processor time {1e3 * used / len(questions):.1f} ms each")
     for share in dict.fromkeys((0.0, new)):
         run = _wrk if shutil.which("wrk") else _loop
+        used = _processor_s(pid)
         name, rate, median, p99, wrong = run(port, seconds, share)
+        used = (_processor_s(pid) - used) / (rate * seconds)
         print(
             f"{name}, {CONNECTIONS} connections, {seconds} s, {1 - share:.1%} of questions in memory: {rate:,.0f} a second, "
-            f"median {median:.1f} ms, p99 {p99:.1f} ms, {wrong} errors"
+            f"median {median:.1f} ms, p99 {p99:.1f} ms, {wrong} errors, processor time {1e3 * used:.2f} ms each"
         )
+
+
+def _processor_s(pid: int) -> float:
+    """Seconds of processor time of a process and its children so far; not a number where there is no /proc."""
+    whole = 0.0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if pid in (int(stat.parent.name), int(fields[1])):
+            whole += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return whole or float("nan")
 
 
 def _body(gpu: str, batch: int) -> bytes:

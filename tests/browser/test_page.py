@@ -141,6 +141,69 @@ def test_a_machine_is_built_with_keys_and_by_dragging(page: Page, server: Server
     assert page.complaints() == []
 
 
+def test_board_cpu_and_room_count_as_the_api_says_and_stay_in_the_link(page: Page, server: Server) -> None:
+    machine = {"psu": "1600", "lanes": "X299", "board": "ATX", "cpu": "Core i7-8700K", "ram": "64", "room": "15"}
+    page.open(view="build", parts="2x RTX 3090", **machine)
+    asked = {"gpu": ["2x RTX 3090"], **machine}
+    answer = server.ask("build", **asked).json
+    found = page.run("return [...document.querySelectorAll('td .mark')].map((mark) => mark.closest('tr').innerText)")
+    assert len(found) == len(answer["lines"])
+    for line, shown in zip(answer["lines"], found, strict=True):
+        assert line["text"][:40] in shown
+    page.run(
+        "const input = document.querySelector('input[name=slots]'); input.value = '3';"
+        "input.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    page.wait(2)
+    assert "slots=3" in page.driver.current_url
+    assert "lanes=X299" in page.driver.current_url
+    lines = server.ask("build", **asked, case_slots=3).json["lines"]
+    slots = next(line for line in lines if line["check"] == "slots")
+    assert slots["text"] in page.text
+
+
+@pytest.mark.parametrize("view", [*VIEWS[:-1], "accuracy"])
+def test_every_number_of_a_table_can_be_opened(page: Page, view: str) -> None:
+    page.open(view=view, model="bert-base")
+    told = {"rows", "calls", "GPUs", "ZeRO", "micro-batch", "range", "of all hours", ""}  # counts, and words
+    bare = page.run(
+        "return [...document.querySelectorAll('main table')].filter((table) => !table.closest('details')).flatMap((table) => {"
+        "const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);"
+        "return [...table.tBodies[0].rows].flatMap((row) => [...row.cells].slice(1)"
+        ".filter((cell) => !cell.matches('.left, .wide-text') && /[0-9]/.test(cell.textContent) && !cell.querySelector('.num'))"
+        ".map((cell) => [row.cells[0].textContent, heads[cell.cellIndex], cell.textContent]))})"
+    )
+    assert [cell for cell in bare if cell[1] not in told and cell[0] not in ("architecture", "launched")] == []
+    facts = page.run("return [...document.querySelectorAll('.facts dd')].filter((dd) => !dd.querySelector('.num')).length")
+    assert facts == 0
+    opened = page.run(
+        "return [...document.querySelectorAll('main .num')].slice(0, 40).map((button) => { button.click();"
+        "const dialog = document.querySelector('dialog[open]'); const text = dialog.innerText; dialog.close(); return text })"
+    )
+    assert opened
+    assert [text for text in opened if any(word in text for word in ("NaN", "undefined", "Infinity", "[object"))] == []
+    assert [text for text in opened if "Data of 20" not in text] == []
+
+
+def test_a_view_offers_only_what_its_answer_depends_on(page: Page) -> None:
+    def offered() -> list[str]:
+        found = page.run(
+            "return [...document.querySelectorAll('#inputs [name]')].filter((e) => e.checkVisibility()).map((e) => e.name)"
+        )
+        return list(found)
+
+    page.open(view="model", model="resnet50")
+    first = ["model", "task", "budget", "have"]
+    assert offered() == [*first, "batch", "precision", "mode"]
+    page.open(view="model", model="bert-base")
+    assert offered() == [*first, "batch", "seq", "precision", "mode"]
+    page.open(view="choose", model="resnet50", seq="512")  # a link of another model: resnet50 has no sequence
+    assert offered() == [*first, "hours", "kwh", "years", "batch", "precision", "mode"]
+    assert page.run("return document.querySelector('[role=alert]')") is None
+    page.open(view="build")
+    assert offered() == []
+
+
 def test_a_trace_is_dropped_and_diagnosed_and_its_names_stay_text(page: Page, server: Server, tmp_path: Path) -> None:
     evil = "<img src=x onerror=document.title='hacked'><script>document.title='hacked'</script>sgemm"
     trace = training(Run(), name=evil, load_us=9000.0, workers=False, kernel_us=200.0).write(tmp_path / "evil<b>.json.gz")

@@ -13,6 +13,7 @@ import msgspec
 
 from gpuwise.api.predictions import Prediction
 from gpuwise.api.question import Assumption
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.watch.bench import store
@@ -29,7 +30,7 @@ _RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchAnswer:
+class BenchAnswer(Shown):
     """A profile, and where it was saved."""
 
     profile: Profile

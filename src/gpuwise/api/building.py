@@ -10,6 +10,7 @@ from typing import Any
 from gpuwise.api.building_parts import BuildQuery, build_query
 from gpuwise.api.building_speed import KINDS, LaneCost, PowerLimit, images_per_s_of, lane_costs, power_limits
 from gpuwise.api.question import Assumption, assumed
+from gpuwise.api.showing import Shown
 from gpuwise.hardware import tables
 from gpuwise.hardware.machines import find_host, loaders
 from gpuwise.money.box.checks import check_cards, worst
@@ -26,7 +27,7 @@ _FEW_CORES = 8  # of a desktop; a machine with more is a workstation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildAnswer:
+class BuildAnswer(Shown):
     """All checks, the worst of their verdicts, and what holding the GPUs back would cost."""
 
     cards: tuple[Cards, ...]

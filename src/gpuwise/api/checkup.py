@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gpuwise.api.showing import Shown
 from gpuwise.errors import UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import Catalog, load_catalog
@@ -27,7 +28,7 @@ class CheckedGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkup:
+class Checkup(Shown):
     """What was found on this machine."""
 
     machine: Machine

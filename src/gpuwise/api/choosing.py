@@ -14,6 +14,7 @@ from gpuwise.advise.market import buy_kind, buyable, older, rentable, whole
 from gpuwise.advise.options import Option, Run, kept, owned, rented, run_on
 from gpuwise.api.paced import Priced, price_jobs, width
 from gpuwise.api.question import Assumption
+from gpuwise.api.showing import Shown
 from gpuwise.api.which_changes import changes
 from gpuwise.api.which_question import WhichQuery
 from gpuwise.api.which_scene import Scene
@@ -34,7 +35,7 @@ _TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhichAnswer:
+class WhichAnswer(Shown):
     """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
     that are sold used only, without a price."""
 

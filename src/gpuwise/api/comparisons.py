@@ -14,6 +14,7 @@ from gpuwise.api.compare_reasons import why
 from gpuwise.api.predictions import PredictAnswer, predict
 from gpuwise.api.question import Assumption, assumed, step_query
 from gpuwise.api.rigs import Rig, Throughput, find_rigs, throughput
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import Range, knows, ratio_range
 from gpuwise.hardware import tables
@@ -87,7 +88,7 @@ class Deal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareAnswer:
+class CompareAnswer(Shown):
     """Which is faster in a sentence, all pairs, what each GPU holds and costs, and what would turn the order round."""
 
     verdict: str

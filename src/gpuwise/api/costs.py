@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any
 
 from gpuwise.api.cost_question import Assumption, CostQuery, JobQuery, Rent, noted
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.money import age
 from gpuwise.money.carbon import emissions_kg
@@ -50,7 +51,7 @@ class JobCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostAnswer:
+class CostAnswer(Shown):
     """Owning, renting, and where they cross. `ownership` or `rentals` are missing where no price is known."""
 
     query: CostQuery

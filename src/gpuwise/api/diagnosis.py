@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuwise.api.question import Assumption, assumed
+from gpuwise.api.showing import Shown
 from gpuwise.diagnose import shapes
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.compare import Difference, difference
@@ -44,7 +45,7 @@ _STEPS_BY = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhyAnswer:
+class WhyAnswer(Shown):
     """What a run spends its time on, what is wrong with it, and what the files cannot tell."""
 
     files: tuple[str, ...]

@@ -20,6 +20,7 @@ from gpuwise.api.asking import asker
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.predictions import correction
 from gpuwise.api.question import Assumption, StepQuery, assumed, check_precision, step_query
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
@@ -121,7 +122,7 @@ def _rung(rung: Rung) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitAnswer:
+class FitAnswer(Shown):
     """One answer for each GPU, in the order asked."""
 
     model: str

@@ -12,6 +12,7 @@ import numpy as np
 from gpuwise.advise.capacity import room_of
 from gpuwise.advise.needs import Needs
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query
+from gpuwise.api.showing import Shown
 from gpuwise.api.workloads import capture
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
@@ -54,7 +55,7 @@ class CatalogueRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogueFit:
+class CatalogueFit(Shown):
     """Every curated GPU, in the order of the catalogue."""
 
     model: str

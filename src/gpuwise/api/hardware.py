@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue, UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
@@ -47,7 +48,7 @@ class GpuQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuAnswer:
+class GpuAnswer(Shown):
     """The GPUs asked for. `matches` says how each given name was understood; it is empty for a listing."""
 
     gpus: tuple[Gpu, ...]

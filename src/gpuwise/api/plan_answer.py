@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any
 
 from gpuwise.api.question import Assumption
+from gpuwise.api.showing import Shown
 from gpuwise.scale.cluster import Cluster
 from gpuwise.scale.plan_types import Estimate
 from gpuwise.scale.recipes import Recipe
@@ -88,7 +89,7 @@ class Separate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanAnswer:
+class PlanAnswer(Shown):
     """Plans by time; `points` how throughput grows with GPUs. Where nothing fits, `smallest` is a cluster that would do."""
 
     model: str

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import TRUST, Range, knows, range_of, ratio_range
 from gpuwise.hardware import tables
@@ -110,7 +111,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PredictAnswer:
+class PredictAnswer(Shown):
     """The predictions, one for each GPU, in the order asked."""
 
     model: str

@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gpuwise.api.showing import Shown
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, tables
@@ -33,7 +34,7 @@ class GpuPrices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PricesAnswer:
+class PricesAnswer(Shown):
     """Prices of the GPUs asked for, or of all that can be rented; regions where those were asked for."""
 
     rows: tuple[GpuPrices, ...]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuwise.api.workloads import CaptureQuery, capture, capture_query
+from gpuwise.api.workloads import CaptureQuery, capture_query, captured
 from gpuwise.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
@@ -297,7 +297,7 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
     """The model's workload: from the zoo, a file, the cache, or captured."""
     if not find.tells_itself(query.capture.request.model):
         check_precision(query.capture.request.settings.precision, query.gpus)
-    workload = capture(query.capture, progress).workload
+    workload = captured(query.capture, progress)
     check_precision(workload.precision, query.gpus)
     if query.decoder and not _takes_images(workload):
         raise BadValue(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.evidence.collectives import collective_baselines, collective_sets, score_collectives
 from gpuwise.evidence.e2e import Question, questions
@@ -40,7 +41,7 @@ NOISE_FLOOR = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValidateAnswer:
+class ValidateAnswer(Shown):
     """The accuracy on one table, in all and by GPU, family and source; every residual; why rows were left out.
 
     On our own table each row is predicted by a fit that has not seen its GPU, and in `unseen_family` by one that has not seen its

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.units import parse_memory
@@ -19,7 +20,7 @@ from gpuwise.workload.sources.request import InputSpec, Request, parse_input
 from gpuwise.workload.sources.settings import Settings
 from gpuwise.workload.types import Workload
 
-__all__ = ["CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"]
+__all__ = ["CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query", "captured"]
 
 _TRAINING_ONLY = {
     "optimizer": "--optimizer",
@@ -54,7 +55,7 @@ class KindRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureAnswer:
+class CaptureAnswer(Shown):
     """A workload with its totals at its own size."""
 
     workload: Workload
@@ -208,14 +209,7 @@ def capture(query: CaptureQuery, progress: Callable[[str], None] = lambda text: 
     """The workload of a model: from the zoo, a workload file, or captured in a subprocess."""
     if query.output is not None:
         files.check_output(query.output)
-    workload = find.workload(
-        query.request,
-        asked=query.asked,
-        compiled=query.compiled,
-        timeout_s=query.timeout_s,
-        memory_bytes=query.memory_limit_bytes,
-        progress=progress,
-    )
+    workload = captured(query, progress)
     if query.output is not None:
         files.write(workload, query.output)
     return CaptureAnswer(
@@ -227,6 +221,18 @@ def capture(query: CaptureQuery, progress: Callable[[str], None] = lambda text: 
         output=query.output,
         assumptions=query.assumptions,
         data_date=tables.data_date(),
+    )
+
+
+def captured(query: CaptureQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:
+    """The workload alone, for questions that go on with it."""
+    return find.workload(
+        query.request,
+        asked=query.asked,
+        compiled=query.compiled,
+        timeout_s=query.timeout_s,
+        memory_bytes=query.memory_limit_bytes,
+        progress=progress,
     )
 
 

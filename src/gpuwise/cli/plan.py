@@ -8,7 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width
+from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width, wants_figure, write_figure
 
 __all__ = ["plan"]
 
@@ -59,5 +59,9 @@ def plan(
         print_json(answer.to_dict())
     else:
         print_text(render(answer, width=terminal_width(), colour=colour()))
+    if wants_figure(None):  # for a report
+        from gpuwise.report.figures.plans import plans_figure
+
+        write_figure(None, lambda: plans_figure(answer), quiet=json)
     if strict and not answer.fits:
         raise typer.Exit(1)

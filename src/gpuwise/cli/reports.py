@@ -19,7 +19,7 @@ from gpuwise.errors import BadValue
 __all__ = ["with_report"]
 
 _Report = Annotated[
-    Optional[Path], typer.Option("--report", help="Write the answer to this .html (with figures) or .md file too.")
+    Optional[Path], typer.Option("--report", help="Write the answer to this .html file too, or .md with its figures beside it.")
 ]
 
 
@@ -39,7 +39,7 @@ def with_report(command: Callable[..., None]) -> Callable[..., None]:
                 if kept.texts:  # an answer of "no" ends the command, and is one
                     _write(report, kept)
         if not options.get("json"):
-            output.print_text(f"\nreport: {report}")
+            output.print_text(f"\nreport: {', '.join(map(str, [report, *_beside(report, kept)]))}")
 
     given = inspect.signature(command, eval_str=True)
     more = inspect.Parameter("report", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Report)
@@ -66,6 +66,19 @@ def _write(path: Path, kept: output.Kept) -> None:
     from gpuwise.report import document
     from gpuwise.report.figures.svg import draw
 
-    make = document.as_html if path.suffix.lower() == ".html" else document.as_markdown
-    command = shlex.join(["gpuwise", *sys.argv[1:]])
-    write_whole(path, make(command, kept.texts, [draw(figure) for figure in kept.figures], date.today()).encode())
+    command, drawn = shlex.join(["gpuwise", *sys.argv[1:]]), [draw(figure) for figure in kept.figures]
+    if path.suffix.lower() == ".html":
+        write_whole(path, document.as_html(command, kept.texts, drawn, date.today()).encode())
+        return
+    beside = _beside(path, kept)
+    for place, image in zip(beside, drawn, strict=True):
+        write_whole(place, image.encode())
+    images = [(figure.title, place.name) for figure, place in zip(kept.figures, beside, strict=True)]
+    write_whole(path, document.as_markdown(command, kept.texts, images, date.today()).encode())
+
+
+def _beside(path: Path, kept: output.Kept) -> list[Path]:
+    """The files of a Markdown report's figures: its own name with another ending, numbered from the second on."""
+    if path.suffix.lower() == ".html":
+        return []
+    return [path.with_name(f"{path.stem}{f'-{place}' if place > 1 else ''}.svg") for place in range(1, len(kept.figures) + 1)]

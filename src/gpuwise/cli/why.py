@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gpuwise import api
-from gpuwise.cli.output import colour, print_json, print_text, terminal_width
+from gpuwise.cli.output import colour, print_json, print_text, terminal_width, wants_figure, write_figure
 from gpuwise.errors import BadValue
 
 __all__ = ["why"]
@@ -38,6 +38,10 @@ def why(
         print_text(report.render_markdown(answer))
     else:
         print_text(report.render(answer, width=terminal_width(), colour=colour()))
+    if wants_figure(None):  # for a report
+        from gpuwise.report.figures.causes import causes_figure
+
+        write_figure(None, lambda: causes_figure(answer), quiet=json)
 
 
 class _Bar:

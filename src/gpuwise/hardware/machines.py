@@ -46,17 +46,17 @@ def loaders() -> Mapping[str, Loader]:
 
 def find_link(name: str) -> Link:
     """The link of this name or alias."""
-    return _find(name, links(), "link")
+    return _find(name, links, "link")
 
 
 def find_node(name: str) -> Node:
     """The node of this name, alias or cloud instance type."""
-    return _find(name, nodes(), "node")
+    return _find(name, nodes, "node")
 
 
 def find_host(name: str) -> Host:
     """The host class of this name or alias."""
-    return _find(name, hosts(), "host")
+    return _find(name, hosts, "host")
 
 
 def _read(path: str, build: Callable[[str, Mapping[str, Any]], _Entry]) -> Mapping[str, _Entry]:
@@ -69,19 +69,23 @@ def _key(name: str) -> str:
     return " ".join(sorted(word.removesuffix(".0") for word in words))
 
 
-def _find(name: str, known: Mapping[str, _Named], kind: str) -> _Named:
+@cache
+def _spelled(known: Callable[[], Mapping[str, Any]]) -> dict[str, str]:
+    """Names by the one spelling of each name and alias; of two with the same the later is meant."""
+    return {_key(spelling): entry.name for entry in known().values() for spelling in (entry.name, *entry.aliases)}
+
+
+def _find(name: str, known: Callable[[], Mapping[str, _Named]], kind: str) -> _Named:
     if len(name) > _LONGEST:
-        raise UnknownName(f"no {kind} has a name of {len(name):,} letters", hint=f"for example `{next(iter(known))}`")
-    by_key: dict[str, _Named] = {}
-    for entry in known.values():
-        by_key.update({_key(spelling): entry for spelling in (entry.name, *entry.aliases)})
-    found = by_key.get(_key(name))
+        raise UnknownName(f"no {kind} has a name of {len(name):,} letters", hint=f"for example `{next(iter(known()))}`")
+    names = _spelled(known)
+    found = names.get(_key(name))
     if found is not None:
-        return found
-    near = [by_key[key].name for key in difflib.get_close_matches(_key(name), by_key, n=4, cutoff=0.5)]
+        return known()[found]
+    near = [names[key] for key in difflib.get_close_matches(_key(name), names, n=4, cutoff=0.5)]
     meant = " or ".join(f"`{other}`" for other in dict.fromkeys(near))
-    hint = f"did you mean {meant}?" if meant else f"for example `{next(iter(known))}`"
-    raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} {kind}s and their aliases", hint=hint)
+    hint = f"did you mean {meant}?" if meant else f"for example `{next(iter(known()))}`"
+    raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known())} {kind}s and their aliases", hint=hint)
 
 
 def _link(name: str, row: Mapping[str, Any]) -> Link:

@@ -250,6 +250,7 @@ def _gpus(path: str, rows: Iterable[Mapping[str, str]], source: Source, curated:
             raise BadFile(f"{path} line {number}: {fault!s}", hint="see docs/reference/catalogue.md") from fault
 
 
+@cache
 def data_date() -> date:
     """The day the curated table was last gone through."""
     checked: date = read_toml("gpus/families.toml")["checked_on"]

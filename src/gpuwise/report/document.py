@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Sequence
 from datetime import date
+from urllib.parse import quote
 
 from gpuwise import __version__
 
@@ -32,15 +33,22 @@ def as_html(command: str, texts: Sequence[str], images: Sequence[str], today: da
     )
 
 
-def as_markdown(command: str, texts: Sequence[str], images: Sequence[str], today: date) -> str:
-    """The same for an issue or a wiki; figures are left to `--figure`, since Markdown cannot hold them everywhere."""
+def as_markdown(command: str, texts: Sequence[str], images: Sequence[tuple[str, str]], today: date) -> str:
+    """The same for an issue or a wiki. `images` are titles and names of files beside this one: GitHub and most viewers show no
+    image that is written into the Markdown itself."""
     said = [f"{_fence(text)}\n{_plain(text)}\n{_fence(text)}\n" for text in texts]
-    return "\n".join([f"# `{command}`\n", *said, f"{_made(today)}\n"])
+    shown = [f"![{_flat(title)}]({quote(name)})\n" for title, name in images]
+    return "\n".join([f"# `{command}`\n", *said, *shown, f"{_made(today)}\n"])
 
 
 def _plain(text: str) -> str:
     """Without the codes that make a terminal bold."""
     return _ESCAPES.sub("", text).strip("\n")
+
+
+def _flat(title: str) -> str:
+    """A title that cannot end the brackets it stands in, nor begin markup."""
+    return re.sub(r"([\\\[\]<>`*_!])", r"\\\1", " ".join(title.split()))
 
 
 def _fence(text: str) -> str:

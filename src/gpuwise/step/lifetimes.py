@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuwise.step.types import Array
 from gpuwise.workload.evaluate import product_values
-from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Op, Workload
+from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Form, Op, Workload
 
 __all__ = ["Lives", "convolved_bytes", "first_update", "lives_of", "peak_bytes", "tensor_bytes_of"]
 
@@ -84,10 +84,10 @@ def _largest(workload: Workload, batch: float | None, seq: float | None, what: C
 
     if batch is None or "batch" not in workload.symbols:
         return float(at(batch).max())
-    known = _lines.setdefault(workload, {})
-    if (what, seq) not in known:
-        known[what, seq] = _straight(*map(at, _PROBES))
-    lines = known[what, seq]
+    known, key = _lines.setdefault(workload.form, {}), (what, workload.seq if seq is None else seq)
+    if key not in known:
+        known[key] = _straight(*map(at, _PROBES))
+    lines = known[key]
     return float(at(batch).max() if lines is None else (lines[0] + batch * lines[1]).max())
 
 
@@ -98,15 +98,15 @@ def _straight(first: Array, second: Array, last: Array) -> tuple[Array, Array] |
 
 
 _PROBES = (1, 2, 64)
-_lines: WeakKeyDictionary[Workload, dict[object, tuple[Array, Array] | None]] = WeakKeyDictionary()
-_known: WeakKeyDictionary[Workload, Lives] = WeakKeyDictionary()
+_lines: WeakKeyDictionary[Form, dict[object, tuple[Array, Array] | None]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Form, Lives] = WeakKeyDictionary()
 
 
 def lives_of(workload: Workload) -> Lives:
     """The arrays of this workload, made once."""
-    found = _known.get(workload)
+    found = _known.get(workload.form)
     if found is None:
-        found = _known[workload] = _made(workload)
+        found = _known[workload.form] = _made(workload)
     return found
 
 

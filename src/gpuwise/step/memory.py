@@ -24,7 +24,7 @@ from gpuwise.step.expandable import make_allocator
 from gpuwise.step.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
 from gpuwise.step.replay import replay
 from gpuwise.workload.rows import no_collection
-from gpuwise.workload.types import CATEGORIES, PHASES, Workload
+from gpuwise.workload.types import CATEGORIES, PHASES, Form, Workload
 
 __all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of", "reserved_bytes_of", "survives"]
 
@@ -251,8 +251,8 @@ def _held_bytes(
         taken = preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)
         free = gpu.usable_memory_bytes - _around_bytes(gpu, setting, data)
         return max(min(taken, free), peak_bytes(workload, batch, seq) + kept)
-    known, share = _results.setdefault(workload, {}), data.value("convolution_share")
-    key = ("held", batch, seq, setting.allocator, share)
+    known, share = _results.setdefault(workload.form, {}), data.value("convolution_share")
+    key = ("held", *_size(workload, batch, seq), setting.allocator, share)
     if key not in known:  # the same for every GPU
         cached = max(peak_bytes(workload, batch, seq), _cached_bytes(workload, batch, seq, setting.allocator))
         known[key] = cached + share * convolved_bytes(workload, batch, seq)
@@ -275,12 +275,17 @@ def _cached_bytes(workload: Workload, batch: float | None, seq: float | None, al
     return lower + part * (upper - lower)
 
 
-_results: WeakKeyDictionary[Workload, dict[object, float]] = WeakKeyDictionary()
+_results: WeakKeyDictionary[Form, dict[object, float]] = WeakKeyDictionary()
+
+
+def _size(workload: Workload, batch: float | None, seq: float | None) -> tuple[float, float | None]:
+    """Batch and sequence; where they are not given, the workload's own."""
+    return workload.batch if batch is None else batch, workload.seq if seq is None else seq
 
 
 def _simulated(workload: Workload, batch: float | None, seq: float | None, allocator: TorchSettings | BfcSettings) -> float:
     """Bytes that the allocator holds after the replay of a few steps; simulated once."""
-    known, key = _results.setdefault(workload, {}), ("simulated", batch, seq, allocator)
+    known, key = _results.setdefault(workload.form, {}), ("simulated", *_size(workload, batch, seq), allocator)
     if key not in known:
         made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()
         with no_collection():

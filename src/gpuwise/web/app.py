@@ -18,13 +18,15 @@ from gpuwise import __version__
 from gpuwise.advise.tasks import tasks
 from gpuwise.api.topics.registry import TOPICS
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.money.box import parts
+from gpuwise.money.box.types import COOLERS
 from gpuwise.web import bodies
 from gpuwise.web.answers import QUESTIONS
 from gpuwise.web.commands import Once
 from gpuwise.web.pool import Answers
 from gpuwise.web.safety import LOCAL_HOSTS, Guard
 from gpuwise.web.traces import MOST_BYTES, MOST_FILES, Traces
-from gpuwise.workload import zoo
+from gpuwise.workload import cache, zoo
 
 __all__ = ["create_app"]
 
@@ -54,7 +56,7 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_bytes: int = MOST_BYTES) -> FastAPI:
     """The whole server; `hosts` are the names it answers to."""
     answers = Answers(workers)
-    kept = {"accuracy": Once("validate", "--json"), "machine": Once("doctor", "--json")}
+    kept = {"accuracy": Once("validate", "--json", folder=cache.folder() / "page"), "machine": Once("doctor", "--json")}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -112,7 +114,16 @@ def _add_choices(app: FastAPI) -> None:
     def choices() -> dict[str, Any]:
         """What can be chosen: models, GPUs, tasks, topics, and the questions this server answers."""
         return {
-            "models": [{"name": entry.name, "title": entry.title, "family": entry.family} for entry in zoo.entries().values()],
+            "models": [
+                {
+                    "name": entry.name,
+                    "title": entry.title,
+                    "family": entry.family,
+                    "aliases": entry.aliases,
+                    "sequence": entry.seq is not None,
+                }
+                for entry in zoo.entries().values()
+            ],
             "gpus": [
                 {
                     "name": gpu.name,
@@ -125,9 +136,22 @@ def _add_choices(app: FastAPI) -> None:
             ],
             "tasks": [{"name": task.name, "title": task.title} for task in tasks().values()],
             "topics": list(TOPICS),
+            "box": _box(),
             "questions": list(QUESTIONS),
             "version": __version__,
         }
+
+
+def _box() -> dict[str, Any]:
+    """What a machine can be made of, for the view that builds one."""
+    sockets = [(entry.name, entry.slot_lanes, entry.generation, entry.example) for entry in parts.platforms().values()]
+    return {
+        "platforms": [dict(zip(("name", "slot_lanes", "generation", "example"), entry, strict=True)) for entry in sockets],
+        "boards": [{"name": entry.name, "slots": entry.slots, "x16": entry.x16} for entry in parts.boards().values()],
+        "outlets": list(parts.outlets()),
+        "coolers": list(COOLERS),
+        "cpus": [gpu.name for gpu in load_catalog().curated if gpu.is_cpu],
+    }
 
 
 def _add_page(app: FastAPI) -> None:

@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.errors import BadValue
-from gpuwise.workload.rows import ints
+from gpuwise.workload.rows import Ints, ints
 from gpuwise.workload.symbols import monomials
-from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Op, Workload
+from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Form, Op, Workload
 
 __all__ = ["Peak", "Totals", "call_counts", "input_bytes", "op_bytes", "op_flops", "peak_memory", "product_values", "totals"]
 
@@ -31,11 +32,25 @@ def product_values(workload: Workload, batch: Array | float | None = None, seq: 
     batch = workload.batch if batch is None else batch
     seq = workload.seq if seq is None else seq
     dims = np.atleast_2d(monomials(batch, seq)) @ workload.dims.T
+    padded = np.concatenate([dims, np.ones((dims.shape[0], 1))], axis=1)
     values = np.ones((dims.shape[0], len(workload.products)))
-    for column, product in enumerate(workload.products):
-        for dim in product:
-            values[:, column] *= dims[:, dim]
+    for factor in _factors_of(workload):
+        values *= padded[:, factor]
     return values
+
+
+def _factors_of(workload: Workload) -> Ints:
+    """The first dimension of every product, then the second, and so on; shorter products end with the one behind the last."""
+    found = _factors.get(workload.form)
+    if found is None:
+        longest = max(map(len, workload.products), default=0)
+        padding = (len(workload.dims),) * longest
+        rows = [(*product, *padding[len(product) :]) for product in workload.products]
+        found = _factors[workload.form] = np.array(rows, dtype=np.int64).reshape(-1, longest).T
+    return found
+
+
+_factors: WeakKeyDictionary[Form, Ints] = WeakKeyDictionary()
 
 
 def _check(workload: Workload, batch: Array | float | None, seq: Array | float | None) -> None:
@@ -95,20 +110,56 @@ _FLOPS = {"matmul": _matmul_flops, "conv": _conv_flops, "attention": _attention_
 
 def op_bytes(workload: Workload, values: Array) -> tuple[Array, Array]:
     """Bytes read and written by one call of each distinct op, each of shape (points, ops)."""
-    width = np.array([DTYPE_BYTES[tensor.dtype] for tensor in workload.tensors])
-    tensor_bytes = values[:, [tensor.elements for tensor in workload.tensors]] * width
-    return _summed(tensor_bytes, [op.reads for op in workload.ops]), _summed(tensor_bytes, [op.writes for op in workload.ops])
+    moved = _moved.get(workload.form)
+    if moved is None:
+        moved = _moved[workload.form] = _Moved.of(workload)
+    tensor_bytes = values[:, moved.elements] * moved.width
+    return moved.reads.of(tensor_bytes), moved.writes.of(tensor_bytes)
 
 
-def _summed(values: Array, lists: Sequence[tuple[int, ...]]) -> Array:
-    """The sums of the columns that each list names. Equal ones are counted first: optimizers name thousands."""
-    counted = [Counter(columns) for columns in lists]
-    columns, times = (ints(chain.from_iterable(side)) for side in (counted, (count.values() for count in counted)))
-    lengths = ints(map(len, counted))
-    some = lengths > 0
-    result = np.zeros((len(values), len(lists)))
-    result[:, some] = np.add.reduceat(values[:, columns] * times, (np.cumsum(lengths) - lengths)[some], axis=1)
-    return result
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """Which columns each op adds up. Equal ones are counted first: optimizers name thousands."""
+
+    columns: Ints
+    times: Ints
+    some: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def over(cls, lists: Sequence[tuple[int, ...]]) -> _Sums:
+        counted = [Counter(columns) for columns in lists]
+        columns, times = (ints(chain.from_iterable(side)) for side in (counted, (count.values() for count in counted)))
+        lengths = ints(map(len, counted))
+        some = lengths > 0
+        return cls(columns, times, some, (np.cumsum(lengths) - lengths)[some])
+
+    def of(self, values: Array) -> Array:
+        result = np.zeros((len(values), len(self.some)))
+        result[:, self.some] = np.add.reduceat(values[:, self.columns] * self.times, self.starts, axis=1)
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moved:
+    """What ops read and write, for any size: taken from a workload once."""
+
+    elements: Ints
+    width: Array
+    reads: _Sums
+    writes: _Sums
+
+    @classmethod
+    def of(cls, workload: Workload) -> _Moved:
+        return cls(
+            ints(tensor.elements for tensor in workload.tensors),
+            np.array([DTYPE_BYTES[tensor.dtype] for tensor in workload.tensors]),
+            _Sums.over([op.reads for op in workload.ops]),
+            _Sums.over([op.writes for op in workload.ops]),
+        )
+
+
+_moved: WeakKeyDictionary[Form, _Moved] = WeakKeyDictionary()
 
 
 def call_counts(workload: Workload) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 from gpuwise.errors import BadValue, GpuwiseError, UnknownName
@@ -122,15 +123,13 @@ def _stored(request: Request) -> Workload | None:
 
 def _resized(found: Workload, request: Request) -> Workload:
     """The same workload at the sizes asked for, where it is symbolic in them."""
-    from dataclasses import replace
-
     for name, wanted, captured in (("batch", request.batch, found.batch), ("seq", request.seq, found.seq)):
         if wanted is None or wanted == captured:
             continue
         if name not in found.symbols:
             held = f"was captured at {name} {captured} only" if captured is not None else f"has no {name}"
             raise BadValue(f"{found.model} {held}, not {wanted}", hint=f"leave --{name} out, or capture the model again")
-        found = replace(found, batch=wanted) if name == "batch" else replace(found, seq=wanted)
+        found = found.sized(batch=wanted) if name == "batch" else found.sized(seq=wanted)
         if found.source == "user_code":
             note = f"{name} {wanted} was not run, only computed: capture the model at it where its code depends on the {name}"
             found = replace(found, notes=(*found.notes, note))

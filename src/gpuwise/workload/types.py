@@ -8,7 +8,7 @@ called many times.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = [
     "Buffers",
     "Call",
     "Calls",
+    "Form",
     "Op",
     "TensorSpec",
     "Workload",
@@ -177,9 +178,18 @@ class Buffers(Rows[Buffer]):
         return made(Buffer, self.tensor.tolist(), self.category.tolist(), self.born.tolist(), self.died.tolist())
 
 
+class Form:
+    """What stays as it is when only the sizes of a step change. Figures that are worked out once hang on it."""
+
+    __slots__ = ("__weakref__",)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Workload:
-    """One step of one model: training (forward, backward, optimizer) or inference (forward)."""
+    """One step of one model: training (forward, backward, optimizer) or inference (forward).
+
+    Every workload has a `form` of its own, except those that `sized` makes of another.
+    """
 
     model: str
     source: str
@@ -199,3 +209,10 @@ class Workload:
     modules: tuple[str, ...]
     buffers: Buffers
     notes: tuple[str, ...] = ()
+    form: Form = field(default_factory=Form, init=False, repr=False)
+
+    def sized(self, *, batch: int | None = None, seq: int | None = None) -> Workload:
+        """The same step at another batch or sequence, with the form of this one."""
+        found = replace(self, batch=self.batch if batch is None else batch, seq=self.seq if seq is None else seq)
+        object.__setattr__(found, "form", self.form)
+        return found

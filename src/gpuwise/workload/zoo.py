@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 import msgspec
@@ -24,6 +24,7 @@ from gpuwise.workload.types import Workload
 __all__ = ["Entry", "Stored", "close", "entries", "entry", "has", "key", "load", "names"]
 
 _DATA = files("gpuwise.workload") / "data" / "zoo"
+_KEPT = 32  # workloads, of 1 to 8 MB each
 _LOW = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}  # fp8 recipes keep tensors in bf16 between matrix products
 
 
@@ -132,11 +133,17 @@ def load(model: str, request: Request | None = None) -> Workload:
         request = Request(model=found.name, settings=Settings(mode=mode, optimizer=found.optimizer))
     _refuse_what_needs_a_capture(found, request)
     _refuse_too_long(found, request)
+    return _loaded(msgspec.structs.replace(request, model=found.name, batch=None, seq=None))
+
+
+@lru_cache(maxsize=_KEPT)
+def _loaded(request: Request) -> Workload:
+    """One workload for all sizes; kept, so that whoever asks again need not read it, nor work out what hangs on its form."""
     with no_collection():
-        return _loaded(found, request)
+        return _made(entry(request.model), request)
 
 
-def _loaded(found: Entry, request: Request) -> Workload:
+def _made(found: Entry, request: Request) -> Workload:
     settings = request.settings
     stored, graph = _graph(found, settings, _phase(found, request))
     if settings.channels_last:

@@ -44,6 +44,23 @@ def test_every_command_that_answers_takes_one(command: str) -> None:
     assert ("--report" in _run(command, "--help")) == (command != "serve")
 
 
+def test_a_report_in_markdown_has_its_figure_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "my out.md"
+    said = _run("predict", "resnet18", "--gpu", "RTX 3090", "--report", str(path))
+    assert sorted(tmp_path.iterdir()) == [path, tmp_path / "my out.svg"]
+    assert "![resnet18 on RTX 3090](my%20out.svg)" in path.read_text("utf-8")
+    assert (tmp_path / "my out.svg").read_text("utf-8").startswith("<svg")
+    assert f"report: {path}, {tmp_path / 'my out.svg'}" in said
+
+
+@pytest.mark.parametrize(
+    "question", [["compare", "RTX 3090", "RTX 4090", "--model", "resnet18"], ["plan", "resnet18", "--cluster", "2x RTX 3090"]]
+)
+def test_answers_without_an_option_for_figures_are_drawn_too(question: list[str], tmp_path: Path) -> None:
+    _run(*question, "--report", str(tmp_path / "out.html"))
+    assert (tmp_path / "out.html").read_text("utf-8").count("<svg") == 1
+
+
 def test_an_answer_of_no_is_reported_too(tmp_path: Path) -> None:
     path = tmp_path / "out.md"
     _run("build", "--gpu", "4x RTX 3090", "--psu", "600", "--strict", "--report", str(path))
@@ -63,3 +80,5 @@ def test_markup_in_an_answer_stays_text() -> None:
     assert "<b>" not in page
     assert "\x1b" not in page
     assert as_markdown("gpuwise why", [text], [], TODAY).count("````") == 2
+    evil = as_markdown("gpuwise why", [], [("a](x) <script> `b`", "out.svg")], TODAY)
+    assert r"![a\](x) \<script\> \`b\`](out.svg)" in evil

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuwise.hardware.catalog import load_catalog
@@ -12,7 +14,9 @@ from gpuwise.step.device_memory import framework_bytes, memory_data, preallocate
 from gpuwise.step.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
 from gpuwise.step.memory import MemorySetting, by_module, largest_batch, memory_of, survives
 from gpuwise.step.replay import replay
-from gpuwise.workload.evaluate import peak_memory
+from gpuwise.workload import find
+from gpuwise.workload.evaluate import peak_memory, totals
+from gpuwise.workload.sources.request import Request
 from gpuwise.workload.types import Workload
 from gpuwise.workload.zoo import load
 
@@ -48,6 +52,24 @@ def test_more_batch_is_never_less_memory(workload: Workload) -> None:
     for name in ("allocated_bytes", "reserved_bytes", "total_bytes"):
         values = [getattr(memory, name) for memory in found]
         assert values == sorted(values), name
+
+
+@pytest.mark.parametrize("sizes", [{"batch": 24}, {"batch": 8, "seq": 64}, {"seq": 192}])
+def test_what_is_kept_for_one_size_does_not_answer_for_another(sizes: dict[str, int]) -> None:
+    first = load("bert-large-uncased")
+    memory_of(first)
+    again = first.sized(**sizes)
+    anew = replace(first, **sizes)
+    assert again.form is first.form
+    assert anew.form is not first.form
+    assert memory_of(again) == memory_of(anew)
+    assert totals(again) == totals(anew)
+
+
+def test_a_model_of_the_zoo_is_read_once_and_keeps_its_form_at_every_batch() -> None:
+    small, large = (find.workload(Request(model="resnet50", batch=batch)) for batch in (3, 96))
+    assert small.form is large.form
+    assert memory_of(small).activation_bytes < memory_of(large).activation_bytes
 
 
 def test_the_moment_of_the_peak_is_named() -> None:

@@ -133,7 +133,8 @@ def test_numbers_of_rows_are_plain() -> None:
 
 
 def test_sums_make_no_row() -> None:
-    workload = zoo.load("resnet50")
+    loaded = zoo.load("resnet50")
+    workload = replace(loaded, calls=replace(loaded.calls), buffers=replace(loaded.buffers))
     peak_memory(workload)
     coverage(workload)
     assert not {"_rows"} & {*vars(workload.calls), *vars(workload.buffers)}

@@ -9,6 +9,7 @@ from datetime import date
 from typing import Any
 
 from gpuwise.api.question import Assumption, assumed, step_query
+from gpuwise.api.showing import Shown
 from gpuwise.api.topics import card, host, links, numbers, several, sheet
 from gpuwise.api.topics.case import Case, Matter
 from gpuwise.errors import BadValue, UnknownName
@@ -54,7 +55,7 @@ _MOST_GPUS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MattersAnswer:
+class MattersAnswer(Shown):
     """One or all topics, for one case."""
 
     case: str

@@ -4,11 +4,17 @@ const numeric = (value) => (value === "" ? undefined : Number(value));
 
 export const list = (text) => text.split(",").map((entry) => entry.trim()).filter(Boolean);
 
+let fixed = new Set();
+
+// Which models have no sequence: they are not asked at one.
+export const know = (choices) => (fixed = new Set(choices.models.filter((entry) => !entry.sequence).flatMap((entry) => [entry.name, ...entry.aliases])));
+export const hasSequence = (state) => !fixed.has(state.model || "resnet50");
+
 // How a model is run; for the questions about one step.
 export const step = (state) => ({
   model: state.model || "resnet50",
   batch: state.batch,
-  seq: numeric(state.seq),
+  seq: hasSequence(state) ? numeric(state.seq) : undefined,
   precision: state.precision,
   mode: state.mode,
 });

@@ -19,6 +19,15 @@ export const palette = (place) => `var(--c${place % 8})`;
 // Plotly reads a little markup in its texts; names are data.
 export const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
+// Labels of a log axis that can be read alone: 0.2, 0.5, 1, 2 and so on; only powers of ten where there are many.
+export function logTicks(values, show) {
+  const [low, high] = [Math.min(...values) / 1.3, Math.max(...values) * 1.3];
+  const powers = Array.from({ length: 40 }, (_, place) => place - 20);
+  const inside = (digits) => powers.flatMap((power) => digits.map((digit) => digit * 10 ** power)).filter((value) => value >= low && value <= high);
+  const places = inside([1, 2, 5]).length > 9 ? inside([1]) : inside([1, 2, 5]);
+  return { type: "log", tickvals: places, ticktext: places.map(show) };
+}
+
 const axis = (given) => ({
   gridcolor: colour("line"), linecolor: colour("line"), zerolinecolor: colour("line"), automargin: true,
   ...given, title: { text: given?.title ?? "", font: { size: 13 }, standoff: 8 },

@@ -1,6 +1,7 @@
 // The page: the case on the left, one question's view on the right. A change asks again after a moment; stale answers are dropped.
 
 import { look } from "./api.js";
+import { hasSequence, know } from "./case.js";
 import { plotly } from "./charts.js";
 import { amount, choice, range, slider, text } from "./controls.js";
 import { get, link, set, watch, write } from "./state.js";
@@ -26,8 +27,10 @@ let offered = new Set(Object.keys(VIEWS));
 let shown = null;
 let refresh = null;
 let asking = null;
+let extras = {};
 let timer = 0;
 let changed = performance.now();
+let asked = 0;
 let settled = 0;
 
 function mount(name) {
@@ -38,6 +41,7 @@ function mount(name) {
   document.title = `${view.title} · gpuwise`;
   const update = view.mount(body);
   shown = name;
+  document.body.classList.toggle("alone", !view.uses); // nothing of the case matters here
   refresh = async (state, signal) => {
     await update(state, signal);
     fill(fault);
@@ -63,11 +67,18 @@ function nav() {
   if (here) row.scrollLeft = here.offsetLeft - row.offsetLeft - (row.clientWidth - here.clientWidth) / 2;
 }
 
+// Only what this view's answer depends on can be changed beside it.
+function offer(state) {
+  const used = (VIEWS[state.view] ?? VIEWS.choose).uses ?? [];
+  for (const [key, field] of Object.entries(extras)) field.hidden = !used.includes(key) || (key === "seq" && !hasSequence(state));
+}
+
 async function run() {
   const state = get();
   write();
   if (state.view !== shown) mount(state.view);
   else nav();
+  offer(state);
   const mine = (asking = new AbortController());
   const { body, fail } = refresh;
   body.classList.add("waiting");
@@ -88,32 +99,39 @@ async function run() {
   document.body.dataset.settled = ++settled;
 }
 
+// The first change is asked at once; while a slider moves on, the next ones wait for each other.
 function soon() {
-  if (!timer) changed = performance.now();
+  const now = performance.now();
+  const resting = !timer && now - asked > WAIT_MS;
+  if (!timer) changed = now;
   clearTimeout(timer);
   asking?.abort();
   timer = setTimeout(() => {
     timer = 0;
+    asked = performance.now();
     run();
-  }, WAIT_MS);
+  }, resting ? 0 : WAIT_MS);
 }
 
 function inputs(choices) {
   const tasks = [["", "any task"], ...choices.tasks.map((task) => [task.name, task.title])];
   const usd = (value) => `$${value.toFixed(2)} / kWh`;
+  extras = {
+    hours: slider("Hours a week", "hours", { values: range(1, 168, 1), usual: 25, unset: "25 h (usual)", show: (value) => `${value} h (${Math.round(value / 1.68)} %)` }),
+    kwh: slider("Electricity", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "US average", show: usd }),
+    years: slider("Horizon", "years", { values: range(0.5, 8, 0.5), usual: 3, unset: "3 years (usual)", show: (value) => `${value} years` }),
+    batch: slider("Batch", "batch", { values: BATCHES, usual: 64, unset: "the model's usual", show: String }),
+    seq: slider("Sequence", "seq", { values: LENGTHS, usual: 512, unset: "the model's usual", show: (value) => `${value} tokens` }),
+    precision: choice("Precision", "precision", PRECISIONS.map((name) => [name, name || "usual"])),
+    mode: choice("Work", "mode", [["", "training"], ["infer", "inference"]]),
+  };
   fill(document.getElementById("inputs"),
     text("Model", "model", { list: "models", placeholder: "any: by task", change: (value) => (value ? { model: value, task: "" } : { model: "" }) }),
     choice("Task", "task", tasks, { change: (value) => (value ? { task: value, model: "" } : { task: "" }) }),
     amount("Budget, US dollars", "budget", { placeholder: "no limit", step: 50 }),
-    text("My machine", "have", { list: "gpus", placeholder: "no GPU, or e.g. GTX 1080 Ti" }),
+    text("My machine", "have", { list: "gpus", placeholder: "none, or GTX 1080 Ti" }),
     h("div", { class: "more" }),
-    slider("Hours a week", "hours", { values: range(1, 168, 1), usual: 25, unset: "25 h (usual)", show: (value) => `${value} h (${Math.round(value / 1.68)} %)` }),
-    slider("Electricity", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "US average", show: usd }),
-    slider("Horizon", "years", { values: range(0.5, 8, 0.5), usual: 3, unset: "3 years (usual)", show: (value) => `${value} years` }),
-    slider("Batch", "batch", { values: BATCHES, usual: 64, unset: "the model's usual", show: String }),
-    slider("Sequence", "seq", { values: LENGTHS, usual: 512, unset: "the model's usual", show: (value) => `${value} tokens` }),
-    choice("Precision", "precision", PRECISIONS.map((name) => [name, name || "usual"])),
-    choice("Work", "mode", [["", "training"], ["infer", "inference"]]));
+    Object.values(extras));
 }
 
 async function begin() {
@@ -123,6 +141,7 @@ async function begin() {
   const choices = await look("choices");
   fill(document.getElementById("models"), choices.models.map((entry) => h("option", { value: entry.name }, entry.title)));
   fill(document.getElementById("gpus"), choices.gpus.map((entry) => h("option", { value: entry.name })));
+  know(choices);
   if (!choices.questions.includes("plan")) offered.delete("scale");
   inputs(choices);
   watch(soon);

@@ -7,11 +7,19 @@ import { bar, card, facts, fill, h, head, left, num, row, table } from "../ui.js
 
 export const name = "How accurate";
 export const title = "How far can I trust this?";
+export const uses = null;
 
 const RULES = { flops_ratio: "ratio of peak FLOP/s", bandwidth_ratio: "ratio of bandwidths", sqrt_of_both: "root of both ratios", roofline: "roofline with one efficiency" };
 
+const HOW = {
+  "ratio of peak FLOP/s": "a measured step on another GPU × its peak ÷ this GPU's peak",
+  "ratio of bandwidths": "a measured step on another GPU × its bandwidth ÷ this GPU's bandwidth",
+  "root of both ratios": "a measured step on another GPU × the root of both ratios",
+  "roofline with one efficiency": "the longer of FLOPs ÷ peak and bytes ÷ bandwidth, op by op, with one share of both for all GPUs",
+};
+
 export function mount(root) {
-  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" }, "Working out every published row; this takes some seconds once.");
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" }, "Predicting every published row with fits that have not seen its GPU. This takes about ten seconds once; then it is kept on this machine.");
   const [numbers, gpus, rules, noise] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart tall" });
   root.append(
@@ -24,7 +32,7 @@ export function mount(root) {
     verdict.textContent = `Half of ${answer.predicted} published steps are predicted within ${f.percent(answer.median_ape, 1)}, nine in ten within ${f.percent(answer.p90_ape)}; each by a fit that had not seen its GPU.`;
     fill(numbers, figures(answer));
     fill(gpus, byGpu(answer));
-    fill(rules, table(["", "median error", "nine in ten within"], [["gpuwise", answer], ...Object.entries(answer.baselines).map(([rule, value]) => [RULES[rule] ?? rule, value])].map(([rule, value], place) => row([rule, f.percent(value.median_ape, 1), f.percent(value.p90_ape)], place === 0 ? { class: "best" } : {})), { caption: "Beside simple rules" }));
+    fill(rules, table(["", "median error", "nine in ten within"], [["gpuwise", answer], ...Object.entries(answer.baselines).map(([rule, value]) => [RULES[rule] ?? rule, value])].map(([rule, value], place) => row([rule, ...[["median error", f.percent(value.median_ape, 1)], ["nine in ten within", f.percent(value.p90_ape)]].map(([title, text]) => num(text, { title: `${rule}: ${title}`, formula: HOW[rule] ?? "|predicted − measured| ÷ measured, over the same rows", answer }))], place === 0 ? { class: "best" } : {})), { caption: "Beside simple rules" }));
     fill(noise, table([head("what changes"), head("by how much steps differ")], answer.noise_floor.map((entry) => row([entry.changed, left(entry.effect)])), { caption: "What no prediction can beat" }));
     await draw(chart, verdict.textContent, () => scatter(answer));
   };
@@ -43,7 +51,7 @@ function byGpu(answer) {
   const entries = Object.entries(answer.by.gpu).sort(([, one], [, other]) => one.median_ape - other.median_ape);
   const worst = Math.max(...entries.map(([, value]) => value.median_ape));
   return table(["", "rows", "median error", "", "nine in ten within", "bias", "inside the range"],
-    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, by a fit without ${gpu}`, answer }), h("td", {}, bar(value.median_ape / worst)), f.percent(value.p90_ape), f.percent(value.bias, 1), f.percent(value.coverage_fraction)])),
+    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, by a fit without ${gpu}`, answer }), h("td", {}, bar(value.median_ape / worst)), ...[["nine in ten within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; meant to be 80 %"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, by a fit without ${gpu}`, answer }))])),
     { caption: "Error by GPU" });
 }
 

@@ -2,13 +2,14 @@
 
 import { ask, look } from "../api.js";
 import { list } from "../case.js";
-import { amount, choice, search } from "../controls.js";
+import { amount, choice, search, text } from "../controls.js";
 import * as f from "../format.js";
 import { get, set } from "../state.js";
-import { assumptions, bar, brief, card, fill, h, head, left, mark, num, row, stack, table } from "../ui.js";
+import { assumptions, bar, brief, card, fill, fold, h, head, left, mark, num, row, stack, table } from "../ui.js";
 
 export const name = "Build";
 export const title = "Will it work in my machine?";
+export const uses = null;
 
 const SUPPLIES = [550, 650, 750, 850, 1000, 1200, 1600];
 const VERDICTS = { pass: "This works.", tight: "This works, but some of it is tight.", fail: "This does not work as it is." };
@@ -34,6 +35,7 @@ export function mount(root) {
   const palette = h("div", { class: "chips", role: "group", "aria-label": "Cards to add" });
   const box = h("div", { class: "drop", ondragover: over, ondragleave: () => box.classList.remove("over"), ondrop: dropped },
     h("p", { class: "note" }, "Drag cards and a supply here, or press them."), inside);
+  const machine = h("div", {});
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
   const [watts, checks, limits, rest] = [1, 2, 3, 4].map(() => h("div", {}));
   function over(event) {
@@ -54,23 +56,25 @@ export function mount(root) {
       h("div", { class: "controls" },
         amount("Supply, W", "psu", { step: 50 }),
         choice("Its standard", "standard", [["", "not known"], ["2", "ATX 2"], ["3", "ATX 3"]]),
-        amount("Slots of the case", "slots", { placeholder: "usual", step: 1, min: 1 }),
         amount("Power limit a GPU, W", "limit", { placeholder: "none", step: 5 })),
       rest),
+    card("The machine", machine),
     card("Watts", watts),
     card("Checks", checks),
     card("Power limits", limits));
   return async (state, signal) => {
     const parts = parse(state.parts);
+    const choices = await look("choices");
+    if (!machine.hasChildNodes()) fill(machine, machineFields(choices.box));
     fill(inside, parts.map(chip), state.psu && h("li", { class: "chip" }, `supply ${state.psu} W`, remove("the supply", () => set({ psu: "" }))));
-    fill(palette, offered((await look("choices")).gpus, state.find).map((gpu) => piece(gpu.name, `gpu|${gpu.name}`, () => add(gpu.name))));
+    fill(palette, offered(choices.gpus, state.find).map((gpu) => piece(gpu.name, `gpu|${gpu.name}`, () => add(gpu.name))));
     if (!parts.length) {
       verdict.textContent = "Add a card.";
       return;
     }
     const answer = await ask("build", {
       gpu: parts.map(([gpu, count]) => f.several(count, gpu)), psu: state.psu, psu_standard: state.standard ? Number(state.standard) : undefined,
-      case_slots: state.slots ? Number(state.slots) : undefined, power_limit: state.limit,
+      power_limit: state.limit, ...machineAsked(state),
     }, signal);
     const worst = answer.lines.filter((line) => line.verdict === answer.verdict && answer.verdict !== "pass");
     verdict.textContent = [VERDICTS[answer.verdict] ?? answer.verdict, worst.length && `Look at: ${worst.map((line) => line.check).join(", ")}.`].filter(Boolean).join(" ");
@@ -80,6 +84,40 @@ export function mount(root) {
     fill(limits, limitTable(answer));
   };
 }
+
+// Board, CPU, case and room; what is left empty is assumed, and said under the verdict.
+function machineFields(box) {
+  const named = (id, names) => h("datalist", { id }, names.map(([value, told]) => h("option", { value }, told)));
+  const any = (names, title = (name) => name) => [["", "usual"], ...names.map((name) => [name, title(name)])];
+  const lanes = new Map(box.platforms.map((entry) => [entry.name, `${entry.name}: ${entry.slot_lanes} lanes of PCIe ${entry.generation}.0 (${entry.example})`]));
+  const boards = new Map(box.boards.map((entry) => [entry.name, `${entry.name}: ${entry.slots} slots, ${entry.x16} long`]));
+  return [
+    named("cpus", box.cpus.map((name) => [name, ""])),
+    named("sockets", [...lanes]),
+    named("boards", [...boards]),
+    h("div", { class: "controls" },
+      text("Platform, or lanes of the CPU", "lanes", { list: "sockets", placeholder: "usual, or AM5, 44" }),
+      text("Board", "board", { list: "boards", placeholder: "usual, or ATX" }),
+      amount("Slots of the case", "slots", { placeholder: "usual", step: 1, min: 1 }),
+      text("CPU", "cpu", { list: "cpus", placeholder: "usual" }),
+      amount("CPU, W", "cpuwatts", { placeholder: "rated", min: 1 }),
+      amount("RAM, GB", "ram", { placeholder: "to be found", min: 1 })),
+    fold("More: cooling, risers, disks, outlet, room",
+      h("div", { class: "controls" },
+        choice("Coolers of the cards", "cooler", any(box.coolers)),
+        choice("Cards on risers", "riser", [["", "no"], ["yes", "yes"], ["PCIe 3.0 x16", "PCIe 3.0 x16"], ["PCIe 4.0 x16", "PCIe 4.0 x16"]]),
+        text("Link of the chipset", "chipset", { placeholder: "usual, PCIe 3.0 x4" }),
+        amount("NVMe disks", "nvme", { placeholder: "1", step: 1 }),
+        choice("Wall outlet", "outlet", any(box.outlets)),
+        amount("Room, square metres", "room", { placeholder: "not known", min: 1 }))),
+  ];
+}
+
+const whole = (value) => (value === "" ? undefined : Number(value));
+const machineAsked = (state) => ({
+  lanes: state.lanes, board: state.board, case_slots: whole(state.slots), cpu: state.cpu, cpu_watts: whole(state.cpuwatts), ram: state.ram,
+  cooler: state.cooler, riser: state.riser, chipset_link: state.chipset, nvme: whole(state.nvme), outlet: state.outlet, room: state.room,
+});
 
 const offered = (gpus, find) => {
   const wanted = find.toLowerCase().split(/\s+/).filter(Boolean);
@@ -106,7 +144,7 @@ function wattsBar(answer) {
   return [
     stack(pieces, whole, { limit: psu.limit, label: psu.text }),
     h("p", { class: "note" }, psu.text, psu.limit ? ". The dashed line is the supply." : ""),
-    h("ul", { class: "key" }, pieces.map((entry) => h("li", {}, h("i", { style: { background: entry.colour } }), `${entry.name} ${entry.text}`))),
+    h("ul", { class: "key" }, pieces.map((entry) => h("li", {}, h("i", { style: { background: entry.colour } }), `${entry.name} `, num(entry.text, { title: entry.name, formula: psu.text, answer })))),
   ];
 }
 
@@ -115,7 +153,7 @@ function checkTable(answer) {
     answer.lines.map((line) => row([
       line.check,
       brief(mark(line.verdict)),
-      h("td", {}, line.value == null ? "–" : [num(shownValue(line.value, line.unit), { title: line.check, formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["to do", line.remedy || "nothing"]], answer }),
+      h("td", { class: line.verdict }, line.value == null ? "–" : [num(shownValue(line.value, line.unit), { title: line.check, formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["to do", line.remedy || "nothing"]], answer }),
         line.limit > 0 && BOUNDED.has(line.check) && [bar(line.value / line.limit), h("span", { class: "small nowrap" }, `of ${shownValue(line.limit, line.unit)}`)]]),
       left(line.text),
       left(line.remedy),
@@ -126,6 +164,6 @@ function limitTable(answer) {
   const kinds = Object.keys(answer.power_limits[0]?.relative_speed ?? {});
   if (!kinds.length) return h("p", { class: "note" }, "Its power is not known.");
   return table(["", "limit", ...kinds.map(f.words)],
-    answer.power_limits.map((point) => row([point.gpu, `${f.number(point.watts)} W`, ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.number(point.watts)} W`, formula: "speed at this limit ÷ speed at the card's own limit", answer }))])),
+    answer.power_limits.map((point) => row([point.gpu, num(`${f.number(point.watts)} W`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / answer.power_limits.filter((other) => other.gpu === point.gpu)[0].watts)} of the highest limit drawn, set with nvidia-smi -pl`, answer }), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.number(point.watts)} W`, formula: "speed at this limit ÷ speed at the card's own limit", answer }))])),
     { caption: "Speed at power limits" });
 }

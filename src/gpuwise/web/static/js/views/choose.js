@@ -2,13 +2,14 @@
 
 import { ask } from "../api.js";
 import { which } from "../case.js";
-import { colour, draw, plain } from "../charts.js";
+import { colour, draw, logTicks, plain } from "../charts.js";
 import { choice, search, tick } from "../controls.js";
 import * as f from "../format.js";
 import { assumptions, beside, brief, card, fill, h, head, left, mark, num, open, points, row, table } from "../ui.js";
 
 export const name = "Choose";
 export const title = "Which GPU should I get?";
+export const uses = ["hours", "kwh", "years", "batch", "seq", "precision", "mode"];
 
 const KINDS = [["buy new", "c0", "circle"], ["buy used", "c1", "diamond"], ["rent", "c2", "square"], ["keep", "c3", "star"]];
 const FIRST = 25;
@@ -60,7 +61,7 @@ function optionTable(answer) {
         num(f.usd(option.upfront_usd), priceTold(option, answer)),
         num(f.usd(option.total_usd), totalTold(option, answer)),
         num(f.usd(option.usd_per_million_samples, 2), perSampleTold(option, answer)),
-        num(`${f.number(option.kg_co2e)} kg`, { title: "Carbon over the years", formula: `${f.number(option.energy_kwh)} kWh × what the grid emits`, answer }),
+        num(`${f.number(option.kg_co2e)} kg`, { title: "Carbon over the years", formula: `${f.number(option.energy_kwh)} kWh × ${f.number(option.kg_co2e / option.energy_kwh)} kg a kWh of this grid = ${f.number(option.kg_co2e)} kg`, answer }),
         option.build.length ? openBuild(option, answer) : "–",
         left(option.reasons.filter((reason) => reason !== "the verdict").join("; ")),
       ], place === 0 && option.reasons.includes("the verdict") ? { class: "best" } : {})),
@@ -87,13 +88,13 @@ const priceTold = (option, answer) => ({ title: "Paid at first", formula: option
 const totalTold = (option, answer) => ({
   title: "In all, over the years",
   formula: option.source === "rent"
-    ? `hours of work × ${option.gpu_count} × ${f.usd(option.price?.usd_per_hour, 2)} an hour = ${f.usd(option.total_usd)}`
+    ? `${f.number(option.total_usd / option.gpu_count / (option.price?.usd_per_hour || 1))} hours of work × ${option.gpu_count} × ${f.usd(option.price?.usd_per_hour, 2)} an hour = ${f.usd(option.total_usd)}`
     : `${f.usd(option.upfront_usd)} at first + the rest of the machine + ${f.number(option.energy_kwh)} kWh of electricity = ${f.usd(option.total_usd)}`,
   rows: priceRows(option.price),
   answer,
 });
 
-const perSampleTold = (option, answer) => ({ title: "A million samples", formula: `${f.usd(option.total_usd)} in all ÷ the samples that ${f.number(option.samples_per_s)} a second makes of all hours`, answer });
+const perSampleTold = (option, answer) => ({ title: "A million samples", formula: `${f.usd(option.total_usd)} in all ÷ ${f.number(option.total_usd / option.usd_per_million_samples)} million samples, at ${f.number(option.samples_per_s)} a second of all hours`, answer });
 
 // ---------------------------------------------------------------- the chart
 
@@ -127,7 +128,7 @@ function scatter(answer) {
   if (best) {
     traces.push({ type: "scatter", mode: "markers+text", showlegend: false, hoverinfo: "skip", x: [best.total_usd], y: [best.run_s / 3600], text: [`<b>${plain(label(best))}</b>`], textposition: "top center", cliponaxis: false, marker: { size: 18, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } } });
   }
-  return { traces, x: { title: "US dollars over the years", type: "log", tickprefix: "$", dtick: "D2" }, y: { title: "hours of a run", type: "log", dtick: "D2" } };
+  return { traces, x: { title: "US dollars over the years", ...logTicks(drawn.map((entry) => entry.total_usd), (value) => (value >= 1000 ? `$${value / 1000}k` : `$${value}`)) }, y: { title: "time of a run", ...logTicks(drawn.map((entry) => entry.run_s / 3600), (value) => f.seconds(3600 * value)) } };
 }
 
 // ---------------------------------------------------------------- all cards
@@ -144,11 +145,11 @@ function rankingTable(answer, state) {
     .sort((one, other) => (state.sort === "value" ? (one.usd_per_run ?? Infinity) - (other.usd_per_run ?? Infinity) || one.run_s - other.run_s : one.run_s - other.run_s));
   const rows = (all ? kept : kept.slice(0, FIRST)).map((entry) =>
     row([
-      num(entry.gpu, { ...told(entry, answer) }),
+      num(entry.gpu, told(entry, answer)),
       brief(entry.source),
-      h("td", { class: "nowrap" }, f.gib(entry.memory_bytes)),
-      h("td", {}, beside(fastest / entry.run_s, f.seconds(entry.run_s))),
-      h("td", {}, entry.usd_per_run ? beside(cheapest / entry.usd_per_run, `${f.usd(entry.usd_per_run, 2)} a run`) : "–"),
+      num(f.gib(entry.memory_bytes), told(entry, answer)),
+      h("td", {}, beside(fastest / entry.run_s, num(f.seconds(entry.run_s), told(entry, answer)))),
+      h("td", {}, entry.usd_per_run ? beside(cheapest / entry.usd_per_run, num(`${f.usd(entry.usd_per_run, 2)} a run`, told(entry, answer))) : "–"),
       left(reason(entry, answer)),
     ], { class: entry.short_of ? "off" : "" }));
   return [

@@ -9,6 +9,7 @@ import { assumptions, brief, card, fill, fold, h, head, left, num, points, row, 
 
 export const name = "Compare";
 export const title = "This card or that one?";
+export const uses = ["batch", "precision", "mode"];
 
 const MOST = 4;
 
@@ -112,13 +113,15 @@ function sheetTable(gpus, answer) {
   ];
   const told = (gpu, title, kind) => ({
     title: `${gpu.name}: ${title}`, answer, assumptions: [],
-    formula: { peak_dense_flops_per_s: `${gpu.sm_count} units × ${f.si(gpu.boost_clock_hz, "Hz")} × operations a clock`, value: `speed ${f.times(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both give the same speed for the money" }[kind] ?? "",
+    formula: { peak_dense_flops_per_s: peakFormula(gpu, title.startsWith("16") ? matrix(gpu) : gpu.peak_dense_flops_per_s.vector?.fp32), value: `speed ${f.times(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both give the same speed for the money" }[kind] ?? "",
     rows: [...(deal(gpu)?.price_note && ["price", "value", "even"].includes(kind) ? [["price", deal(gpu).price_note]] : []), ...(kind === "value" || kind === "even" ? [] : sources(gpu, kind === "price" ? "launch_usd" : kind))],
   });
   return table(["", ...gpus.map((gpu) => gpu.name)],
     facts.map(([title, show, kind]) => row([title, ...gpus.map((gpu) => (kind && show(gpu) !== "–" ? num(show(gpu), told(gpu, title, kind)) : show(gpu)))])),
     { caption: "The cards side by side" });
 }
+
+const peakFormula = (gpu, peak) => `${gpu.sm_count} units × ${f.si(gpu.boost_clock_hz, "Hz")} × ${f.number(peak / gpu.sm_count / gpu.boost_clock_hz, 4)} operations a clock and unit = ${f.si(peak, "FLOP/s")}`;
 
 const sources = (gpu, field) => {
   const known = gpu.sources?.[field] ?? gpu.sources?.default;

@@ -9,6 +9,7 @@ import { assumptions, brief, card, facts, fill, h, head, key, num, points, row, 
 
 export const name = "My model";
 export const title = "How fast is my model, and will it fit?";
+export const uses = ["batch", "seq", "precision", "mode"];
 
 const MEMORY = ["weight", "gradient", "optimizer", "activation", "workspace", "framework", "input", "kv_cache", "communication"];
 const SWEPT = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -67,8 +68,8 @@ function figures({ answer, result, fit, gpu }) {
     ["a step", num(f.seconds(result.step_s), { title: "A step", formula: "the longest lane sets the pace:\n" + lanes.map(([name, value]) => `${name}: ${value}`).join("\n"), rows: [["range", `${f.seconds(result.step_low_s)} to ${f.seconds(result.step_high_s)}: eight in ten measurements lie within, on GPUs never seen`], ["known ops", f.percent(result.coverage_fraction)]], answer: own }), `${f.seconds(result.step_low_s)} – ${f.seconds(result.step_high_s)}`],
     ["samples a second", num(f.number(result.samples_per_s), { title: "Samples a second", formula: `batch ${result.batch} × ${result.gpu_count} GPU ÷ ${f.seconds(result.step_s)} = ${f.number(result.samples_per_s)}`, answer: own }), `batch ${result.batch}, ${result.precision}`],
     ["bound by", num(result.bound, { title: "Bound by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "by what share the step would shrink if that one thing were a little faster"]], answer: own }), f.percent(result.bound_fractions[result.bound])],
-    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `FLOPs of a step ÷ ${f.seconds(result.step_s)} ÷ ${gpu.name}'s dense peak in ${result.precision}`, answer: own })],
-    ["largest batch", num(fit.max_batch ?? "none", { title: "Largest batch", rows: [["safe batch", fit.safe_batch ?? "–"], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `surely ${fit.safe_batch}` : ""],
+    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result.precision), "FLOP")} of a step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result.precision), "FLOP/s")}, the dense peak of ${gpu.name} in ${result.precision}`, answer: own })],
+    ["largest batch", num(fit.max_batch ?? "none", { title: "Largest batch", formula: `the largest batch whose step stays within ${f.gib(fit.usable_memory_bytes)}; batch ${result.batch} takes ${f.gib(result.memory.total_bytes)}`, rows: [["safe batch", fit.safe_batch ?? "–"], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `surely ${fit.safe_batch}` : ""],
   ]);
 }
 
@@ -160,9 +161,9 @@ function opTable({ result, gpu, answer }) {
       f.words(op.op),
       f.number(op.count, 6),
       num(f.seconds(op.seconds), { title: f.words(op.op), formula: `${op.count} calls, ${f.si(op.flops, "FLOP")}, ${f.si(op.moved_bytes, "B")} moved`, rows: [["rates reached", `${f.si(op.flops / op.seconds, "FLOP/s")} and ${f.si(op.moved_bytes / op.seconds, "B/s")}`], ["of", `${f.si(peak, "FLOP/s")} and ${f.si(gpu.memory_bytes_per_s, "B/s")}`]], answer: { ...answer, assumptions: result.assumptions } }),
-      f.percent(op.seconds / result.step_s, 1),
+      num(f.percent(op.seconds / result.step_s, 1), { title: `${f.words(op.op)}: share of the step`, formula: `${f.seconds(op.seconds)} ÷ ${f.seconds(result.step_s)}`, answer }),
       brief(op.bound),
-      op.flops ? f.percent(op.flops / op.seconds / peak) : "–",
-      f.percent(op.moved_bytes / op.seconds / gpu.memory_bytes_per_s),
+      op.flops ? num(f.percent(op.flops / op.seconds / peak), { title: `${f.words(op.op)}: of the peak`, formula: `${f.si(op.flops, "FLOP")} ÷ ${f.seconds(op.seconds)} ÷ ${f.si(peak, "FLOP/s")}`, answer }) : "–",
+      num(f.percent(op.moved_bytes / op.seconds / gpu.memory_bytes_per_s), { title: `${f.words(op.op)}: of the bandwidth`, formula: `${f.si(op.moved_bytes, "B")} ÷ ${f.seconds(op.seconds)} ÷ ${f.si(gpu.memory_bytes_per_s, "B/s")}`, answer }),
     ])), { caption: "Time by class of ops" });
 }

@@ -9,6 +9,7 @@ import { assumptions, card, facts, fill, h, num, points, row, table } from "../u
 
 export const name = "Own or rent";
 export const title = "Should I own it or rent it?";
+export const uses = ["years"];
 
 const HOURS_PER_YEAR = 8760;
 
@@ -33,7 +34,7 @@ export function mount(root) {
     const answer = await ask("cost", { gpu: state.gpu, ...money(state), machine, price: state.price, used: state.used === "1" || undefined }, signal);
     verdict.textContent = said(answer);
     fill(numbers, figures(answer));
-    fill(rest, answer.warnings.length > 0 && points(answer.warnings), assumptions(answer));
+    fill(rest, answer.warnings.length > 0 && points(answer.warnings.map((text) => text.replace(/: `?--price.*$/, "; say yours above"))), assumptions(answer));
     fill(uses, useTable(answer));
     await draw(chart, verdict.textContent, () => lines(answer));
   };
@@ -43,12 +44,21 @@ const here = (answer) => answer.break_even.find((entry) => Math.abs(entry.utiliz
 
 function said(answer) {
   const { own, rent } = answer;
-  if (!own) return `Nobody publishes a price of ${answer.gpu}; give one on the command line.`;
+  if (!own) return `Nobody publishes a price of ${answer.gpu}; say one above.`;
   if (!rent.length) return `Owning ${answer.gpu} comes to ${f.usd(own.total_usd)} over ${answer.years} years; no cloud of our tables rents it.`;
   const cheaper = own.total_usd < rent[0].total_usd ? "Owning" : "Renting";
   const [less, more] = [own.total_usd, rent[0].total_usd].sort((one, other) => one - other);
   const paid = here(answer)?.days;
   return `${cheaper} is cheaper over ${answer.years} years at ${f.percent(answer.utilization_fraction)} of all hours: ${f.usd(less)} against ${f.usd(more)}. ` + (paid == null ? "Owning never pays for itself at this use." : `Owning has paid for itself after ${f.days(paid)}.`);
+}
+
+// Paid at first, over what owning saves a day at this use.
+function evenAt(answer, entry) {
+  const [own, first] = [answer.own, answer.rent[0]];
+  if (!own || !first || !entry) return "";
+  const rented = 24 * entry.utilization_fraction * first.usd_per_gpu_hour * first.gpu_count;
+  const drawn = ((own.electricity_usd_per_year / 365.25) * entry.utilization_fraction) / answer.utilization_fraction;
+  return `${f.usd(own.upfront_usd)} at first ÷ (${f.usd(rented, 2)} rent − ${f.usd(drawn, 2)} electricity a day at ${f.percent(entry.utilization_fraction)}) = ${f.days(entry.days)}`;
 }
 
 function figures(answer) {
@@ -57,7 +67,7 @@ function figures(answer) {
   return facts([
     own && ["owning, in all", num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.number(own.power_watts)} W × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${answer.price.dated}`], ["source", answer.price.source]] : [], answer }), `${f.usd(own.usd_per_hour, 2)} an hour of work`],
     first && ["renting, in all", num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} an hour`], ["dated", market.dated]] : [], answer }), `${f.usd(first.usd_per_gpu_hour, 2)} an hour, ${first.way}`],
-    ["owning pays after", num(f.days(here(answer)?.days), { title: "Break-even", formula: own && first ? `${f.usd(own.upfront_usd)} at first ÷ (rent a day − electricity a day)` : "", rows: [["without electricity", f.days(here(answer)?.days_without_electricity)], ["use above which owning is cheaper", f.percent(answer.break_even_utilization_fraction)]], answer })],
+    ["owning pays after", num(f.days(here(answer)?.days), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without electricity", f.days(here(answer)?.days_without_electricity)], ["use above which owning is cheaper", f.percent(answer.break_even_utilization_fraction)]], answer })],
     ["carbon", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
   ]);
 }
@@ -83,7 +93,8 @@ function useTable(answer) {
   return table(["of all hours", "own", "rent", "owning pays after"],
     answer.break_even.map((entry) => row([
       f.percent(entry.utilization_fraction),
-      f.usd(entry.own_usd), f.usd(entry.rent_usd),
-      num(f.days(entry.days), { title: "Break-even", rows: [["without electricity", f.days(entry.days_without_electricity)]], answer }),
+      num(f.usd(entry.own_usd), { title: "Owning", formula: answer.own ? `${f.usd(answer.own.upfront_usd)} at first + ${f.usd(entry.own_usd - answer.own.upfront_usd)} electricity of ${answer.years} years` : "", answer }),
+      num(f.usd(entry.rent_usd), { title: "Renting", formula: answer.rent[0] ? `${f.number(entry.utilization_fraction * HOURS_PER_YEAR * answer.years)} h × ${answer.rent[0].gpu_count} × ${f.usd(answer.rent[0].usd_per_gpu_hour, 3)}` : "", answer }),
+      num(f.days(entry.days), { title: "Break-even", formula: evenAt(answer, entry), rows: [["without electricity", f.days(entry.days_without_electricity)]], answer }),
     ], entry === here(answer) ? { class: "best" } : {})), { caption: "Own and rent by utilisation" });
 }

@@ -2,16 +2,18 @@
 
 import { ask } from "../api.js";
 import { step } from "../case.js";
-import { colour, draw } from "../charts.js";
+import { colour, draw, logTicks } from "../charts.js";
 import { choice, slider, text } from "../controls.js";
 import * as f from "../format.js";
 import { assumptions, brief, card, fill, h, head, num, points, row, table } from "../ui.js";
 
 export const name = "Scale";
 export const title = "Do more GPUs help?";
+export const uses = ["seq", "precision"];
 
 const NETWORKS = [["", "usual"], ["10Gbit", "10 Gbit/s"], ["25Gbit", "25 Gbit/s"], ["100Gbit", "100 Gbit/s"], ["200Gbit", "200 Gbit/s"], ["400Gbit", "400 Gbit/s"], ["800Gbit", "800 Gbit/s"]];
 
+const SPLITS = { data: "share the samples", tensor: "split matrices", pipeline: "split layers", expert: "split experts", sequence: "split the sequence" };
 const OTHERS = ["25Gbit", "100Gbit", "400Gbit"];
 
 export function mount(root) {
@@ -51,7 +53,7 @@ async function curves(asked, several, signal, chart, progress) {
   const found = [];
   try {
     for (const network of networks) {
-      progress.textContent = `Working out ${NETWORKS.find(([name]) => name === network)?.[1] ?? network} …`;
+      progress.textContent = `Working out the ${NETWORKS.find(([name]) => name === network)?.[1] ?? network} network …`;
       found.push([network, (await ask("plan", { ...asked, network }, signal)).scaling]);
       await draw(chart, `Samples a second by GPU count: ${found[0][1].map((point) => `${point.gpu_count} GPUs ${f.number(point.samples_per_s)}`).join(", ")}`, () => curve(found));
     }
@@ -64,8 +66,8 @@ async function curves(asked, several, signal, chart, progress) {
 function said(answer) {
   const best = answer.plans[0];
   if (!best) return `${answer.model} does not fit on this cluster in any way we know.`;
-  const split = ["data", "tensor", "pipeline", "expert", "sequence"].filter((axis) => best[axis] > 1).map((axis) => `${axis} ${best[axis]}`).join(" × ") || "one GPU";
-  return `Divide it ${split}: ${f.seconds(best.step_s)} a step, ${f.number(best.samples_per_s)} samples a second, bound by ${best.bound}.`;
+  const split = ["data", "tensor", "pipeline", "expert", "sequence"].filter((axis) => best[axis] > 1).map((axis) => `${SPLITS[axis]} over ${best[axis]} GPUs`).join(", ") || "run it on one GPU";
+  return `Fastest: ${split}${["", ", optimizer state too (ZeRO-1)", ", gradients and optimizer state too (ZeRO-2)", ", weights and all state too (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}. ${f.seconds(best.step_s)} a step, ${f.number(best.samples_per_s)} samples a second, bound by ${best.bound}.`;
 }
 
 function curve(found) {
@@ -80,7 +82,7 @@ function curve(found) {
     traces.push({ type: "scatter", mode: "lines", name: "perfect", x: counts, y: counts.map((count) => count * one), line: { color: colour("muted"), dash: "dot" }, hoverinfo: "skip" });
   }
   const counts = found[0][1].map((point) => point.gpu_count);
-  return { traces, x: { title: "GPUs", type: "log", tickvals: counts, ticktext: counts.map(String) }, y: { title: "samples a second", type: "log", dtick: "D2" } };
+  return { traces, x: { title: "GPUs", type: "log", tickvals: counts, ticktext: counts.map(String) }, y: { title: "samples a second", ...logTicks(traces.flatMap((trace) => trace.y).filter((value) => value > 0), (value) => f.number(value)) } };
 }
 
 function planTable(answer) {
@@ -89,6 +91,10 @@ function planTable(answer) {
       [plan.data, plan.tensor, plan.pipeline, plan.expert, plan.sequence].join(" × ") + (plan.labels?.length ? ` (${plan.labels.join(", ")})` : ""),
       String(plan.gpu_count ?? "–"), String(plan.zero_stage), String(plan.micro_batch), brief(String(plan.recompute)),
       num(f.seconds(plan.step_s), { title: "A step", formula: ["compute_s", "recompute_s", "update_s", "exposed_comm_s", "bubble_s", "wait_s"].filter((key) => plan[key] != null).map((key) => `${f.words(key.replace(/_s$/, ""))}: ${f.seconds(plan[key])}`).join("\n"), rows: [["range", `${f.seconds(plan.step_low_s)} to ${f.seconds(plan.step_high_s)}`]], answer }),
-      f.number(plan.samples_per_s), f.percent(plan.mfu_fraction), f.gib(plan.memory.total_bytes), f.seconds(plan.exposed_comm_s), f.percent(plan.bubble_fraction), brief(plan.bound),
+      num(f.number(plan.samples_per_s), { title: "Samples a second", formula: `${f.number(plan.samples_per_s * plan.step_s)} samples of all GPUs ÷ ${f.seconds(plan.step_s)} a step = ${f.number(plan.samples_per_s)}`, answer }),
+      num(f.percent(plan.mfu_fraction), { title: "Model FLOPs utilisation", formula: "FLOPs that the model needs, without those of recomputation ÷ (step × GPUs × dense peak of each)", rows: [["step", f.seconds(plan.step_s)], ["GPUs", plan.gpu_count]], answer }),
+      num(f.gib(plan.memory.total_bytes), { title: "Memory of the fullest GPU", formula: Object.entries(plan.memory).filter(([key, value]) => /_bytes$/.test(key) && key !== "total_bytes" && value > 0).map(([key, value]) => `${f.words(key.replace(/_bytes$/, ""))}: ${f.gib(value)}`).join("\n"), answer }),
+      num(f.seconds(plan.exposed_comm_s), { title: "Waits for others", formula: `messages that nothing hides: ${f.seconds(plan.exposed_comm_s)} of ${f.seconds(plan.step_s)}\nhidden beside compute: ${f.seconds(plan.hidden_comm_s)}`, rows: (plan.collectives ?? []).map((entry) => [f.words(entry.purpose ?? entry.kind ?? "message"), Object.entries(entry).filter(([, value]) => typeof value === "number").map(([key, value]) => `${f.words(key)} ${f.number(value)}`).join(", ")]), answer }),
+      num(f.percent(plan.bubble_fraction), { title: "Pipeline filling and emptying", formula: `${f.seconds(plan.bubble_s)} ÷ ${f.seconds(plan.step_s)}`, answer }), brief(plan.bound),
     ], place === 0 ? { class: "best" } : {})), { caption: "Plans, fastest first", cards: true });
 }

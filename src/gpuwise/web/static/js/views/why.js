@@ -6,6 +6,7 @@ import { assumptions, card, facts, fill, fold, h, head, key, left, notice, num, 
 
 export const name = "Why";
 export const title = "Why is my training slow?";
+export const uses = null;
 
 const ENDINGS = ".json,.gz,.pb,.sqlite";
 let last = null;
@@ -91,7 +92,7 @@ function finding(found, place, answer) {
 function rankTable(answer) {
   const slowest = Math.max(...answer.ranks.map((rank) => rank.step_s));
   return table(["", head("file"), "a step", "busy", "communication", "of it not hidden", "loader"],
-    answer.ranks.map((rank) => row([`rank ${rank.rank ?? "?"}`, left(rank.file), f.seconds(rank.step_s), f.percent(rank.busy_fraction), f.seconds(rank.communication_s), f.percent(rank.communication_exposed_fraction), f.percent(rank.loader_fraction)], rank.step_s === slowest ? { class: "best" } : {})), { caption: "Ranks" });
+    answer.ranks.map((rank) => row([`rank ${rank.rank ?? "?"}`, left(rank.file), ...[["a step", f.seconds(rank.step_s), "median of its steps"], ["busy", f.percent(rank.busy_fraction), "time in which anything runs on the device ÷ time of the steps"], ["communication", f.seconds(rank.communication_s), "the union of its collectives in a step"], ["of it not hidden", f.percent(rank.communication_exposed_fraction), "collectives beside which nothing computes ÷ time of the steps"], ["loader", f.percent(rank.loader_fraction), "time of its main thread in the loader ÷ time of the steps"]].map(([title, text, formula]) => num(text, { title: `rank ${rank.rank ?? "?"}: ${title}`, formula, rows: [["file", rank.file]], answer }))], rank.step_s === slowest ? { class: "best" } : {})), { caption: "Ranks" });
 }
 
 function timeline(line) {

@@ -1,0 +1,119 @@
+"""Answers where they are looked at without a command line: their text, HTML for Jupyter, Plotly's figure of their chart."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.report.figures import look
+from gpuwise.report.figures.svg import draw
+from gpuwise.report.figures.types import Figure
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure as Chart
+
+__all__ = ["CHARTS", "TEXTS", "figure_of", "html_of", "plotly_of", "text_of"]
+
+# The answer's class -> the module of `report/` with its text, and the function there.
+TEXTS = {
+    "BenchAnswer": "bench.render",
+    "BuildAnswer": "build.render",
+    "CaptureAnswer": "capture.render",
+    "CatalogueFit": "fit.render_catalogue",
+    "Checkup": "doctor.render",
+    "CompareAnswer": "compare.render",
+    "CostAnswer": "cost.render",
+    "FitAnswer": "fit.render",
+    "GpuAnswer": "gpus.render",
+    "MattersAnswer": "matters.render",
+    "PlanAnswer": "plan.render",
+    "PredictAnswer": "predict.render",
+    "PricesAnswer": "prices.render",
+    "ValidateAnswer": "validate.render",
+    "WhichAnswer": "which.render",
+    "WhyAnswer": "why.render",
+}
+CHARTS = {
+    "BuildAnswer": "figures.power.power_figure",
+    "CompareAnswer": "figures.ratios.ratios_figure",
+    "CostAnswer": "figures.money.cost_figure",
+    "FitAnswer": "figures.memory.memory_figure",
+    "PlanAnswer": "figures.plans.plans_figure",
+    "PredictAnswer": "figures.steps.steps_figure",
+    "ValidateAnswer": "figures.accuracy.accuracy_figure",
+    "WhichAnswer": "figures.choices.choices_figure",
+    "WhyAnswer": "figures.causes.causes_figure",
+}
+_BOLD = re.compile("\x1b\\[1m(.*?)\x1b\\[0m", re.DOTALL)
+_ALIGNED = re.compile(r"^ |\S  +\S|^\[", re.MULTILINE)  # columns, indents and bars need letters of one width
+
+
+def text_of(answer: object) -> str:
+    """What the command line prints, without colour."""
+    return str(_known(TEXTS, answer)(answer))
+
+
+def figure_of(answer: object, **options: Any) -> Figure:
+    """The one description of an answer's chart, for every way to draw it."""
+    name = type(answer).__name__
+    if name not in CHARTS:
+        raise BadValue(f"there is no chart of a {name}", looked_in=", ".join(CHARTS), hint="`print(answer)` shows it as text")
+    found: Figure = _known(CHARTS, answer)(answer, **options)
+    return found
+
+
+def plotly_of(answer: object, **options: Any) -> Chart:
+    """The same chart drawn by Plotly, which is imported here only."""
+    from gpuwise.report.figures.plotly import as_plotly, check_plotly
+
+    check_plotly()
+    return as_plotly(figure_of(answer, **options))
+
+
+def html_of(answer: object) -> str:
+    """Text and chart in one piece that needs no other file; it takes the colours of the notebook, light or dark."""
+    text = "".join(_block(block) for block in re.split(r"\n\s*\n", _bold_text(answer).strip("\n")))
+    try:
+        chart = f"<figure>{draw(figure_of(answer))}</figure>"
+    except GpuwiseError:  # there is nothing to draw: the text stands alone
+        chart = ""
+    return f'<div class="gpuwise"><style>{_STYLE}</style>{text}{chart}</div>'
+
+
+def _known(table: dict[str, str], answer: object) -> Callable[..., Any]:
+    module, _, function = table[type(answer).__name__].rpartition(".")
+    found: Callable[..., Any] = getattr(import_module(f"gpuwise.report.{module}"), function)
+    return found
+
+
+def _bold_text(answer: object) -> str:
+    return str(_known(TEXTS, answer)(answer, colour=True))
+
+
+def _block(block: str) -> str:
+    """Tables keep their columns, sentences flow; everything is escaped."""
+    said = _BOLD.sub(r"<b>\1</b>", html.escape(block, quote=False))
+    return f"<pre>{said}</pre>" if _ALIGNED.search(block) else "".join(f"<p>{line}</p>" for line in said.splitlines())
+
+
+def _recoloured() -> str:
+    """Drawings are made for white paper; here ink is the notebook's own, and the paper shows through."""
+    roles = {look.INK: "1", look.MUTED: ".72", look.GREY: ".5", look.GRID: ".16"}
+    inks = [
+        f'.gpuwise svg [{paint}="{colour}"]{{{paint}:currentColor;{paint}-opacity:{opacity}}}'
+        for colour, opacity in roles.items()
+        for paint in ("fill", "stroke")
+    ]
+    return "".join(inks) + f'.gpuwise svg>rect[fill="{look.BACKGROUND}"]{{fill:none}}'
+
+
+_STYLE = (
+    ".gpuwise{color:inherit;max-width:76em}.gpuwise p{margin:.3em 0}"
+    ".gpuwise pre{font:12.5px/1.45 ui-monospace,Menlo,Consolas,monospace;color:inherit;background:none;margin:.6em 0;"
+    "overflow-x:auto;white-space:pre}.gpuwise figure{margin:1em 0 0;overflow-x:auto}"
+    f".gpuwise svg{{max-width:100%;height:auto}}{_recoloured()}"
+)

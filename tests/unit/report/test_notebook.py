@@ -1,0 +1,182 @@
+"""Answers in a notebook: whole, escaped, in its colours; charts that say the same in both drawings."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuwise import api
+from gpuwise.api.showing import Shown
+from gpuwise.errors import BadValue, MissingExtra
+from gpuwise.report.figures.svg import draw
+from gpuwise.report.figures.types import Bars, Figure, Plot
+from gpuwise.report.notebook import CHARTS, TEXTS, figure_of
+from making_traces import Run, training
+
+ROOT = Path(__file__).parents[3]
+EVIL = "<script>alert(1)</script>"
+
+
+def _why(folder: Path) -> api.WhyAnswer:
+    trace = training(Run(), name=f"sgemm{EVIL}", load_us=9000.0, workers=False, kernel_us=200.0)
+    return api.why([str(trace.write(folder / "evil<b>.json.gz"))])
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found = [
+        api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090"])),
+        api.compare(["RTX 3090", "RTX 4090", "T4"], models=["resnet18"]),
+        api.which(api.which_query(model=["resnet18"], budget=900)),
+        api.fit(api.fit_query(model="resnet18", gpu=["RTX 3090"], batch="4096")),
+        api.cost(api.cost_query(gpu="RTX 4090")),
+        api.build(api.build_query(gpu=["2x RTX 3090"])),
+        api.plan(api.plan_query(model="resnet18", cluster="2x RTX 3090")),
+        api.matters("pcie-lanes"),
+        api.gpus(api.GpuQuery(names=("RTX 3090",))),
+        _why(tmp_path_factory.mktemp("traces")),
+    ]
+    return {type(answer).__name__: answer for answer in found}
+
+
+class _Tags(HTMLParser):
+    """Whether every tag that is opened is closed in its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+        self.seen.add(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_every_answer_shows_itself_whole_and_needs_nothing_else(answers: dict[str, Any]) -> None:
+    for name, answer in answers.items():
+        shown = answer._repr_html_()
+        tags = _Tags()
+        tags.feed(shown)
+        assert tags.open == [], name
+        assert not tags.seen & {"script", "link", "img", "iframe"}, name
+        assert not re.search(r"url\(|src=|href=|@import", shown), name
+        assert ("svg" in tags.seen) == (name in CHARTS), name
+
+
+def test_an_answer_prints_what_the_command_line_does(answers: dict[str, Any]) -> None:
+    from gpuwise.report.predict import render
+
+    assert str(answers["PredictAnswer"]) == render(answers["PredictAnswer"])
+    assert not [name for name, answer in answers.items() if "\x1b" in str(answer)]
+
+
+def test_every_answer_that_has_a_text_can_be_looked_at() -> None:
+    assert {name for name in TEXTS if not issubclass(getattr(api, name), Shown)} == set()
+    assert set(CHARTS) <= set(TEXTS)
+
+
+def test_markup_from_a_trace_stays_text(answers: dict[str, Any]) -> None:
+    why = answers["WhyAnswer"]
+    assert "evil&lt;b&gt;" in why._repr_html_()
+    assert "<b>.json" not in why._repr_html_()
+
+
+def test_a_drawing_takes_the_ink_of_the_notebook(answers: dict[str, Any]) -> None:
+    shown = answers["PredictAnswer"]._repr_html_()
+    rules = dict(re.findall(r'svg \[fill="(#\w+)"\]\{fill:(\w+)', shown))
+    texts = set(re.findall(r'<text [^>]*fill="(#\w+)"', shown))
+    assert texts
+    assert {rules.get(colour) for colour in texts} == {"currentColor"}
+    assert 'rect[fill="#FFFFFF"]{fill:none}' in shown
+
+
+def test_an_answer_without_a_chart_says_which_have_one(answers: dict[str, Any]) -> None:
+    with pytest.raises(BadValue, match="no chart of a MattersAnswer"):
+        answers["MattersAnswer"].figure()
+
+
+def _tips(figure: Figure) -> set[str]:
+    pieces = [bar.segments for panel in figure.panels if isinstance(panel, Bars) for bar in panel.bars]
+    marks = [series.marks for panel in figure.panels if isinstance(panel, Plot) for series in panel.series]
+    return {one.tip for group in (*pieces, *marks) for one in group if one.tip}
+
+
+def test_plotly_draws_what_our_own_drawing_shows(answers: dict[str, Any]) -> None:
+    pytest.importorskip("plotly")
+    for name in CHARTS.keys() & answers.keys():
+        description = figure_of(answers[name])
+        chart = answers[name].figure()
+        told = {tip for trace in chart.data for tip in (getattr(trace, "hovertext", None) or ()) if tip}
+        assert told == {html.escape(tip, quote=False) for tip in _tips(description)}, name
+        assert all(f"<title>{html.escape(tip)}</title>" in draw(description) for tip in _tips(description)), name
+        lengths = [
+            sum(len(trace.x) for trace in chart.data if trace.type == "bar"),
+            sum(len(bar.segments) for panel in description.panels if isinstance(panel, Bars) for bar in panel.bars),
+        ]
+        assert lengths[0] == lengths[1], name
+        assert chart.layout.annotations[-1].text == html.escape(description.footer, quote=False)
+
+
+def test_a_figure_has_the_numbers_of_the_answer(answers: dict[str, Any]) -> None:
+    pytest.importorskip("plotly")
+    answer = api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090", "RTX 4090", "T4"]))
+    bars, ranges = answer.figure().data[0], answer.figure().data[1]
+    assert list(bars.x) == [result.step_s for result in answer.results]
+    assert list(ranges.x) == [result.step_low_s for result in answer.results]
+    compared = answers["CompareAnswer"]
+    assert sorted(compared.figure().data[0].x) == sorted(pair.ratio for pair in compared.pairs)
+    assert answers["WhichAnswer"].figure(chart="speed").data[0].type == "bar"
+
+
+def test_names_in_a_figure_are_data_and_no_markup(answers: dict[str, Any]) -> None:
+    pytest.importorskip("plotly")
+    assert "evil&lt;b&gt;" in answers["WhyAnswer"].figure().layout.annotations[-1].text
+
+
+def test_a_missing_plotly_says_how_to_get_it(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuwise.report.figures.plotly.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra) as told:
+        answers["PredictAnswer"].figure()
+    assert told.value.hint == 'pip install "gpuwise[notebook]"'
+
+
+def test_plotly_is_loaded_for_figures_only() -> None:
+    code = (
+        "import sys\nfrom gpuwise import api\n"
+        "api.gpus(api.GpuQuery(names=('RTX 3090',)))._repr_html_()\nprint('plotly' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("nbclient", "ipykernel", "plotly")), reason="needs gpuwise[dev]"
+)
+@pytest.mark.filterwarnings("ignore")  # of the kernel's own packages
+def test_the_guide_runs_in_a_real_notebook() -> None:
+    import nbclient
+    import nbformat
+
+    cells = re.findall(r"```python\n(.*?)```", (ROOT / "docs/guides/notebook.md").read_text("utf-8"), re.DOTALL)
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(book, timeout=300, kernel_name="python3").execute()
+    first, second, third, last = (cell.outputs[-1].data for cell in book.cells)
+    assert "<svg" in first["text/html"]
+    assert first["text/plain"].startswith("resnet50")
+    assert re.search(r"'RTX 3090': \d+", second["text/plain"])
+    for shown in (third, last):
+        assert shown["application/vnd.plotly.v1+json"]["data"]
