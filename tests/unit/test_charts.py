@@ -81,6 +81,20 @@ def test_an_old_launch_price_is_no_price_of_today_and_the_users_price_is(everyth
     assert mine.value(own) == pytest.approx(speed * 700 / 100)
 
 
+def test_all_costs_are_price_machine_and_electricity() -> None:
+    mine = asked(gpu=["RTX 3090", "RTX 4090"], price=["RTX 3090=700", "RTX 4090=1800"], kwh_price=0.175, work="cnn")
+    kwh = (450 + 100) * 0.15 * 8760 * 5 / 1000
+    assert row(mine, "RTX 4090").owned_usd == pytest.approx(1800 + 700 + kwh * 0.175)
+    one, two = row(mine, "RTX 3090"), row(mine, "RTX 4090")
+    speed = mine.speed(two, "cnn")
+    assert speed is not None
+    assert one.owned_usd is not None
+    assert two.owned_usd is not None
+    assert mine.value(two, owned=True) == pytest.approx(speed * one.owned_usd / two.owned_usd)
+    with pytest.raises(BadValue):
+        asked(gpu=["RTX 3090"], utilization=2.0, work="cnn")
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -95,7 +109,7 @@ def test_odd_questions_are_refused(more: dict[str, object], said: str) -> None:
         asked(**more)
 
 
-@pytest.mark.parametrize("chart", ["speed", "value"])
+@pytest.mark.parametrize("chart", ["speed", "value", "owned"])
 def test_text_json_and_figure_agree(chart: str, tmp_path: Path) -> None:
     arguments = ["charts", "--segment", "desktop", "--year", "2022-", "--chart", chart]
     done = CliRunner().invoke(app, [*arguments, "--figure", str(tmp_path / "charts.svg")])

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gpuwise.advise.job_ways import WAYS
-from gpuwise.advise.market import price_for
+from gpuwise.advise.market import price_for, whole
 from gpuwise.advise.paces import Pace
 from gpuwise.advise.tasks import Job
 from gpuwise.api.hardware import GpuQuery, gpus
@@ -23,13 +23,17 @@ from gpuwise.evidence.ranges import knows
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import has_matrix_cores
 from gpuwise.hardware.types import Gpu
+from gpuwise.money.carbon import DEFAULT_REGION, find_region
+from gpuwise.money.ownership import MACHINE_USD, own
 from gpuwise.money.prices import PriceBook, data_date, purchase_price
-from gpuwise.money.types import Price
+from gpuwise.money.tariff import flat, of_region
+from gpuwise.money.types import Price, Tariff
 
-__all__ = ["PRECISIONS", "WORK", "ChartRow", "ChartsAnswer", "ChartsQuery", "Work", "charts"]
+__all__ = ["PRECISIONS", "WORK", "ChartRow", "ChartsAnswer", "ChartsQuery", "Owning", "Work", "charts"]
 
 PRECISIONS = ("fp32", "16 bit", "8 bit", "4 bit")  # the last two: weights only, computed with in 16 bit
 _BASELINE = "RTX 3090"
+_MACHINE_WATTS = 100.0  # the rest of a desktop while it works, as the guide took it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,32 @@ WORK = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Owning:
+    """What a card costs beside its price: the rest of a desktop, and electricity while it works."""
+
+    years: float = 5.0
+    utilization: float = 0.15
+    machine_usd: float = MACHINE_USD
+    tariff: Tariff
+
+    def total_usd(self, gpu: Gpu, price: Price | None) -> float | None:
+        """All of it over the years; None where price or watts are not known. A laptop or a chip with CPU is a machine itself."""
+        if price is None or gpu.tdp_watts is None:
+            return None
+        machine_usd, machine_watts = (0.0, 0.0) if whole(gpu) else (self.machine_usd, _MACHINE_WATTS)
+        watts = gpu.tdp_watts + machine_watts
+        kept = own(
+            price_usd=price.usd,
+            watts=watts,
+            utilization=self.utilization,
+            years=self.years,
+            tariff=self.tariff,
+            machine_usd=machine_usd,
+        )
+        return kept.total_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsQuery:
     """Which GPUs, on which work, against which card, at which prices."""
 
@@ -72,6 +102,7 @@ class ChartsQuery:
     work: tuple[Work, ...] = WORK
     baseline: str = _BASELINE
     book: PriceBook
+    owning: Owning
 
     @classmethod
     def of(
@@ -88,9 +119,15 @@ class ChartsQuery:
         price: Sequence[str] = (),
         prices: Path | None = None,
         currency: str = "",
+        years: float = 5.0,
+        utilization: float = 0.15,
+        kwh_price: float | None = None,
+        machine: float | None = None,
         today: date | None = None,
     ) -> ChartsQuery:
         """The question as typed."""
+        book = PriceBook.of(prices=price, file=prices, currency=currency, today=today)
+        rate = book.currency.usd_per_unit
         names = [part.strip().lower() for part in work.split(",") if part.strip()]
         return cls(
             filters=GpuQuery(names=tuple(gpu), vendor=vendor, year=year, min_memory=min_memory),
@@ -98,7 +135,13 @@ class ChartsQuery:
             everything=everything,
             work=tuple(_work(name) for name in dict.fromkeys(names)) or WORK,
             baseline=baseline or _BASELINE,
-            book=PriceBook.of(prices=price, file=prices, currency=currency, today=today),
+            book=book,
+            owning=Owning(
+                years=years,
+                utilization=utilization,
+                machine_usd=MACHINE_USD if machine is None else machine * rate,
+                tariff=of_region(find_region(DEFAULT_REGION).electricity) if kwh_price is None else flat(kwh_price * rate),
+            ),
         )
 
 
@@ -110,12 +153,17 @@ class ChartRow:
     known: bool  # whether GPUs of its generation were measured
     samples_per_s: Mapping[str, Mapping[str, float]]
     price: Price | None
+    owned_usd: float | None  # with machine and electricity over the years
     today: bool  # whether that is a price of today, not one of an old launch
 
     @property
     def label(self) -> str:
         """Its name, with a mark where nothing of its generation was measured."""
         return self.gpu.name + ("" if self.known else " *")
+
+    def cost_usd(self, *, owned: bool) -> float | None:
+        """Its price, or with `owned` all it costs over the years."""
+        return self.owned_usd if owned else self.price.usd if self.price else None
 
     def best(self, work: str) -> float | None:
         """In the fastest precision that fits."""
@@ -143,14 +191,14 @@ class ChartsAnswer:
         speeds = [speed for work in self.query.work if (speed := self.speed(row, work.name))]
         return math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None
 
-    def per_price(self, row: ChartRow) -> float | None:
-        """What a speed is to be multiplied with, to be one for the money; the baseline's is one."""
-        base = self.baseline.price
-        return base.usd / row.price.usd if base and row.price else None
+    def per_price(self, row: ChartRow, *, owned: bool = False) -> float | None:
+        """What a speed is to be multiplied with, to be one for the money; the baseline's is one. `owned` counts all costs."""
+        base, own_cost = (one.cost_usd(owned=owned) for one in (self.baseline, row))
+        return base / own_cost if base and own_cost else None
 
-    def value(self, row: ChartRow) -> float | None:
+    def value(self, row: ChartRow, *, owned: bool = False) -> float | None:
         """The mean speed for the money, times the baseline's."""
-        mean, factor = self.mean(row), self.per_price(row)
+        mean, factor = self.mean(row), self.per_price(row, owned=owned)
         return mean * factor if mean and factor else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -181,6 +229,8 @@ class ChartsAnswer:
             "price_dated": price.dated.isoformat() if price else None,
             "price_is_of_today": row.today,
             "mean_speed_per_price": self.value(row),
+            "owned_usd": row.owned_usd,
+            "mean_speed_per_owned": self.value(row, owned=True),
         }
 
 
@@ -196,7 +246,7 @@ def charts(query: ChartsQuery, progress: Callable[[str], None] = lambda text: No
             for name, pace in _paces(work, precision, every).items():
                 if pace.fits:
                     rates[name].setdefault(work.name, {})[precision] = pace.samples_per_s
-    rows = {gpu.name: _row(gpu, rates[gpu.name], query.book) for gpu in every}
+    rows = {gpu.name: _row(gpu, rates[gpu.name], query) for gpu in every}
     missing = [work.title for work in query.work if not rows[base.name].best(work.name)]
     if missing:
         raise BadValue(
@@ -253,9 +303,17 @@ def _paces(work: Work, precision: str, every: Sequence[Gpu]) -> dict[str, Pace]:
     return price_jobs([msgspec.structs.replace(work.job, ways=(way,))], able, asked)[0].paces
 
 
-def _row(gpu: Gpu, rates: Mapping[str, Mapping[str, float]], book: PriceBook) -> ChartRow:
-    now = price_for(gpu, book)
-    return ChartRow(gpu=gpu, known=knows(gpu), samples_per_s=rates, price=now or purchase_price(gpu, book), today=now is not None)
+def _row(gpu: Gpu, rates: Mapping[str, Mapping[str, float]], query: ChartsQuery) -> ChartRow:
+    now = price_for(gpu, query.book)
+    price = now or purchase_price(gpu, query.book)
+    return ChartRow(
+        gpu=gpu,
+        known=knows(gpu),
+        samples_per_s=rates,
+        price=price,
+        owned_usd=query.owning.total_usd(gpu, price),
+        today=now is not None,
+    )
 
 
 def _described(work: Work) -> dict[str, Any]:
@@ -270,11 +328,18 @@ def _notes(query: ChartsQuery) -> tuple[Assumption, ...]:
         how = f", {work.stack}" if work.stack else ""
         return assumed(work.title, sizes + (f", sequence {job.seq}" if job.seq else "") + how, "stands for its kind of work")
 
+    owning, show = query.owning, query.book.currency.show
     return (
         *(told(work) for work in query.work),
         assumed("16 bit", "mixed precision in training, fp16 in inference", "where a GPU has matrix cores"),
         assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "computed with in 16 bit"),
         assumed("batch", "in parts where it does not fit at once", "what does not fit in any part has no figure"),
+        assumed(
+            "all costs",
+            f"{owning.years:g} years at {owning.utilization:.0%} of the time; a desktop of {show(owning.machine_usd)} around the "
+            f"card, which draws {_MACHINE_WATTS:g} W; rated power; {show(1000 * owning.tariff.tiers[0][1])} for 1,000 kWh",
+            "`--years`, `--utilization`, `--machine` and `--kwh-price` ask for other ones",
+        ),
         assumed(
             "price", "yours, else of shops with a date, else at launch", "a launch older than 30 months is no price of today"
         ),

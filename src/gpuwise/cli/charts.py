@@ -36,7 +36,13 @@ def charts(
     price: options.Prices = None,
     prices: options.PriceFile = None,
     currency: options.CurrencyRate = "",
-    chart: Annotated[str, typer.Option(help="What to draw: speed, or value (speed for the money).")] = "speed",
+    years: Annotated[float, typer.Option(help="All costs: over these years.")] = 5.0,
+    utilization: Annotated[float, typer.Option(help="All costs: the share of the time that it works.")] = 0.15,
+    kwh_price: Annotated[Optional[float], typer.Option(help="All costs: what a kWh costs you.")] = None,
+    machine: Annotated[Optional[float], typer.Option(help="All costs: the rest of the machine.")] = None,
+    chart: Annotated[
+        str, typer.Option(help="What to draw: speed, value (speed for the price) or owned (for all costs).")
+    ] = "speed",
     figure: options.FigureFile = None,
     json: options.AsJson = False,
 ) -> None:

@@ -32,6 +32,7 @@ def render(answer: ChartsAnswer, *, width: int | None = None, colour: bool = Fal
         Column(title="mean", cells=[_times(answer.mean(row)) for row in rows]),
         Column(title="price", cells=[_price(answer, row) for row in rows]),
         Column(title="for the money", cells=[_times(answer.value(row)) for row in rows]),
+        Column(title="for all costs", cells=[_times(answer.value(row, owned=True)) for row in rows], drop=2),
     ]
     base = answer.baseline
     paid = f" at {answer.query.book.currency.show(base.price.usd)}" if base.price else ""
