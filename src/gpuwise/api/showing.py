@@ -1,7 +1,7 @@
 """What every answer can do for a person who looks at it: print as text, show itself in a notebook, be a chart.
 
 How it looks is known in `report/`, which is named here and not imported: answers must not depend on their looks
-(docs/decisions/0017-answers-name-their-looks.md).
+(docs/decisions/0019-answers-name-their-looks.md).
 """
 
 from __future__ import annotations
