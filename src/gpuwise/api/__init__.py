@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
+    from gpuwise.api.many.fleet import Diagnosed, FleetAnswer, why_each
+    from gpuwise.api.many.sweep import SweptAnswer, sweep_models
+    from gpuwise.api.many.sweep_question import SweepQuery, sweep_query
     from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
     from gpuwise.api.plan_question import PlanQuery, plan_query
     from gpuwise.api.planning import plan
@@ -45,9 +48,11 @@ __all__ = [
     "CompareAnswer",
     "CostAnswer",
     "CostQuery",
+    "Diagnosed",
     "Fit",
     "FitAnswer",
     "FitQuery",
+    "FleetAnswer",
     "GpuAnswer",
     "GpuQuery",
     "Job",
@@ -64,6 +69,8 @@ __all__ = [
     "PricesAnswer",
     "SweepAnswer",
     "SweepPoint",
+    "SweepQuery",
+    "SweptAnswer",
     "TuneAnswer",
     "ValidateAnswer",
     "Watch",
@@ -93,6 +100,8 @@ __all__ = [
     "prices",
     "refresh_prices",
     "sweep",
+    "sweep_models",
+    "sweep_query",
     "tune",
     "validate",
     "watch_command",
@@ -100,6 +109,7 @@ __all__ = [
     "which",
     "which_query",
     "why",
+    "why_each",
 ]
 
 _HOMES = {
@@ -114,6 +124,9 @@ _HOMES = {
     "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
+    "many.fleet": ("Diagnosed", "FleetAnswer", "why_each"),
+    "many.sweep": ("SweptAnswer", "sweep_models"),
+    "many.sweep_question": ("SweepQuery", "sweep_query"),
     "sweeps": ("SweepAnswer", "SweepPoint", "sweep"),
     "topics.registry": ("MattersAnswer", "matters"),
     "plan_answer": ("PlanAnswer", "PlanEntry"),

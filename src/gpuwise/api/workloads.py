@@ -19,7 +19,7 @@ from gpuwise.workload.sources.request import InputSpec, Request, parse_input
 from gpuwise.workload.sources.settings import Settings
 from gpuwise.workload.types import Workload
 
-__all__ = ["CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"]
+__all__ = ["CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query", "captured"]
 
 _TRAINING_ONLY = {
     "optimizer": "--optimizer",
@@ -208,14 +208,7 @@ def capture(query: CaptureQuery, progress: Callable[[str], None] = lambda text: 
     """The workload of a model: from the zoo, a workload file, or captured in a subprocess."""
     if query.output is not None:
         files.check_output(query.output)
-    workload = find.workload(
-        query.request,
-        asked=query.asked,
-        compiled=query.compiled,
-        timeout_s=query.timeout_s,
-        memory_bytes=query.memory_limit_bytes,
-        progress=progress,
-    )
+    workload = captured(query, progress)
     if query.output is not None:
         files.write(workload, query.output)
     return CaptureAnswer(
@@ -227,6 +220,18 @@ def capture(query: CaptureQuery, progress: Callable[[str], None] = lambda text: 
         output=query.output,
         assumptions=query.assumptions,
         data_date=tables.data_date(),
+    )
+
+
+def captured(query: CaptureQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:
+    """The workload alone."""
+    return find.workload(
+        query.request,
+        asked=query.asked,
+        compiled=query.compiled,
+        timeout_s=query.timeout_s,
+        memory_bytes=query.memory_limit_bytes,
+        progress=progress,
     )
 
 
