@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import parent_process
+from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 
 from gpuwise.errors import BadValue, MissingExtra
@@ -38,8 +38,9 @@ def executor_on(place: str) -> Iterator[Executor | None]:
 
 @contextmanager
 def _processes(count: int) -> Iterator[Executor]:
-    """Worker processes that end with this one. One that is interrupted does not wait for what they do."""
-    pool = ProcessPoolExecutor(count, initializer=_follow)
+    """Worker processes that end with this one. One that is interrupted does not wait for what they do. They are not forked: this
+    process may have threads."""
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_follow)
     try:
         yield pool
     except BaseException:

@@ -37,7 +37,6 @@ def _bar(what: str, state: list[int]) -> Iterator[Callable[[int, int], None]]:
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    # No refreshing thread: worker processes are forked from this one.
     with Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True) as progress:
         task = progress.add_task(what, total=None)
 

@@ -207,6 +207,7 @@ def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="there already"):
         swept(tmp_path, ("resnet18",))
     assert (tmp_path / "rows.jsonl").read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / "rows.jsonl.parts").exists()
 
 
 def test_a_finished_sweep_is_not_done_again(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def why_each(
 def _keep(parts: Parts, jobs: list[Diagnosed], out: Path | None) -> None:
     """The table, where one was asked for; the parts are no longer needed."""
     if out is None:
-        parts.remove()
+        parts.empty()
         return
     write_table(out, FLEET_COLUMNS, [{name: [getattr(job, name) for job in jobs] for name in FLEET_COLUMNS}])
     parts.finish({"jobs": [msgspec.structs.asdict(job) for job in jobs]})

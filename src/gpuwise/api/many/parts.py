@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class Parts:
             raise BadFile(f"{out} is there already, and not from this question", hint="choose another --out, or `--fresh`")
         gone = known is not None and known["finished"] is not None and out is not None and not out.exists()
         if known is None or gone:
-            self._empty()
+            self.empty()
             self._write(asked, None)
         for draft in self._folder.glob("*.new"):
             draft.unlink()
@@ -76,10 +76,11 @@ class Parts:
         for path in self._folder.glob("*.part"):
             path.unlink()
 
-    def remove(self) -> None:
-        """Drop everything."""
-        self._empty()
-        self._folder.rmdir()
+    def empty(self) -> None:
+        """Drop everything, but only files of ours: the folder is named by the user."""
+        for pattern in ("*.part", "*.new", _QUESTION):
+            for path in self._folder.glob(pattern):
+                path.unlink()
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:07d}.part"
@@ -95,19 +96,14 @@ class Parts:
             raise BadFile(f"{path} cannot be read", hint="drop what is there with `--fresh`, or choose another --out") from None
 
     def _write(self, question: dict[str, Any], finished: dict[str, Any] | None) -> None:
-        data = msgspec.json.encode({"question": question, "finished": finished}, enc_hook=str)
+        data = msgspec.json.encode({"question": question, "finished": finished})
         write_whole(self._folder / _QUESTION, msgspec.json.format(data, indent=1))
-
-    def _empty(self) -> None:
-        """Only files of ours are dropped: the folder is named by the user."""
-        for pattern in ("*.part", "*.new", _QUESTION):
-            for path in self._folder.glob(pattern):
-                path.unlink()
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it, so that no second run works in it. The hold ends with the process, however it ends."""
+    """Make the folder and hold it, so that no second run works in it. The hold ends with the process, however it ends; a folder
+    in which nothing is left goes away."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
@@ -124,6 +120,8 @@ def alone(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         raise BadFile(f"another run works in {folder}", hint="wait for it, stop it, or choose another --out") from None
     finally:
+        with suppress(OSError):
+            folder.rmdir()
         os.close(handle)
 
 
