@@ -60,6 +60,9 @@ def test_every_command_in_the_docs_runs(page: str, command: str, tmp_path: Path,
     (tmp_path / "prices.toml").write_text(own_prices[1], encoding="utf-8")
     if " why " in command:
         _write_traces(tmp_path)
+    listed = re.search(r"```text\n(# models.txt.*?)```", (ROOT / "docs/guides/sweep.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert listed
+    (tmp_path / "models.txt").write_text(listed[1], encoding="utf-8")
     (tmp_path / "train.py").write_text("print('trained')", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     arguments = shlex.split(command.split(" | ")[0], comments=True)[1:]
