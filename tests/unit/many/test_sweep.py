@@ -202,6 +202,14 @@ def test_another_question_under_the_same_name_is_refused(tmp_path: Path) -> None
     assert api.sweep_models(query, tmp_path / "rows.jsonl", on="here", fresh=True).kept_parts == 0
 
 
+def test_a_question_for_which_nothing_was_done_is_forgotten(tmp_path: Path) -> None:
+    query = api.sweep_query(models=listed(tmp_path, "resnet18"), gpus=["RTX 3090"], batches="1,9", precisions="fp32")
+    with pytest.raises(BadValue, match="no place"):
+        api.sweep_models(query, tmp_path / "rows.jsonl", on="mars")
+    answer, _ = swept(tmp_path, ("resnet18",))
+    assert (answer.kept_parts, answer.batches) == (0, (1, 8))
+
+
 def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("mine", encoding="utf-8")
     with pytest.raises(BadFile, match="there already"):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpuwise import api
@@ -18,6 +19,7 @@ from gpuwise.api.many.block import block_of, decode, lost_block
 from gpuwise.api.many.parts import Parts, alone
 from gpuwise.api.many.spread import spread
 from gpuwise.errors import BadFile, GpuwiseError
+from making_traces import training
 
 pytestmark = pytest.mark.slow
 MODELS = "resnet18 resnet34 resnet50 vgg16 alexnet bert-base gpt2 bert-large vgg11".split()
@@ -143,8 +145,6 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(models: Path, und
 def _cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A scheduler and workers of Dask, each a process of its own; nothing brings a killed one back."""
     pytest.importorskip("distributed")
-    import msgspec
-
     file = folder / "scheduler.json"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     python = [sys.executable, "-m"]
@@ -191,6 +191,18 @@ def test_a_client_of_a_cluster_that_is_killed_goes_on(models: Path, undisturbed:
         _goes_on(models, out, address, undisturbed)
 
 
+def test_runs_are_diagnosed_on_a_cluster(tmp_path: Path) -> None:
+    for number in range(4):
+        training(load_us=10.0 ** (number + 1)).write(tmp_path / f"{number}.json.gz")
+    (tmp_path / "4.json.gz").write_bytes(b"none")
+    with _cluster(tmp_path, workers=2) as (address, _):
+        command = [sys.executable, "-m", "gpuwise", "why", f"{tmp_path}/?.json.gz", "--on", address, "--json"]
+        done = subprocess.run(command, capture_output=True, check=True)
+    here = api.why_each([f"{tmp_path}/?.json.gz"], on="here").to_dict()
+    assert msgspec.json.decode(done.stdout)["jobs"] == msgspec.json.decode(msgspec.json.encode(here))["jobs"]
+    assert (len(here["jobs"]), here["failed"]) == (5, 1)
+
+
 def test_two_runs_do_not_work_in_one_folder(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
     with alone(tmp_path / "x.parts"), pytest.raises(BadFile, match="another run"), alone(tmp_path / "x.parts"):
@@ -217,8 +229,6 @@ def test_a_broken_note_of_the_question_is_told(tmp_path: Path) -> None:
 
 
 def test_a_worker_with_another_gpuwise_is_refused(models: Path) -> None:
-    import msgspec
-
     task = api.sweep_query(models=models, gpus=["RTX 3090"], batches="1").tasks()[0]
     other = msgspec.structs.replace(task, versions=msgspec.structs.replace(task.versions, constants="00000000"))
     with pytest.raises(GpuwiseError, match="a worker runs gpuwise"):

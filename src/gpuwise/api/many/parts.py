@@ -36,6 +36,8 @@ class Parts:
         output of another origin, or parts of another question, are refused."""
         asked = _plain(question)
         known = None if fresh else self._known()
+        if known is not None and known["question"] != asked and not known["finished"] and not self.kept():
+            known = None  # nothing was done for it
         if known is not None and known["question"] != asked:
             raise BadValue(
                 f"{self._folder} holds parts of another question: {_difference(known['question'], asked)}",
