@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from gpuwise.api.many.sweep import COLUMNS
 from gpuwise.api.many.sweep_question import gpus_meant, parse_batches
 from gpuwise.cli.app import app
 from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.workload import files
 
 # Odd ones on purpose: a slow segment, a laptop, a CPU, an unknown generation, no tensor cores, typed specs.
 GPUS = (
@@ -111,6 +113,15 @@ def test_a_file_has_its_own_precision_and_may_be_known_at_one_batch(tmp_path: Pa
     _, rows = swept(tmp_path, ("own.json.gz",), name="two.jsonl", precisions="fp32,amp")
     assert [row["reason"] is None for row in rows] == [False, False, True, True]
     assert "has precision amp" in rows[0]["reason"]
+
+
+def test_a_workload_of_one_size_is_predicted_there_alone(tmp_path: Path) -> None:
+    workload = api.capture(api.capture_query(model="resnet18", batch=8)).workload
+    files.write(replace(workload, symbols=()), tmp_path / "fixed.json.gz")
+    _, rows = swept(tmp_path, (f"{tmp_path}/fixed.json.gz",), precisions="")
+    assert [row["reason"] for row in rows] == ["known at batch 8 only", None]
+    (one,) = api.predict(api.predict_query(model=f"{tmp_path}/fixed.json.gz", gpu=["RTX 3090"])).results
+    assert (rows[1]["step_s"], rows[1]["memory_bytes"]) == pytest.approx((one.step_s, one.memory.total_bytes))
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ Every figure is the one `predict` gives for that point (a test holds them togeth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +114,7 @@ class _Priced:
 
 
 def _priced(task: SweepTask) -> Block:
+    """All that can be predicted of the task; the other points have a reason."""
     query = step_query(model=task.stated, gpu=(ANY_MODERN_GPU,), precision=task.precision, **task.options)
     workload = captured(query.capture)
     gpus = gpus_meant(task.gpus)
@@ -124,16 +125,10 @@ def _priced(task: SweepTask) -> Block:
     arrays = {name: np.full(shape, np.nan) for name in ("step_s", "low_s", "high_s", "memory_bytes")}
     arrays["bound"] = np.zeros(shape, dtype=np.int8)
     rows = [task.batches.index(size) for size in sizes]
-    per = max(1, _AT_ONCE // max(1, len(workload.ops)))
-    many = max(1, min(len(rows), per))
-    for kind in (False, True):  # CPUs run under settings of their own
-        places = [place for place in able if gpus[place].is_cpu is kind]
-        for first in range(0, len(rows), many):
-            for start in range(0, len(places), max(1, per // many)):
-                some, at = places[start : start + max(1, per // many)], rows[first : first + many]
-                found = _prices(workload, query, [gpus[place] for place in some], [task.batches[row] for row in at])
-                for name, array in arrays.items():
-                    array[np.ix_(at, some)] = getattr(found, name)
+    for at, some in _tiles(rows, gpus, able, len(workload.ops)):
+        found = _prices(workload, query, [gpus[place] for place in some], [task.batches[row] for row in at])
+        for name, array in arrays.items():
+            array[np.ix_(at, some)] = getattr(found, name)
     return Block(
         model=task.model,
         mode=workload.mode,
@@ -151,6 +146,19 @@ def _priced(task: SweepTask) -> Block:
         memory_bytes=arrays["memory_bytes"].tobytes(),
         bound=arrays["bound"].tobytes(),
     )
+
+
+def _tiles(
+    rows: Sequence[int], gpus: Sequence[Gpu], able: Sequence[int], ops: int
+) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """Points and GPUs to price together: all points where they are few; CPUs apart, for they run under settings of their own."""
+    room = max(1, _AT_ONCE // max(1, ops))
+    high = max(1, min(len(rows), room))
+    wide = max(1, room // high)
+    for places in ([place for place in able if gpus[place].is_cpu is kind] for kind in (False, True)):
+        for first in range(0, len(rows), high):
+            for start in range(0, len(places), wide):
+                yield rows[first : first + high], places[start : start + wide]
 
 
 def _reasons(
