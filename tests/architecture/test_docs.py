@@ -96,6 +96,7 @@ def _write_files(folder: Path, command: str) -> None:
     for page, name, pattern in (
         ("your-own-gpu.md", "my.toml", r"```toml\n(\[\[gpu\]\].*?)```"),
         ("cost.md", "prices.toml", r"```toml\n(.*?)```"),
+        ("sweep.md", "models.txt", r"```text\n(# models.txt.*?)```"),
     ):
         found = re.search(pattern, (ROOT / "docs/guides" / page).read_text(encoding="utf-8"), re.DOTALL)
         assert found

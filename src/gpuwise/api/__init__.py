@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
     from gpuwise.api.grids import GridAnswer, is_grid, predict_grid
     from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
+    from gpuwise.api.many.fleet import Diagnosed, FleetAnswer, why_each
+    from gpuwise.api.many.sweep import SweptAnswer, sweep_models
+    from gpuwise.api.many.sweep_question import SweepQuery, sweep_query
     from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
     from gpuwise.api.plan_question import PlanQuery, plan_query
     from gpuwise.api.planning import plan
@@ -56,9 +59,11 @@ __all__ = [
     "CompareAnswer",
     "CostAnswer",
     "CostQuery",
+    "Diagnosed",
     "Fit",
     "FitAnswer",
     "FitQuery",
+    "FleetAnswer",
     "GpuAnswer",
     "GpuQuery",
     "GridAnswer",
@@ -78,6 +83,8 @@ __all__ = [
     "PricesAnswer",
     "SweepAnswer",
     "SweepPoint",
+    "SweepQuery",
+    "SweptAnswer",
     "TuneAnswer",
     "TuneQuery",
     "ValidateAnswer",
@@ -112,6 +119,8 @@ __all__ = [
     "prices",
     "refresh_prices",
     "sweep",
+    "sweep_models",
+    "sweep_query",
     "tune",
     "tune_measured",
     "tune_power",
@@ -123,6 +132,7 @@ __all__ = [
     "which",
     "which_query",
     "why",
+    "why_each",
 ]
 
 _HOMES = {
@@ -139,6 +149,9 @@ _HOMES = {
     "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
     "grids": ("GridAnswer", "is_grid", "predict_grid"),
     "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
+    "many.fleet": ("Diagnosed", "FleetAnswer", "why_each"),
+    "many.sweep": ("SweptAnswer", "sweep_models"),
+    "many.sweep_question": ("SweepQuery", "sweep_query"),
     "sweeps": ("SweepAnswer", "SweepPoint", "sweep"),
     "topics.registry": ("MattersAnswer", "matters"),
     "plan_answer": ("PlanAnswer", "PlanEntry"),

@@ -116,6 +116,12 @@ def why(
     """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
     if not files:
         raise BadValue("no profiler file was named", hint="for example `gpuwise why trace.json.gz`")
+    for file in files:
+        if "://" in file:
+            raise BadValue(
+                f"'{file}' lies elsewhere",
+                hint="`--each file` diagnoses such files one by one, `--each folder` as ranks of one run",
+            )
     paths = find_files(files)
     notes: list[Assumption] = []
     views, skipped = _views(paths, gpu, notes, progress)

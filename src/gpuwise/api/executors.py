@@ -1,10 +1,15 @@
-"""Where large searches run: here, or on a Dask cluster."""
+"""Where large work runs: here, in processes of this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
 
 from gpuwise.errors import BadValue, MissingExtra
 
@@ -25,10 +30,38 @@ def executor_on(place: str) -> Iterator[Executor | None]:
         count = int(place.removeprefix("processes:"))
         if not 1 <= count <= _MOST_PROCESSES:
             raise BadValue(f"--on {place} is no number of processes", hint=f"between 1 and {_MOST_PROCESSES}")
-        with ProcessPoolExecutor(count) as found:
+        with _processes(count) as found:
             yield found
     else:
-        raise BadValue(f"'{place}' is no place to run a search", hint="`--on processes:4` or `--on dask://host:8786`")
+        raise BadValue(f"'{place}' is no place to run it", hint="`--on here`, `--on processes:4` or `--on dask://host:8786`")
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Executor]:
+    """Worker processes that end with this one. One that is interrupted does not wait for what they do. They are not forked: this
+    process may have threads."""
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_follow)
+    try:
+        yield pool
+    except BaseException:
+        for worker in list((getattr(pool, "_processes", None) or {}).values()):
+            worker.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _follow() -> None:
+    """A worker: Ctrl-C is for the one who started it, and it ends when that one has, however that ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 @contextmanager

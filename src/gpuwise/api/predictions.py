@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
@@ -31,7 +31,18 @@ from gpuwise.units import format_si
 from gpuwise.workload.coverage import coverage
 from gpuwise.workload.types import Workload
 
-__all__ = ["OpShare", "PredictAnswer", "Prediction", "correction", "peak_in", "predict", "predict_captured", "predict_query"]
+__all__ = [
+    "OpShare",
+    "PredictAnswer",
+    "Prediction",
+    "bounds_of",
+    "correction",
+    "peak_in",
+    "predict",
+    "predict_captured",
+    "predict_query",
+    "width_of",
+]
 
 predict_query = step_query
 _LARGEST_AUTO = 2**16
@@ -190,8 +201,8 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     own = _own_s(query, gpu)
     seconds = whole * factor if own is None else own
     fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
-    bound = _bound(fractions)
-    width = _loaded(query, steps, _width(query, gpu, bound, seen.bytes_fraction)) if own is None else _repeated()
+    bound = BOUNDS[int(bounds_of(fractions))]
+    width = _loaded(query, steps, width_of(query, gpu, bound, seen.bytes_fraction)) if own is None else _repeated()
     peak = peak_in(gpu, workload.precision)
     return Prediction(
         gpu=gpu,
@@ -215,11 +226,15 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     )
 
 
-def _bound(fractions: dict[str, float]) -> str:
-    """What holds the step up most. The GPU's work is told as two parts: what it waits for must outweigh both together."""
+def bounds_of(fractions: Mapping[str, Any]) -> Any:
+    """What holds a step up most, as a place in `BOUNDS`; of numbers or arrays. The GPU's work is told as two parts: what it
+    waits for must outweigh both together."""
     busy = fractions["compute"] + fractions["memory"]
-    names = [name for name in BOUNDS if name in ("compute", "memory", "launch") or fractions[name] > busy]
-    return max(names, key=fractions.__getitem__)
+    parts = [
+        fractions[name] if name in ("compute", "memory", "launch") else np.where(fractions[name] > busy, fractions[name], -1.0)
+        for name in BOUNDS
+    ]
+    return np.argmax(np.stack(np.broadcast_arrays(*parts)), axis=0)
 
 
 def _memory(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Memory:
@@ -298,7 +313,7 @@ def _repeated() -> Range:
     return Range(low=1 / _REPEATS, high=_REPEATS, rows=0)
 
 
-def _width(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
+def width_of(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
     """The range for this question: wider where little of the model is understood. From a step measured on another GPU it is that
     of the ratio between the two."""
     measured = [one for one, _ in query.measured]

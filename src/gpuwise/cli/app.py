@@ -22,6 +22,7 @@ from gpuwise.cli.predict import predict
 from gpuwise.cli.prices import prices
 from gpuwise.cli.reports import with_report
 from gpuwise.cli.serve import serve
+from gpuwise.cli.sweep import sweep
 from gpuwise.cli.tune import tune
 from gpuwise.cli.validate import validate
 from gpuwise.cli.watch import watch
@@ -49,6 +50,7 @@ app.command()(with_report(cost))
 app.command()(with_report(prices))
 app.command()(with_report(build))
 app.command()(with_report(plan))
+app.command()(with_report(sweep))
 app.command()(with_report(validate))
 app.command()(with_report(why))
 app.command(context_settings={"allow_interspersed_args": False})(with_report(watch))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Optional
 
 import typer
 
 from gpuwise import api
 from gpuwise.cli.output import colour, print_json, print_text, terminal_width, wants_figure, write_figure
+from gpuwise.cli.progress import counting
 from gpuwise.errors import BadValue
 
 __all__ = ["why"]
@@ -21,6 +23,10 @@ def why(
     model: Annotated[str, typer.Option(help="The model that ran: the step is held against its prediction.")] = "",
     gpu: Annotated[str, typer.Option(help="The GPU, where the trace does not name it.")] = "",
     compare: Annotated[str, typer.Option(help="Another trace: explain the difference to it.")] = "",
+    each: Annotated[str, typer.Option(help="Many runs: every file, or every folder of ranks, is one (file, folder).")] = "",
+    on: Annotated[str, typer.Option(help="Many runs: where (processes:4, dask://host:port); means --each file.")] = "",
+    out: Annotated[Optional[Path], typer.Option(help="Many runs: the table as .parquet, .csv or .jsonl.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Many runs: drop what was done before.")] = False,
     form: Annotated[str, typer.Option("--format", help="text, markdown or html.")] = "text",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -29,6 +35,9 @@ def why(
 
     if form not in report.FORMATS:
         raise BadValue(f"'{form}' is no format", looked_in=", ".join(report.FORMATS), hint="for example `--format html`")
+    if each or on or out or fresh:
+        _each(files, each or "file", {"model": model, "gpu": gpu, "on": on, "out": out, "fresh": fresh}, compare, form, json)
+        return
     answer = api.why(files, model=model, gpu=gpu, compare=compare, progress=_Bar())
     if json:
         print_json(answer.to_dict())
@@ -42,6 +51,21 @@ def why(
         from gpuwise.report.figures.causes import causes_figure
 
         write_figure(None, lambda: causes_figure(answer), quiet=json)
+
+
+def _each(files: list[str], each: str, asked: dict[str, Any], compare: str, form: str, json: bool) -> None:
+    """Many runs, one line each."""
+    from gpuwise.report.fleet import render
+
+    if compare or form != "text":
+        told = "--compare" if compare else f"--format {form}"
+        raise BadValue(f"{told} is for one run, not for many", hint="leave --each, --on, --out and --fresh out")
+    with counting("runs") as tell:
+        answer = api.why_each(files, each=each, progress=tell, **asked)
+    if json:
+        print_json(answer.to_dict())
+    else:
+        print_text(render(answer, width=terminal_width(), colour=colour()))
 
 
 class _Bar:

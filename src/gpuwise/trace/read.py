@@ -19,8 +19,8 @@ _MOST_FILES = 4096
 _HINT = "give a torch.profiler Chrome trace, an xplane.pb of TensorFlow or JAX, or an Nsight Systems sqlite export"
 
 
-def find_files(named: Sequence[str]) -> tuple[Path, ...]:
-    """The files meant by paths, folders and patterns, each once, in the order of their names."""
+def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...]:
+    """The files meant by paths, folders and patterns, each once, in the order of their names; not more than `most`."""
     found: dict[Path, None] = {}
     for text in named:
         path = Path(text)
@@ -41,8 +41,8 @@ def find_files(named: Sequence[str]) -> tuple[Path, ...]:
             if not matches:
                 raise BadFile(f"no file matches '{text}'", hint="check the pattern; quote it if the shell expands it")
             found.update(dict.fromkeys(matches))
-    if len(found) > _MOST_FILES:
-        raise BadFile(f"{len(found):,} files are meant, more than {_MOST_FILES:,}", hint="name a narrower pattern")
+    if len(found) > most:
+        raise BadFile(f"{len(found):,} files are meant, more than {most:,}", hint="name a narrower pattern")
     return tuple(found)
 
 

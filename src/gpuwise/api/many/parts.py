@@ -1,0 +1,143 @@
+"""Long work kept part by part in a folder, beside what was asked, so that the same question goes on where it stopped.
+
+    results.parquet.parts/question.json     what was asked, with the versions it rests on; at the end also what came out
+    results.parquet.parts/0000017.part      the seventeenth part, there whole or not at all
+
+Knows nothing of what the parts hold.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpuwise.errors import BadFile, BadValue
+from gpuwise.outputs import write_whole
+
+__all__ = ["Parts", "alone"]
+
+_QUESTION = "question.json"
+_SHOWN = 60
+
+
+class Parts:
+    """The finished parts of one question."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def begin(self, question: Mapping[str, Any], *, fresh: bool, out: Path | None) -> None:
+        """Make the folder, or go on with it where it was made for this very question. `fresh` drops what is there; without it an
+        output of another origin, or parts of another question, are refused."""
+        asked = _plain(question)
+        known = None if fresh else self._known()
+        if known is not None and known["question"] != asked and not known["finished"] and not self.kept():
+            known = None  # nothing was done for it
+        if known is not None and known["question"] != asked:
+            raise BadValue(
+                f"{self._folder} holds parts of another question: {_difference(known['question'], asked)}",
+                hint="ask as before to go on, choose another --out, or drop what is there with `--fresh`",
+            )
+        if known is None and out is not None and out.exists() and not fresh:
+            raise BadFile(f"{out} is there already, and not from this question", hint="choose another --out, or `--fresh`")
+        gone = known is not None and known["finished"] is not None and out is not None and not out.exists()
+        if known is None or gone:
+            self.empty()
+            self._write(asked, None)
+        for draft in self._folder.glob("*.new"):
+            draft.unlink()
+
+    @property
+    def finished(self) -> dict[str, Any] | None:
+        """What came out, if the work was done to its end."""
+        known = self._known()
+        return known["finished"] if known else None
+
+    def kept(self) -> frozenset[int]:
+        """The parts that are there."""
+        return frozenset(int(path.stem) for path in self._folder.glob("*.part") if path.stem.isdigit())
+
+    def keep(self, number: int, data: bytes) -> None:
+        """Keep one part."""
+        write_whole(self._path(number), data)
+
+    def read(self, count: int) -> Iterator[bytes]:
+        """All parts in order."""
+        for number in range(count):
+            yield self._path(number).read_bytes()
+
+    def finish(self, came_out: Mapping[str, Any]) -> None:
+        """Note what came out, and drop the parts."""
+        known = self._known()
+        self._write(known["question"] if known else {}, dict(came_out))
+        for path in self._folder.glob("*.part"):
+            path.unlink()
+
+    def empty(self) -> None:
+        """Drop everything, but only files of ours: the folder is named by the user."""
+        for pattern in ("*.part", "*.new", _QUESTION):
+            for path in self._folder.glob(pattern):
+                path.unlink()
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:07d}.part"
+
+    def _known(self) -> dict[str, Any] | None:
+        path = self._folder / _QUESTION
+        try:
+            found = msgspec.json.decode(path.read_bytes())
+            return {"question": found["question"], "finished": found["finished"]}
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError, KeyError, TypeError):
+            raise BadFile(f"{path} cannot be read", hint="drop what is there with `--fresh`, or choose another --out") from None
+
+    def _write(self, question: dict[str, Any], finished: dict[str, Any] | None) -> None:
+        data = msgspec.json.encode({"question": question, "finished": finished})
+        write_whole(self._folder / _QUESTION, msgspec.json.format(data, indent=1))
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Make the folder and hold it, so that no second run works in it. The hold ends with the process, however it ends; a folder
+    in which nothing is left goes away."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise BadFile(f"{folder} cannot be made: {fault.strerror}", hint="choose another --out") from None
+    try:
+        import fcntl
+    except ImportError:  # Windows: two runs would do the same work, and write the same parts
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise BadFile(f"another run works in {folder}", hint="wait for it, stop it, or choose another --out") from None
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
+        os.close(handle)
+
+
+def _plain(question: Mapping[str, Any]) -> dict[str, Any]:
+    """As it reads back from the file."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(question)))
+    return found
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return "; ".join(f"{name.replace('_', ' ')} {_short(before.get(name))}, not {_short(now.get(name))}" for name in names)
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

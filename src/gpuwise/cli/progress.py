@@ -1,0 +1,47 @@
+"""A bar on stderr for long work, where a person is watching; Ctrl-C says what is kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["counting"]
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function to tell how many are done, of how many. Where nobody watches it says nothing."""
+    state = [0, 0]
+    try:
+        if not sys.stderr.isatty():
+            yield lambda done, total: state.__setitem__(slice(None), [done, total])
+            return
+        with _bar(what, state) as tell:
+            yield tell
+    except KeyboardInterrupt:
+        sys.stderr.write(f"stopped: {state[0]} of {state[1]} {what} are done and kept; the same command goes on from there\n")
+        raise
+
+
+@contextmanager
+def _bar(what: str, state: list[int]) -> Iterator[Callable[[int, int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+
+        def tell(done: int, total: int) -> None:
+            state[:] = [done, total]
+            progress.update(task, completed=done, total=total, refresh=True)
+
+        yield tell
