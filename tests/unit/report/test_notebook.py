@@ -72,6 +72,7 @@ def test_every_answer_shows_itself_whole_and_needs_nothing_else(answers: dict[st
         tags = _Tags()
         tags.feed(shown)
         assert tags.open == [], name
+        assert "\x1b" not in shown, name
         assert not tags.seen & {"script", "link", "img", "iframe"}, name
         assert not re.search(r"url\(|src=|href=|@import", shown), name
         assert ("svg" in tags.seen) == (name in CHARTS), name
