@@ -9,6 +9,7 @@ from datetime import date
 from urllib.parse import quote
 
 from gpuwise import __version__
+from gpuwise.report.figures.inks import page_inks
 
 __all__ = ["ENDINGS", "as_html", "as_markdown"]
 
@@ -17,8 +18,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _STYLE = (
     ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
     "h1{font-size:1.2em}pre{font:13px/1.45 ui-monospace,Menlo,Consolas,monospace;overflow-x:auto;white-space:pre-wrap}"
-    "figure{margin:1.5em 0;background:#fff;border-radius:8px;overflow-x:auto}svg{display:block;max-width:100%;height:auto}"
-    "footer{color:GrayText;font-size:.9em}"
+    "figure{margin:1.5em 0;overflow-x:auto}svg{display:block;max-width:100%;height:auto}"
+    "footer{color:GrayText;font-size:.9em}@media(max-width:50em){svg{max-width:none}}" + page_inks("figure svg")
 )
 
 

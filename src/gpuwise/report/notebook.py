@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpuwise.errors import BadValue, GpuwiseError
-from gpuwise.report.figures import look
+from gpuwise.report.figures.inks import page_inks
 from gpuwise.report.figures.svg import draw
 from gpuwise.report.figures.types import Figure
 
@@ -49,6 +49,7 @@ CHARTS = {
     "WhyAnswer": "figures.causes.causes_figure",
 }
 _BOLD = re.compile("\x1b\\[1m(.*?)\x1b\\[0m", re.DOTALL)
+_CODES = re.compile("\x1b\\[[0-9;]*m")
 _ALIGNED = re.compile(r"^ |\S  +\S|^\[", re.MULTILINE)  # columns, indents and bars need letters of one width
 
 
@@ -96,24 +97,13 @@ def _bold_text(answer: object) -> str:
 
 def _block(block: str) -> str:
     """Tables keep their columns, sentences flow; everything is escaped."""
-    said = _BOLD.sub(r"<b>\1</b>", html.escape(block, quote=False))
+    said = _CODES.sub("", _BOLD.sub(r"<b>\1</b>", html.escape(block, quote=False)))
     return f"<pre>{said}</pre>" if _ALIGNED.search(block) else "".join(f"<p>{line}</p>" for line in said.splitlines())
-
-
-def _recoloured() -> str:
-    """Drawings are made for white paper; here ink is the notebook's own, and the paper shows through."""
-    roles = {look.INK: "1", look.MUTED: ".72", look.GREY: ".5", look.GRID: ".16"}
-    inks = [
-        f'.gpuwise svg [{paint}="{colour}"]{{{paint}:currentColor;{paint}-opacity:{opacity}}}'
-        for colour, opacity in roles.items()
-        for paint in ("fill", "stroke")
-    ]
-    return "".join(inks) + f'.gpuwise svg>rect[fill="{look.BACKGROUND}"]{{fill:none}}'
 
 
 _STYLE = (
     ".gpuwise{color:inherit;max-width:76em}.gpuwise p{margin:.3em 0}"
     ".gpuwise pre{font:12.5px/1.45 ui-monospace,Menlo,Consolas,monospace;color:inherit;background:none;margin:.6em 0;"
     "overflow-x:auto;white-space:pre}.gpuwise figure{margin:1em 0 0;overflow-x:auto}"
-    f".gpuwise svg{{max-width:100%;height:auto}}{_recoloured()}"
+    f".gpuwise svg{{max-width:100%;height:auto}}{page_inks('.gpuwise svg')}"
 )

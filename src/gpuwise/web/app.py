@@ -144,9 +144,9 @@ def _add_choices(app: FastAPI) -> None:
 
 def _box() -> dict[str, Any]:
     """What a machine can be made of, for the view that builds one."""
-    sockets = [(entry.name, entry.slot_lanes, entry.generation, entry.example) for entry in parts.platforms().values()]
+    told = ("name", "slot_lanes", "generation", "example")
     return {
-        "platforms": [dict(zip(("name", "slot_lanes", "generation", "example"), entry, strict=True)) for entry in sockets],
+        "platforms": [{key: getattr(platform, key) for key in told} for platform in parts.platforms().values()],
         "boards": [{"name": entry.name, "slots": entry.slots, "x16": entry.x16} for entry in parts.boards().values()],
         "outlets": list(parts.outlets()),
         "coolers": list(COOLERS),

@@ -19,7 +19,7 @@ import msgspec
 from gpuwise.errors import GpuwiseError
 from gpuwise.outputs import write_whole
 
-__all__ = ["Done", "Once", "run", "step_back", "told"]
+__all__ = ["Done", "Once", "most_memory", "run", "step_back", "told"]
 
 _LOOK_EVERY_S = 0.25
 
@@ -37,6 +37,8 @@ class Done:
         """As a status and one JSON object."""
         if self.code == 0:
             return 200, self.out
+        if "MemoryError" in self.complaint:
+            return 400, told("it needs more memory than one trace may take here", "`gpuwise why FILE` has no limit")
         error = re.search(r"error: (.*)", self.complaint)
         hint = re.search(r"hint: (.*)", self.complaint)
         return 400, told(error[1] if error else "it could not be read", hint[1] if hint else "")
@@ -46,11 +48,22 @@ async def _never() -> bool:
     return False
 
 
-async def run(arguments: Sequence[str], *, seconds: float, gone: Callable[[], Awaitable[bool]] = _never) -> Done:
-    """Run one command; it is killed when `gone` says so, when it takes too long, and when the server stops."""
+async def run(
+    arguments: Sequence[str],
+    *,
+    seconds: float,
+    gone: Callable[[], Awaitable[bool]] = _never,
+    most_memory_bytes: int | None = None,
+) -> Done:
+    """Run one command; it is killed when `gone` says so, when it takes too long, and when the server stops.
+
+    With a limit it fails before it takes more memory, where the system can hold a process to one (Linux).
+    """
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "gpuwise", *arguments, stdout=pipe, stderr=pipe)
     step_back(process.pid)
+    if most_memory_bytes is not None:
+        _hold(process.pid, most_memory_bytes)
     work = asyncio.ensure_future(process.communicate())
     begun = asyncio.get_running_loop().time()
     try:
@@ -126,6 +139,22 @@ def step_back(process: int = 0) -> None:
     if sys.platform != "win32":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process, 5)
+
+
+def most_memory() -> int | None:
+    """Three quarters of this machine's memory, so that a file that unpacks without end harms nobody; None where it is unknown."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _hold(process: int, most_bytes: int) -> None:
+    if sys.platform == "linux":
+        import resource
+
+        with contextlib.suppress(OSError):
+            resource.prlimit(process, resource.RLIMIT_DATA, (most_bytes, most_bytes))
 
 
 def told(error: str, hint: str) -> bytes:

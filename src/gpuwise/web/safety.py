@@ -56,12 +56,13 @@ class Guard:
         host = _name(headers.get("host", ""))
         if "*" not in self._hosts and host not in self._hosts:
             return "this name is not one of this server's"
-        if method in ("GET", "HEAD", "OPTIONS"):
-            return ""
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        asks = method not in ("GET", "HEAD", "OPTIONS")
+        if asks and origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
             return "another site may not ask questions here"
-        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        foreign = headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
+        followed = not asks and headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        if foreign and not followed:  # a link to the page may be followed; nothing of it may be fetched, framed or timed
             return "another site may not ask questions here"
         return ""
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
-from gpuwise.web.commands import run, told
+from gpuwise.web.commands import most_memory, run, told
 
 __all__ = ["MOST_BYTES", "MOST_FILES", "Traces"]
 
@@ -45,7 +45,12 @@ class Traces:
             if size > self._most_bytes:
                 return self._too_large()
             async with self._turn:
-                done = await run(["why", *map(str, paths), "--json", *options], seconds=_SECONDS, gone=request.is_disconnected)
+                done = await run(
+                    ["why", *map(str, paths), "--json", *options],
+                    seconds=_SECONDS,
+                    gone=request.is_disconnected,
+                    most_memory_bytes=most_memory(),
+                )
             if done.code is None:
                 return 503, told(f"nobody waits, or it takes longer than {_SECONDS:.0f} s", "`gpuwise why FILE` has no limit")
             status, content = done.answer

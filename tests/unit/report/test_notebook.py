@@ -72,6 +72,7 @@ def test_every_answer_shows_itself_whole_and_needs_nothing_else(answers: dict[st
         tags = _Tags()
         tags.feed(shown)
         assert tags.open == [], name
+        assert "\x1b" not in shown, name
         assert not tags.seen & {"script", "link", "img", "iframe"}, name
         assert not re.search(r"url\(|src=|href=|@import", shown), name
         assert ("svg" in tags.seen) == (name in CHARTS), name
@@ -87,6 +88,8 @@ def test_an_answer_prints_what_the_command_line_does(answers: dict[str, Any]) ->
 def test_every_answer_that_has_a_text_can_be_looked_at() -> None:
     assert {name for name in TEXTS if not issubclass(getattr(api, name), Shown)} == set()
     assert set(CHARTS) <= set(TEXTS)
+    exported = [getattr(api, name) for name in api.__all__]
+    assert {one.__name__ for one in exported if isinstance(one, type) and issubclass(one, Shown)} == set(TEXTS)
 
 
 def test_markup_from_a_trace_stays_text(answers: dict[str, Any]) -> None:

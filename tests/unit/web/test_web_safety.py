@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gzip
 import json
 import socket
 import subprocess
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuwise.web.commands import run
 from making_traces import Run, training
 from serving import Server, served
 
@@ -61,6 +64,16 @@ def test_another_site_cannot_ask(server: Server, headers: dict[str, str]) -> Non
     refused = server.ask("predict", headers, model="resnet50", gpu=["RTX 3090"])
     assert refused.status == 403
     assert "another site" in refused.json["error"]
+
+
+@pytest.mark.parametrize("path", ["/", "/api/choices", "/api/accuracy", "/js/main.js", "/plotly.js"])
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_site_cannot_fetch_or_frame_but_its_links_can_be_followed(server: Server, path: str, site: str) -> None:
+    for mode, dest in (("no-cors", "image"), ("no-cors", "script"), ("cors", "empty"), ("navigate", "iframe")):
+        headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+        assert server.send("GET", path, headers=headers).status == 403, (mode, dest)
+    followed = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert server.send("GET", "/", headers=followed).status == 200
 
 
 def test_the_page_itself_can_ask(server: Server) -> None:
@@ -177,6 +190,20 @@ def test_too_large_a_trace_is_refused_whether_or_not_its_size_is_said(server: Se
                 line.sendall(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
         assert b" 413 " in line.recv(4096).partition(b"\r\n")[0]
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems hold no process to its memory")
+def test_a_trace_that_unpacks_without_end_ends_at_its_limit(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.json.gz"
+    event = b'{"ph": "X", "cat": "kernel", "name": "a", "ts": 1, "dur": 1, "pid": 0, "tid": 7},'
+    with gzip.open(bomb, "wb", compresslevel=1) as file:
+        file.write(b'{"traceEvents": [' + 1_000_000 * event + event[:-1] + b"]}")
+    assert bomb.stat().st_size < 2**20
+    done = asyncio.run(run(["why", str(bomb), "--json"], seconds=120, most_memory_bytes=2**27))
+    status, content = done.answer
+    assert status == 400
+    assert b"more memory" in content
+    assert b"Traceback" not in content
 
 
 @pytest.mark.slow

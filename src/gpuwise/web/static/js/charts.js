@@ -44,7 +44,7 @@ export async function draw(node, label, build, onclick) {
   const layout = {
     margin: { l: 56, r: 12, t: 12, b: 48 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
     font: { family: "system-ui, sans-serif", size: 13, color: colour("ink") }, hoverlabel: { align: "left" }, dragmode: false,
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, ...more, xaxis: axis(x), yaxis: axis(y),
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: innerWidth < 820 ? 11 : 13 } }, ...more, xaxis: axis(x), yaxis: axis(y),
   };
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", label);

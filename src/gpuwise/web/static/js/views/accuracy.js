@@ -50,8 +50,8 @@ const figures = (answer) => facts([
 function byGpu(answer) {
   const entries = Object.entries(answer.by.gpu).sort(([, one], [, other]) => one.median_ape - other.median_ape);
   const worst = Math.max(...entries.map(([, value]) => value.median_ape));
-  return table(["", "rows", "median error", "", "nine in ten within", "bias", "inside the range"],
-    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, by a fit without ${gpu}`, answer }), h("td", {}, bar(value.median_ape / worst)), ...[["nine in ten within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; meant to be 80 %"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, by a fit without ${gpu}`, answer }))])),
+  return table(["", "rows", "median error", h("th", { scope: "col", class: "roomy" }, h("span", { class: "hidden" }, "as a bar")), "nine in ten within", "bias", "inside the range"],
+    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, by a fit without ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["nine in ten within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; meant to be 80 %"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, by a fit without ${gpu}`, answer }))])),
     { caption: "Error by GPU" });
 }
 
@@ -65,5 +65,5 @@ function scatter(answer) {
   const all = answer.residuals.flatMap((entry) => [entry.measured, entry.predicted]);
   const ends = [Math.min(...all) / 1.3, Math.max(...all) * 1.3];
   traces.unshift({ type: "scatter", mode: "lines", name: "equal", x: ends, y: ends, line: { color: colour("muted"), width: 1.5 }, hoverinfo: "skip" });
-  return { traces, x: { title: "measured, seconds a step", type: "log", dtick: 1 }, y: { title: "predicted, seconds a step", type: "log", dtick: 1 }, height: innerWidth < 820 ? 560 : 540 };
+  return { traces, x: { title: "measured, seconds a step", type: "log", dtick: 1 }, y: { title: "predicted, seconds a step", type: "log", dtick: 1 }, showlegend: innerWidth >= 820, height: innerWidth < 820 ? 400 : 540 };
 }

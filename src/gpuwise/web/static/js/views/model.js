@@ -139,6 +139,7 @@ function rooflineChart({ result, gpu }) {
 function growthChart({ swept, fit, result }) {
   const most = Math.max(result.batch, (fit.max_batch || 1) * 2);
   const shown = swept.points.filter((point) => point.batch <= most * 1.5);
+  const named = shown.filter((_, place) => innerWidth >= 820 || place % 3 === 0);
   const inside = shown.filter((point) => point.batch <= fit.max_batch);
   const outside = shown.filter((point) => point.batch > fit.max_batch);
   const trace = (points, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.batch), y: points.map((point) => point.samples_per_s), hovertext: points.map((point) => `batch ${point.batch}: ${f.number(point.samples_per_s)} samples/s, a step ${f.seconds(point.step_s)}`), hoverinfo: "text", ...more });
@@ -149,7 +150,7 @@ function growthChart({ swept, fit, result }) {
       fit.max_batch > 0 && { type: "scatter", mode: "lines", name: `largest batch, ${fit.max_batch}`, x: [fit.max_batch, fit.max_batch], y: [0, Math.max(...shown.map((point) => point.samples_per_s))], line: { color: colour("muted"), dash: "dash", width: 1.5 }, hoverinfo: "skip" },
       { type: "scatter", mode: "markers", name: "your batch", x: [result.batch], y: [result.samples_per_s], marker: { size: 15, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } }, hoverinfo: "skip" },
     ].filter(Boolean),
-    x: { title: "batch", type: "log", tickvals: shown.map((point) => point.batch), ticktext: shown.map((point) => String(point.batch)) },
+    x: { title: "batch", type: "log", tickvals: named.map((point) => point.batch), ticktext: named.map((point) => String(point.batch)) },
     y: { title: "samples a second", rangemode: "tozero" },
   };
 }
