@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from gpuwise.cli.app import app
 from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.evidence.ranges import change_range
 from gpuwise.report.tune_measured import render_measured
+from gpuwise.watch.tune import worker
 from gpuwise.watch.tune.scripts import Script
 from gpuwise.watch.tune.types import Change, DeviceFacts, Gain, Order, Trial
 from gpuwise.workload import find
@@ -126,6 +128,12 @@ def test_changes_end_up_in_the_run() -> None:
     settings = changed.request.settings
     assert (changed.request.batch, changed.compiled) == (64, True)
     assert (settings.precision, settings.channels_last, settings.implementation) == ("amp", True, "fused")
+
+
+def test_a_model_of_the_zoo_runs_as_its_library_builds_it() -> None:
+    assert api.tune_query(model="ResNet-50").runs == "torchvision:resnet50"
+    assert api.tune_query(model="bert-base").runs.startswith("hf:")
+    assert api.tune_query(model="net.py:Net").runs == "net.py:Net"
 
 
 def test_a_script_is_tried_by_its_flags_and_by_hooks() -> None:
@@ -296,3 +304,35 @@ def test_without_a_certain_gain_nothing_is_recommended() -> None:
     (first, *_) = answered().tried
     hurried = answered(tried=(replace(first, gain=Gain(1.7, 1.8, 1.9, 2)),))
     assert hurried.verdict.startswith("too little time for 3 rounds")
+
+
+def fake_torch(capability: tuple[int, int], hip: str | None = None) -> SimpleNamespace:
+    """As much of torch with a card as is asked."""
+    cuda = SimpleNamespace(
+        is_available=lambda: True,
+        device_count=lambda: 1,
+        get_device_capability=lambda device: capability,
+        get_device_properties=lambda device: SimpleNamespace(uuid="1-2"),
+        get_device_name=lambda device: "some card",
+        mem_get_info=lambda device: (8e9, 10e9),
+    )
+    backends = SimpleNamespace(mps=SimpleNamespace(is_available=lambda: False))
+    version = SimpleNamespace(hip=hip)
+    return SimpleNamespace(cuda=cuda, backends=backends, version=version, __version__="2.9", get_num_threads=lambda: 8)
+
+
+@pytest.mark.parametrize(
+    ("torch", "precisions", "uuid"),
+    [
+        (fake_torch((7, 5)), ("fp32", "amp"), "GPU-1-2"),
+        (fake_torch((8, 6)), ("fp32", "tf32", "amp-bf16", "amp"), "GPU-1-2"),
+        (fake_torch((11, 0), hip="6.2"), ("fp32", "amp-bf16", "amp"), ""),
+    ],
+)
+def test_what_a_card_can_do_follows_from_its_generation(
+    torch: SimpleNamespace, precisions: tuple[str, ...], uuid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_torch", lambda: torch)
+    facts = worker._facts("")
+    assert (facts.device, facts.name, facts.memory_bytes) == ("cuda:0", "some card", 8e9)
+    assert (facts.precisions, facts.uuid) == (precisions, uuid)
