@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
+from gpuwise.api import tune_measuring
 from gpuwise.api.tune_answer import Best, MeasuredAnswer, Tried
 from gpuwise.api.tune_changes import Plan, applied, model_plan, script_plan
 from gpuwise.api.tune_predicting import Expected, predictor_of
@@ -105,6 +106,37 @@ def test_what_the_model_or_the_device_has_no_use_for_is_not_tried() -> None:
     assert {change.value for change in plan.tried if change.name == "precision"} == {"amp-bf16"}
     assert "16 bit already" in reasons(planned("resnet50", AMPERE, precision="amp"))["precision", "amp-bf16"]
     assert not any(change.name == "optimizer" for change in planned("resnet50", AMPERE, mode="infer").tried)
+
+
+def test_a_run_of_a_named_model_goes_from_the_question_to_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the runs themselves: those are made up."""
+    asked: list[Order] = []
+
+    def run(order: Order, facts: DeviceFacts, **more: Any) -> Trial:
+        asked.append(order)
+        faster = 2.0 if order.request.settings.precision == "amp-bf16" else 1.0
+        return Trial(batch=order.request.batch or 0, step_s=(order.request.batch or 0) / 100 / faster)
+
+    monkeypatch.setattr(tune_measuring, "facts_of", lambda device: HERE)
+    monkeypatch.setattr(tune_measuring, "run_model", run)
+    answer = api.tune_measured(api.tune_query(model="resnet18", names="precision,optimizer,batch,compile"))
+    assert answer.verdict == "precision amp-bf16: 2.00 times the speed (2.00 to 2.00)"
+    assert answer.best is not None
+    assert answer.best.changes == (Change("precision", "amp-bf16"),)
+    assert {order.request.model for order in asked} == {"torchvision:resnet18"}
+    assert {order.request.settings.implementation for order in asked} == {"for-loop", "foreach", "fused"}
+    assert ("compile", "on", "no g++") in [tuple(one) for one in answer.pruned]
+    batch = next(entry for entry in answer.assumptions if entry["name"] == "batch at the start")
+    assert int(batch["value"]) < 128
+    assert "predicted to take over" in batch["effect"]
+    with pytest.raises(BadValue, match=r"cpu \(some CPU\) has no tf32"):
+        api.tune_measured(api.tune_query(model="resnet18", precision="tf32"))
+    monkeypatch.setattr(
+        tune_measuring, "run_model", lambda *order, **more: Trial(fault="out of memory at batch 8", kind="memory")
+    )
+    with pytest.raises(BadValue, match="does not run as it is: out of memory") as refused:
+        api.tune_measured(api.tune_query(model="resnet18"))
+    assert "--batch 8" in refused.value.hint
 
 
 def test_a_device_that_nobody_knows_gets_no_prediction_and_nothing_is_pruned_by_it() -> None:
