@@ -2,7 +2,8 @@
 
 ## What it sees
 Synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that are followed by a gap on the
-device, from 2 % of the step on.
+device, from 2 % of the step on. Without a GPU: values that are read out of tensors one by one, with what Python does between
+them, and the making of an object for each.
 
 ## Why it costs time
 While it waits the host launches nothing. When it returns the queue is empty, and the device idles until the next launch
