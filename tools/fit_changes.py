@@ -40,6 +40,12 @@ LOW, HIGH, MARGIN = 0.1, 0.9, 0.02
 Pair = tuple[tuple[str, str], float]
 
 
+def table() -> list[dict[str, str]]:
+    """Every published step."""
+    with (DATA / "measurements.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def pairs(rows: list[dict[str, str]], found: dict[int, Residual], name: str) -> Iterator[Pair]:
     """Source and GPU of each pair, and the log of measured over predicted gain."""
     column, is_change = CHANGES[name]
@@ -71,8 +77,7 @@ def width(found: list[Pair]) -> dict[str, float]:
 
 def main() -> None:
     """Print the ranges, and write them unless told not to."""
-    with (DATA / "measurements.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = table()
     found = {residual.row: residual for residual in api.validate().residuals}
     answer = {name: width(list(pairs(rows, found, name))) for name in CHANGES}
     for name, own in answer.items():

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import pytest
 
+import fit_changes
 from gpuwise.api.validation import ValidateAnswer, validate
+from gpuwise.evidence.ranges import change_range
 
 MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.107, 0.285, 0.107, 0.275
 TAU, RATIO = 0.95, 0.13
@@ -49,6 +51,16 @@ def test_gpus_are_ranked_in_the_measured_order(answer: ValidateAnswer) -> None:
 def test_ranges_hold_eight_of_ten(answer: ValidateAnswer) -> None:
     assert answer.overall.coverage_fraction is not None
     assert COVERAGE[0] <= answer.overall.coverage_fraction <= COVERAGE[1]
+
+
+@pytest.mark.parametrize("setting", list(fit_changes.CHANGES))
+def test_ranges_of_changed_settings_are_those_of_the_table(answer: ValidateAnswer, setting: str) -> None:
+    residuals = {residual.row: residual for residual in answer.residuals}
+    found = fit_changes.width(list(fit_changes.pairs(fit_changes.table(), residuals, setting)))
+    shipped = change_range(setting)
+    assert shipped is not None
+    assert (shipped.low, shipped.high, shipped.rows) == pytest.approx((found["low"], found["high"], found["rows"]), rel=0.02)
+    assert shipped.low < 1.0 < shipped.high
 
 
 def test_nearly_every_row_is_predicted(answer: ValidateAnswer) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
+from gpuwise.api import tune_measuring
 from gpuwise.api.tune_answer import Best, MeasuredAnswer, Tried
 from gpuwise.api.tune_changes import Plan, applied, model_plan, script_plan
 from gpuwise.api.tune_predicting import Expected, predictor_of
@@ -22,6 +24,7 @@ from gpuwise.cli.app import app
 from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.evidence.ranges import change_range
 from gpuwise.report.tune_measured import render_measured
+from gpuwise.watch.tune import worker
 from gpuwise.watch.tune.scripts import Script
 from gpuwise.watch.tune.types import Change, DeviceFacts, Gain, Order, Trial
 from gpuwise.workload import find
@@ -105,6 +108,37 @@ def test_what_the_model_or_the_device_has_no_use_for_is_not_tried() -> None:
     assert not any(change.name == "optimizer" for change in planned("resnet50", AMPERE, mode="infer").tried)
 
 
+def test_a_run_of_a_named_model_goes_from_the_question_to_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the runs themselves: those are made up."""
+    asked: list[Order] = []
+
+    def run(order: Order, facts: DeviceFacts, **more: Any) -> Trial:
+        asked.append(order)
+        faster = 2.0 if order.request.settings.precision == "amp-bf16" else 1.0
+        return Trial(batch=order.request.batch or 0, step_s=(order.request.batch or 0) / 100 / faster)
+
+    monkeypatch.setattr(tune_measuring, "facts_of", lambda device: HERE)
+    monkeypatch.setattr(tune_measuring, "run_model", run)
+    answer = api.tune_measured(api.tune_query(model="resnet18", names="precision,optimizer,batch,compile"))
+    assert answer.verdict == "precision amp-bf16: 2.00 times the speed (2.00 to 2.00)"
+    assert answer.best is not None
+    assert answer.best.changes == (Change("precision", "amp-bf16"),)
+    assert {order.request.model for order in asked} == {"torchvision:resnet18"}
+    assert {order.request.settings.implementation for order in asked} == {"for-loop", "foreach", "fused"}
+    assert ("compile", "on", "no g++") in [tuple(one) for one in answer.pruned]
+    batch = next(entry for entry in answer.assumptions if entry["name"] == "batch at the start")
+    assert int(batch["value"]) < 128
+    assert "predicted to take over" in batch["effect"]
+    with pytest.raises(BadValue, match=r"cpu \(some CPU\) has no tf32"):
+        api.tune_measured(api.tune_query(model="resnet18", precision="tf32"))
+    monkeypatch.setattr(
+        tune_measuring, "run_model", lambda *order, **more: Trial(fault="out of memory at batch 8", kind="memory")
+    )
+    with pytest.raises(BadValue, match="does not run as it is: out of memory") as refused:
+        api.tune_measured(api.tune_query(model="resnet18"))
+    assert "--batch 8" in refused.value.hint
+
+
 def test_a_device_that_nobody_knows_gets_no_prediction_and_nothing_is_pruned_by_it() -> None:
     plan = planned("resnet50", msgspec.structs.replace(AMPERE, name="Unheard Of 9000"))
     assert set(plan.tried.values()) == {None}
@@ -126,6 +160,12 @@ def test_changes_end_up_in_the_run() -> None:
     settings = changed.request.settings
     assert (changed.request.batch, changed.compiled) == (64, True)
     assert (settings.precision, settings.channels_last, settings.implementation) == ("amp", True, "fused")
+
+
+def test_a_model_of_the_zoo_runs_as_its_library_builds_it() -> None:
+    assert api.tune_query(model="ResNet-50").runs == "torchvision:resnet50"
+    assert api.tune_query(model="bert-base").runs.startswith("hf:")
+    assert api.tune_query(model="net.py:Net").runs == "net.py:Net"
 
 
 def test_a_script_is_tried_by_its_flags_and_by_hooks() -> None:
@@ -296,3 +336,35 @@ def test_without_a_certain_gain_nothing_is_recommended() -> None:
     (first, *_) = answered().tried
     hurried = answered(tried=(replace(first, gain=Gain(1.7, 1.8, 1.9, 2)),))
     assert hurried.verdict.startswith("too little time for 3 rounds")
+
+
+def fake_torch(capability: tuple[int, int], hip: str | None = None) -> SimpleNamespace:
+    """As much of torch with a card as is asked."""
+    cuda = SimpleNamespace(
+        is_available=lambda: True,
+        device_count=lambda: 1,
+        get_device_capability=lambda device: capability,
+        get_device_properties=lambda device: SimpleNamespace(uuid="1-2"),
+        get_device_name=lambda device: "some card",
+        mem_get_info=lambda device: (8e9, 10e9),
+    )
+    backends = SimpleNamespace(mps=SimpleNamespace(is_available=lambda: False))
+    version = SimpleNamespace(hip=hip)
+    return SimpleNamespace(cuda=cuda, backends=backends, version=version, __version__="2.9", get_num_threads=lambda: 8)
+
+
+@pytest.mark.parametrize(
+    ("torch", "precisions", "uuid"),
+    [
+        (fake_torch((7, 5)), ("fp32", "amp"), "GPU-1-2"),
+        (fake_torch((8, 6)), ("fp32", "tf32", "amp-bf16", "amp"), "GPU-1-2"),
+        (fake_torch((11, 0), hip="6.2"), ("fp32", "amp-bf16", "amp"), ""),
+    ],
+)
+def test_what_a_card_can_do_follows_from_its_generation(
+    torch: SimpleNamespace, precisions: tuple[str, ...], uuid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_torch", lambda: torch)
+    facts = worker._facts("")
+    assert (facts.device, facts.name, facts.memory_bytes) == ("cuda:0", "some card", 8e9)
+    assert (facts.precisions, facts.uuid) == (precisions, uuid)

@@ -42,9 +42,11 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
-    """A device as predictions know it: by a profile of it, or by a row of the catalogue; by neither where both are None."""
+    """A device as predictions know it: by a profile of it, or by a row of the catalogue; by neither where both are None. A CPU
+    with fewer threads than the one of the catalogue is as many times slower."""
 
     torch: str
+    slower: float = 1.0
     gpu: Gpu | None = None
     profile: Profile | None = None
 
@@ -68,7 +70,7 @@ class Predictor:
         steps = simulate(
             workload, [gpu], cpu_setting(setting) if gpu.is_cpu else setting, batch=None if size is None else np.array([size])
         )
-        return float(steps.seconds[0, 0]) + (not_hidden_s(steps) if gpu.is_cpu else 0.0)
+        return (float(steps.seconds[0, 0]) + (not_hidden_s(steps) if gpu.is_cpu else 0.0)) * self.slower
 
     def needed_bytes(self, workload: Workload, batch: int) -> float:
         """Memory that a step needs on this device."""
@@ -125,7 +127,9 @@ def predictor_of(facts: DeviceFacts) -> Predictor:
         try:
             return Predictor(torch=facts.torch, profile=store.latest("cpu"))
         except BadFile:
-            return Predictor(torch=facts.torch, gpu=_found(facts.name) or _found("cpu"))
+            like = _found(facts.name) or _found("cpu")
+            slower = max(1.0, like.sm_count / facts.threads) if like else 1.0
+            return Predictor(torch=facts.torch, gpu=like, slower=slower)
     return Predictor(torch=facts.torch, gpu=_found(facts.name))
 
 

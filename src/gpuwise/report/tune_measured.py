@@ -28,7 +28,11 @@ def _start(answer: MeasuredAnswer) -> str:
     step_s = median(trial.step_s for trial in start)
     rate = f", {start[0].batch / step_s:,.4g} samples/s at batch {start[0].batch}" if start[0].batch else ""
     waits = f", waits for input {start[0].wait_fraction:.0%}" if answer.is_script else ""
-    return f"as it is: {time_text(step_s)} a step{rate}{waits}; {len(start)} rounds, {answer.seconds:,.0f} s in all"
+    return f"as it is: {time_text(step_s)} a step{rate}{waits}; {_rounds(answer)}, {answer.seconds:,.0f} s in all"
+
+
+def _rounds(answer: MeasuredAnswer) -> str:
+    return "1 round" if len(answer.start) == 1 else f"{len(answer.start)} rounds"
 
 
 def _table(answer: MeasuredAnswer, width: int | None, colour: bool) -> str:
@@ -87,7 +91,7 @@ def _diff(answer: MeasuredAnswer) -> str:
 def _cautions(answer: MeasuredAnswer) -> list[str]:
     """What speed does not tell."""
     names = {change.name for change in answer.best.changes} if answer.best else set()
-    notes = [f"a range is that of {len(answer.start)} rounds; a change counts where it was faster in every one of them"]
+    notes = [f"a range is that of {_rounds(answer)}; a change counts where it was faster in every one of three or more"]
     if "batch" in names:
         notes.append("another batch is another training: learning rate and schedule may need to follow")
     if "precision" in names:

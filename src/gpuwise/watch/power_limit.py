@@ -121,7 +121,7 @@ def held(card: Card) -> Iterator[Keeper]:
     try:
         yield Keeper(process)
     finally:
-        with suppress(OSError):
+        with suppress(OSError, subprocess.TimeoutExpired):
             process.communicate(timeout=_PATIENCE_S)  # the end of its input tells it to restore
         _check_restored(card)
 

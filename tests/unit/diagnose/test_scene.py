@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpuwise.diagnose.checks import host_sync
 from gpuwise.diagnose.parts import take_apart
 from gpuwise.diagnose.replay import Change, record
 from gpuwise.diagnose.scene import Scene, make_scene
@@ -165,3 +166,24 @@ def test_without_a_gpu_the_innermost_ops_are_the_work(tmp_path: Path) -> None:
     assert view.scene.on_cpu
     assert {view.scene.trace.names[number] for number in view.scene.work.name} == {"aten::addmm"}
     assert view.facts.busy_fraction == pytest.approx(900 / 1500, rel=0.01)
+
+
+@pytest.mark.parametrize(("between", "lost_us"), [("", 8300.0), ("aten::mm", 3300.0)])
+def test_making_the_values_of_an_unbind_belongs_to_reading_them(tmp_path: Path, between: str, lost_us: float) -> None:
+    run = Run()
+    for step in range(4):
+        begin = run.host_us
+        run.op("aten::unbind", 3000.0)
+        run.think(3000.0)
+        if between:
+            run.op(between, 4900.0)
+        run.think(5000.0)
+        for _ in range(20):
+            run.op("aten::item", 5.0)
+            run.think(15.0)
+        run.op("aten::addmm", 2000.0)
+        run.think(2000.0)
+        run.mark(f"ProfilerStep#{step}", begin, run.host_us)
+    found = host_sync.check(make_view(scene(run, tmp_path), None))
+    assert found is not None
+    assert found.seconds_per_step * 1e6 == pytest.approx(lost_us, rel=0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -37,6 +38,33 @@ def run():
 
 for point in measured_points(points, card, run):
     print(point.limit_watts, point.measured_step_s, point.measured_watts, point.measured_joules_per_sample, flush=True)
+"""
+
+APPLIED = """
+import sys
+from gpuwise.api import tune_powering
+from gpuwise.cli.main import main
+from gpuwise.watch.power_limit import card_of
+from gpuwise.watch.tune.types import DeviceFacts, Trial
+
+facts = DeviceFacts(
+    device="cuda:0",
+    name="NVIDIA GeForce RTX 3090",
+    torch="2.9",
+    threads=8,
+    memory_bytes=24e9,
+    precisions=("fp32", "amp"),
+    uuid="GPU-1",
+)
+
+def run(order, facts, **more):
+    assert (order.request.model, order.request.batch, order.device) == ("torchvision:resnet50", 64, "cuda:0")
+    watts = card_of("GPU-1").now / 1000
+    return Trial(batch=64, step_s=20 / watts, watts=watts)
+
+tune_powering.facts_of, tune_powering.run_model = lambda device: facts, run
+sys.argv = "gpuwise tune power resnet50 --precision amp --batch 64 --apply --limits 150,200W --json".split()
+main()
 """
 
 
@@ -107,4 +135,24 @@ def test_without_rights_nothing_is_changed_and_the_reason_told(nvml: Path, tmp_p
     assert process.returncode != 0
     assert "Insufficient Permissions" in errors
     assert "administrator rights" in errors
+    assert limit.read_text() == str(BEFORE)
+
+
+def test_apply_measures_under_each_limit_beside_the_prediction(nvml: Path, tmp_path: Path) -> None:
+    """The command line whole, but for the run itself, for which there is no card here."""
+    limit = tmp_path / "limit"
+    limit.write_text(str(BEFORE))
+    variables = {**os.environ, "LD_LIBRARY_PATH": str(nvml), "NVML_LIMIT_FILE": str(limit), "NVML_SCENARIO": "healthy"}
+    done = subprocess.run(
+        [sys.executable, "-c", APPLIED], env=variables, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["gpu"], answer["measured"]) == ("RTX 3090", True)
+    for row, watts in zip(answer["limits"], (150, 200), strict=True):
+        assert (row["limit_watts"], row["measured_watts"]) == (watts, watts)
+        assert row["measured_step_s"] == pytest.approx(20 / watts)
+        assert row["measured_joules_per_sample"] == pytest.approx(20 / 64)
+        assert row["step_s"] > 0
+    assert answer["limit_for_95_watts"] == 200
     assert limit.read_text() == str(BEFORE)

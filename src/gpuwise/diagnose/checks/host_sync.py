@@ -2,7 +2,8 @@
 
 ## What it sees
 Synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that are followed by a gap on the
-device, from 2 % of the step on.
+device, from 2 % of the step on. Without a GPU: values that are read out of tensors one by one, with what Python does between
+them, and the making of an object for each.
 
 ## Why it costs time
 While it waits the host launches nothing. When it returns the queue is empty, and the device idles until the next launch
@@ -20,19 +21,21 @@ everything else to do.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuwise.diagnose.cpu_work import named_ops
 from gpuwise.diagnose.intervals import Spans, union
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
-from gpuwise.trace.types import printable
+from gpuwise.trace.types import Events, Kind, Trace, printable
 
 __all__ = ["CODE", "check", "reading_spans"]
 
 CODE = "host_sync"
 _THRESHOLD = 0.02
-_ITEMS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::unbind")
+_UNBIND = "aten::unbind"
+_ITEMS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", _UNBIND)
 _CLOSE_NS = 100_000
 _MANY = 10
 
@@ -68,11 +71,22 @@ def check(view: View) -> Finding | None:
 
 def reading_spans(view: View) -> Spans:
     """Without a GPU nothing waits, but values read one by one keep Python busy: from one `.item()` to the next soon after."""
-    items = named_ops(view.scene.trace, *_ITEMS)
+    trace = view.scene.trace
+    items = named_ops(trace, *_ITEMS)
     if not len(items):
         return union(items.start_ns, items.end_ns)
     following = np.concatenate([items.start_ns[1:], items.end_ns[-1:]])
-    return union(items.start_ns, np.where(following - items.start_ns < _CLOSE_NS, following, items.end_ns))
+    whole = (following - items.start_ns < _CLOSE_NS) | _makes_values(trace, items, following)
+    return union(items.start_ns, np.where(whole, following, items.end_ns))
+
+
+def _makes_values(trace: Trace, items: Events, following: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """After `unbind` Python makes an object for each value before the first is read: its time where no other op lies between."""
+    unbinds = np.array([name == _UNBIND for name in trace.names], dtype=bool)[items.name]
+    starts = np.sort(trace.events.of(Kind.OP).start_ns)
+    after = np.searchsorted(starts, items.end_ns, side="left")
+    later = starts[np.minimum(after, len(starts) - 1)]
+    return np.asarray(unbinds & (after < len(starts)) & (later == following))
 
 
 def _on_cpu(view: View) -> Finding | None:

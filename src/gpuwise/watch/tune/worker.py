@@ -29,6 +29,7 @@ __all__ = ["run"]
 
 _AUTOCAST = {"amp": "float16", "amp-bf16": "bfloat16"}
 _FIRST = 3  # steps before timing: algorithms are chosen, caches filled, optimizer states made, graphs compiled
+_LONG_S = 10.0  # of steps before timing, after which no further one is made
 _BF16_SINCE, _TF32_SINCE, _TRITON_SINCE = (8, 0), (8, 0), (7, 0)  # compute capabilities
 _COMPILERS = ("g++", "clang++", "c++", "cl")
 
@@ -149,7 +150,9 @@ def _trial(order: Order) -> Trial:
     begun = time.perf_counter()
     for _ in range(_FIRST):
         step()
-    wait()
+        wait()
+        if time.perf_counter() - begun > _LONG_S:
+            break
     begin_s = time.perf_counter() - begun
     joules, begun = _joules(torch, order.device), time.perf_counter()
     seconds, spread, runs = stable_seconds(step, wait, order.seconds)
