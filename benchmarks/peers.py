@@ -4,7 +4,7 @@
 
 Each peer has an environment of its own under build/peers, made on first use; one that cannot be installed has no figure, and the
 page says why. `--calculon` is a checkout of https://github.com/calculon-ai/calculon (PyPI's package of that name is another).
-`--only NAME` asks some of them and keeps what the others gave before. Nothing here is fast: `--megabytes` and `--models` make it shorter.
+`--only NAME` asks some of them and keeps what the others gave before. `--megabytes` and `--models` make it shorter.
 """
 
 from __future__ import annotations
@@ -166,9 +166,8 @@ def calculon(options: argparse.Namespace) -> list[Row]:
             options.calculon, str(python), gpus=8 * nodes, batch=batch, seconds=options.calculon_seconds
         )
     except subprocess.CalledProcessError as fault:
-        raise Absent(
-            f"its search failed: {((fault.stderr + fault.stdout).strip().splitlines() or [f'exit code {fault.returncode}'])[-1][:200]}"
-        ) from None
+        said = (fault.stderr + fault.stdout).strip().splitlines()
+        raise Absent(f"its search failed: {said[-1][:200] if said else f'exit code {fault.returncode}'}") from None
     except subprocess.TimeoutExpired:
         raise Absent(
             f"its search took longer than {options.calculon_seconds:.0f} s; gpuwise: {ours:.1f} s of processor time"
