@@ -4,7 +4,7 @@
 
 Each peer has an environment of its own under build/peers, made on first use; one that cannot be installed has no figure, and the
 page says why. `--calculon` is a checkout of https://github.com/calculon-ai/calculon (PyPI's package of that name is another).
-`--only NAME` runs some of them and leaves the page alone. Nothing here is fast: `--megabytes` and `--models` make it shorter.
+`--only NAME` asks some of them and keeps what the others gave before. `--megabytes` and `--models` make it shorter.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpuwise import __version__, api
+from gpuwise import api
 from gpuwise.outputs import write_whole
 
 ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "build" / "peers"
 sys.path.insert(0, str(Path(__file__).parent))
 
 
@@ -48,7 +49,7 @@ class Absent(Exception):
 
 def environment(name: str, *packages: str, bare: tuple[str, ...] = ()) -> Path:
     """The Python of an environment with these packages (`bare` ones without what they depend on), made where there is none."""
-    folder = ROOT / "build" / "peers" / name
+    folder = KEPT / name
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)  # noqa: S603
@@ -147,7 +148,7 @@ def hta(options: argparse.Namespace) -> list[Row]:
 
 
 def calculon(options: argparse.Namespace) -> list[Row]:
-    """Both search all plans of Llama-2-70B on 512 GPUs: processor time."""
+    """Both search all plans of Llama-2-70B on many GPUs: processor time."""
     import time
 
     import plan_search
@@ -155,14 +156,18 @@ def calculon(options: argparse.Namespace) -> list[Row]:
     if options.calculon is None or not (options.calculon / "bin" / "calculon").exists():
         raise Absent("no checkout of it was given (`--calculon DIR`)")
     python = environment("calculon", "psutil", "numpy", "pandas")
-    query = api.plan_query(model="llama-2-70b", cluster="64x8xH100 SXM", batch=plan_search.BATCH, precision="bf16", scaling=False)
+    nodes, batch = options.calculon_nodes, 16 * options.calculon_nodes
+    query = api.plan_query(model="llama-2-70b", cluster=f"{nodes}x8xH100 SXM", batch=batch, precision="bf16", scaling=False)
     begun = time.process_time()
     tried = api.plan(query).tried
     ours = time.process_time() - begun
     try:
-        theirs, count = plan_search._calculon(options.calculon, str(python), seconds=options.calculon_seconds)
+        theirs, count = plan_search.calculon(
+            options.calculon, str(python), gpus=8 * nodes, batch=batch, seconds=options.calculon_seconds
+        )
     except subprocess.CalledProcessError as fault:
-        raise Absent(f"its search failed: {(fault.stderr.strip().splitlines() or ['?'])[-1][:200]}") from None
+        said = (fault.stderr + fault.stdout).strip().splitlines()
+        raise Absent(f"its search failed: {said[-1][:200] if said else f'exit code {fault.returncode}'}") from None
     except subprocess.TimeoutExpired:
         raise Absent(
             f"its search took longer than {options.calculon_seconds:.0f} s; gpuwise: {ours:.1f} s of processor time"
@@ -170,7 +175,7 @@ def calculon(options: argparse.Namespace) -> list[Row]:
     return [
         Row(
             peer="Calculon",
-            asked="all plans of Llama-2-70B on 512 H100: processor time",
+            asked=f"all plans of Llama-2-70B on {8 * nodes} H100, batch {batch}: processor time",
             theirs=f"{theirs:.0f} s, {count:,} plans",
             ours=f"{ours:.1f} s, {tried:,} plans",
             ratio=f"{theirs / ours:.0f} times as fast, {(theirs / max(count, 1)) / (ours / tried):.1f} times a plan",
@@ -233,15 +238,16 @@ def _version(python: Path, package: str) -> str:
 # ---------------------------------------------------------------- the page
 
 
-def page(rows: list[Row]) -> str:
-    """The page, in the order of the peers."""
-    command = ["git", "describe", "--always", "--dirty"]
-    head = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "unknown"  # noqa: S603
-    made = f"on {date.today()}, gpuwise {__version__} at commit {head}, Python {platform.python_version()}, {platform.machine()}"
+def page() -> str:
+    """The page of what was kept, in the order of the peers."""
+    kept = {name: json.loads(path.read_text()) for name in PEERS if (path := KEPT / f"{name}.json").exists()}
+    rows = [Row(**row) for entry in kept.values() for row in entry["rows"]]
+    rows += [Row(peer=title, asked="not measured yet", why="") for name, (title, _) in PEERS.items() if name not in kept]
+    runs = sorted({f"{entry['date']} at commit {entry['commit']}" for entry in kept.values()})
     lines = [
         "# Beside its peers",
         "",
-        f"Written by `benchmarks/peers.py` {made}.",
+        f"Written by `benchmarks/peers.py` ({'; '.join(runs)}; Python {platform.python_version()}, {platform.machine()}).",
         "Each peer ran in an environment of its own, in the same run as gpuwise, on a machine that others use too:",
         "the ratios count, the seconds do not.",
         "",
@@ -253,22 +259,28 @@ def page(rows: list[Row]) -> str:
     return "\n".join([*lines, "", "## What was asked", "", *notes, ""])
 
 
+def keep(name: str, rows: list[Row]) -> None:
+    """What one peer gave, with the day and the commit."""
+    command = ["git", "describe", "--always", "--dirty"]
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "unknown"  # noqa: S603
+    entry = {"date": str(date.today()), "commit": commit, "rows": [asdict(row) for row in rows]}
+    KEPT.mkdir(parents=True, exist_ok=True)
+    write_whole(KEPT / f"{name}.json", json.dumps(entry).encode())
+
+
 def main() -> None:
-    """Ask all, write the page."""
+    """Ask all, keep what each gives, write the page."""
     options = _options()
-    rows: list[Row] = []
-    for name, (title, ask) in PEERS.items():
-        if options.only and name not in options.only:
-            continue
+    for name in options.only or PEERS:
+        title, ask = PEERS[name]
         try:
-            rows += ask(options)
+            rows = ask(options)
         except Absent as reason:
-            rows.append(Row(peer=title, asked="not measured in this run", why=str(reason)))
-        for row in rows[-2:]:
-            print(row, flush=True)
-    if not options.only:
-        write_whole(options.page, page(rows).encode())
-        print(f"written: {options.page}")
+            rows = [Row(peer=title, asked="not measured", why=str(reason))]
+        keep(name, rows)
+        print(*rows, sep="\n", flush=True)
+    write_whole(options.page, page().encode())
+    print(f"written: {options.page}")
 
 
 def _options() -> Any:
@@ -277,6 +289,7 @@ def _options() -> Any:
     parser.add_argument("--traces", type=Path, required=True, help="folder with Kineto traces")
     parser.add_argument("--calculon", type=Path)
     parser.add_argument("--calculon-seconds", type=float, default=1800.0)
+    parser.add_argument("--calculon-nodes", type=int, default=64, help="nodes of eight GPUs that plans are searched for")
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--models", type=int, default=4)
     parser.add_argument("--only", action="append", choices=list(PEERS))

@@ -10,10 +10,12 @@ own (it needs psutil). The package `calculon` on PyPI is something else. Process
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,7 +47,7 @@ def main() -> None:
     if arguments.calculon is None:
         print("Calculon: not measured; give --calculon with a checkout of it")
         return
-    theirs, count = _calculon(arguments.calculon, arguments.calculon_python)
+    theirs, count = calculon(arguments.calculon, arguments.calculon_python)
     print(f"Calculon: {count:,} plans in {theirs:.2f} s of processor time")
     print(f"ratio: {theirs / ours:.1f} times the processor time, {(theirs / count) / (ours / answer.tried):.1f} times a plan")
 
@@ -57,19 +59,35 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _calculon(folder: Path, python: str, seconds: float | None = None) -> tuple[float, int]:
+def calculon(
+    folder: Path, python: str, *, gpus: int = GPUS, batch: int = BATCH, seconds: float | None = None
+) -> tuple[float, int]:
     """Seconds of processor time and number of plans of its search, with the H100 system it ships."""
     with tempfile.TemporaryDirectory() as scratch:
         model, out = Path(scratch) / "model.json", Path(scratch) / "out.json"
         model.write_text(json.dumps(LLAMA))
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         command = [python, str(folder / "bin" / "calculon"), "llm-optimal-execution", "--cpus", "1", str(model)]
-        command += [str(GPUS), str(BATCH), "float16", str(folder / "systems" / "h100_80g_nvl8.json"), str(out)]
+        command += [str(gpus), str(batch), "float16", str(folder / "systems" / "h100_80g_nvl8.json"), str(out)]
         around = {**os.environ, "PYTHONPATH": str(folder)}
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=around, timeout=seconds)  # noqa: S603
+        said = _run(command, around, seconds)
         after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    found = re.search(r"Total executions: (\d+)", done.stdout + done.stderr)
+    found = re.search(r"Total executions: (\d+)", said)
     return after - before, int(found[1]) if found else 0
+
+
+def _run(command: list[str], around: dict[str, str], seconds: float | None) -> str:
+    """What it prints; it and the processes that it starts end with the time."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=around, start_new_session=True)  # noqa: S603
+    try:
+        out, err = process.communicate(timeout=seconds)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command, out, err)
+    return out + err
 
 
 if __name__ == "__main__":

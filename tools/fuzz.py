@@ -185,7 +185,13 @@ def _guided(options: argparse.Namespace) -> int:
         f"-rss_limit_mb={round(1024 * options.gigabytes)}",
         "-print_final_stats=1",
     ]
-    atheris.Setup([sys.argv[0], *limits, "-max_len=20000", str(corpus)], lambda data: _ask(target, data, folder, found))
+
+    def ask(data: bytes) -> None:
+        _ask(target, data, folder, found)
+        if found.faults:
+            raise RuntimeError("a fault was found")  # ends the search with a code of its own
+
+    atheris.Setup([sys.argv[0], *limits, "-max_len=20000", str(corpus)], ask)
     atheris.Fuzz()  # ends the process
     return 0
 

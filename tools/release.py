@@ -123,13 +123,18 @@ def _type_faults(python: Path, folder: Path) -> list[str]:
     """What a user's mypy says of code that asks gpuwise."""
     (folder / "user.py").write_text(USER, encoding="utf-8")
     said = subprocess.run([python, "-m", "mypy", "--strict", "user.py"], cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
-    wanted = ('Revealed type is "builtins.float"', "WhyAnswer")
-    return [] if said.returncode == 0 and all(word in said.stdout for word in wanted) else [f"types are not seen: {said.stdout}"]
+    wanted = (r'Revealed type is "(builtins\.)?float"', "WhyAnswer")
+    seen = said.returncode == 0 and all(re.search(words, said.stdout) for words in wanted)
+    return [] if seen else [f"types are not seen: {said.stdout}"]
 
 
 def _code(command: list[str | Path], folder: Path) -> int:
+    """The exit code; what it said at its end is told where it failed."""
     print("$", *command, flush=True)
-    return subprocess.run(list(map(str, command)), cwd=folder, stdout=subprocess.DEVNULL, check=False).returncode  # noqa: S603
+    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        print((done.stdout + done.stderr)[-3000:], flush=True)
+    return done.returncode
 
 
 def _run(command: list[str]) -> None:
