@@ -179,8 +179,8 @@ def calculon(options: argparse.Namespace) -> list[Row]:
             theirs=f"{theirs:.0f} s, {count:,} plans",
             ours=f"{ours:.1f} s, {tried:,} plans",
             ratio=f"{theirs / ours:.0f} times as fast, {(theirs / max(count, 1)) / (ours / tried):.1f} times a plan",
-            why="One core each. The part of its space nearest to ours: no offload, no overlaps to choose, its debug records off. The "
-            "two searches differ in what a plan is.",
+            why="One core each. The part of its space nearest to ours: no offload, no overlaps to choose, its debug records off. "
+            "The two searches differ in what a plan is.",
         )
     ]
 

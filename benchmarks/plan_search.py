@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
 def calculon(
     folder: Path, python: str, *, gpus: int = GPUS, batch: int = BATCH, seconds: float | None = None
 ) -> tuple[float, int]:
-    """Seconds of processor time and number of plans of its search, with the H100 system it ships but for the memory to offload to."""
+    """Seconds of processor time and number of plans of its search, with the H100 system it ships, nowhere to offload to."""
     with tempfile.TemporaryDirectory() as scratch:
         model, system, out = (Path(scratch) / name for name in ("model.json", "system.json", "out.json"))
         model.write_text(json.dumps(LLAMA))
