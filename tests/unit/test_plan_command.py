@@ -265,3 +265,19 @@ def test_samples_by_speed_take_the_labels_of_slower_plans() -> None:
     assert not any("fastest" in entry.labels for entry in rest)
     near = [entry for entry in rest if "simplest within 5 %" in entry.labels]
     assert all(entry.estimate.step_s <= 1.05 * first.estimate.step_s for entry in near)
+
+
+@pytest.mark.parametrize(("cluster", "precision"), [("2x GTX 1080 Ti", "amp"), ("4x Tesla P40", "amp"), ("2x RTX 3090", "amp")])
+def test_no_plan_uses_more_than_all_of_a_peak(cluster: str, precision: str) -> None:
+    answer = api.plan(api.plan_query(model="resnet50", cluster=cluster, precision=precision))
+    assert all(0.0 < entry.mfu_fraction < 1.0 for entry in answer.entries)
+
+
+def test_the_last_row_of_scaling_is_the_plan_that_was_asked_for() -> None:
+    fixed = {"zero_stage": 0, "pipeline": 1, "tensor": 1}
+    answer = api.plan(api.plan_query(model="bert-large", cluster="4x RTX 2080 Ti", **fixed))
+    assert answer.scaling()[-1]["samples_per_s"] == pytest.approx(answer.entries[0].samples_per_s)
+
+
+def test_the_gpu_that_is_meant_is_named() -> None:
+    assert "A100 SXM 80GB" in CliRunner().invoke(app, ["plan", "bert-base", "--cluster", "4x A100"]).output

@@ -13,12 +13,11 @@ import numpy as np
 from gpuwise.api.executors import executor_on
 from gpuwise.api.plan_answer import PlanAnswer, PlanEntry, Separate
 from gpuwise.api.plan_question import PlanQuery
-from gpuwise.api.predictions import correction
+from gpuwise.api.predictions import correction, peak_in
 from gpuwise.api.question import Assumption, assumed, check_precision, workload_of
 from gpuwise.errors import BadValue
 from gpuwise.evidence.parallel import unknown_range
 from gpuwise.hardware import tables
-from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import MOST_GPUS, Cluster, parse_cluster
 from gpuwise.scale.costs import Costs
 from gpuwise.scale.data_parallel import habits_of, waits_fraction
@@ -178,11 +177,12 @@ def _uneven(cluster: Cluster, batch: int, ranks: int, micro: int) -> bool:
 
 
 def _points(case: _Case, executor: Executor | None) -> tuple[ScalePoint, ...]:
-    """With what the user fixed for the whole cluster left free: fewer GPUs need another plan."""
+    """What the user fixed holds for the whole cluster; fewer GPUs need another plan and choose freely."""
     free = {name: value for name, value in case.query.limits.fixed.items() if name not in (*AXES, "micro_batch")}
     wishes = replace(case.wishes, limits=Limits(fixed=free))
-    counts = counts_of(case.cluster) if not case.cluster.is_mixed else (1, case.cluster.gpu_count)
-    return scale_points(case.costs, case.cluster, wishes, counts, executor=executor)
+    *fewer, whole = counts_of(case.cluster) if not case.cluster.is_mixed else (1, case.cluster.gpu_count)
+    last = scale_points(case.costs, case.cluster, case.wishes, [whole])
+    return (*scale_points(case.costs, case.cluster, wishes, fewer, executor=executor), *last)
 
 
 def _entries(case: _Case, found: Found, points: Sequence[ScalePoint]) -> tuple[PlanEntry, ...]:
@@ -245,7 +245,7 @@ def _gpu_seconds(point: ScalePoint) -> float:
 
 def _entry(case: _Case, one: Estimate, cluster: Cluster, labels: Sequence[str]) -> PlanEntry:
     low, high = unknown_range()
-    peak = _peak(cluster.gpu, case.costs.parts.workload.precision)
+    peak = peak_in(cluster.gpu, case.costs.parts.workload.precision)
     return PlanEntry(
         estimate=one,
         gpu_count=cluster.gpu_count,
@@ -257,11 +257,6 @@ def _entry(case: _Case, one: Estimate, cluster: Cluster, labels: Sequence[str]) 
         bound=_bound(case, one),
         recipes=recipes(one.plan, cluster, case.costs.parts),
     )
-
-
-def _peak(gpu: Gpu, precision: str) -> float:
-    dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
-    return gpu.best_peak(dtype) or gpu.best_peak("fp32") or 0.0
 
 
 def _bound(case: _Case, one: Estimate) -> str:

@@ -49,7 +49,8 @@ def _head(answer: PlanAnswer, colour: bool) -> str:
     if cluster.node_count > 1 and cluster.network is not None:
         adapters = f"{cluster.network_count} x " if cluster.network_count > 1 else ""
         joined += f"{'; ' if joined else ''}{adapters}{cluster.network.name} between nodes"
-    where = f"{bold(cluster.name, colour=colour)} ({_gpus(cluster.gpu_count)}{'; ' + joined if joined else ''})"
+    meant = "".join(f"{gpu.name}; " for gpu, _ in cluster.kinds if gpu.name not in cluster.name)
+    where = f"{bold(cluster.name, colour=colour)} ({meant}{_gpus(cluster.gpu_count)}{'; ' + joined if joined else ''})"
     return f"{bold(answer.model, colour=colour)}  train, {answer.precision}, {size} on {where}"
 
 

@@ -42,7 +42,7 @@ def _sheet(answer: PredictAnswer, colour: bool) -> str:
     shares = sorted(((share, name) for name, share in result.bound_fractions.items() if share >= 0.05), reverse=True)
     used = f"{result.utilisation_fraction:.0%} of its peak" if result.utilisation_fraction is not None else ""
     lines = [
-        f"{_head(answer, result, colour)} on {bold(result.gpu.name, colour=colour)}",
+        f"{_head(answer, result, colour)} on {_cards(result, colour)}",
         "",
         f"  step       {_time(result.step_s)}   (8 measurements in 10 lie between {_range(result)})",
         f"  speed      {_rate(result.samples_per_s)} samples/s" + (f", {used}" if used else ""),
@@ -53,6 +53,12 @@ def _sheet(answer: PredictAnswer, colour: bool) -> str:
         _ops(result, colour),
     ]
     return "\n".join(lines)
+
+
+def _cards(result: Prediction, colour: bool) -> str:
+    if result.gpu_count == 1:
+        return bold(result.gpu.name, colour=colour)
+    return "each of " + bold(f"{result.gpu_count}x {result.gpu.name}", colour=colour)
 
 
 def _range(result: Prediction) -> str:
@@ -101,7 +107,8 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
         Column(title="memory", cells=[_bytes(result.memory.total_bytes) for result in results], drop=4),
         Column(title="fits", cells=["yes" if result.fits else "NO" for result in results], right=False, drop=1),
     ]
-    return f"{_head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}\n\n{_why(results)}"
+    many = f" on each of {results[0].gpu_count} GPUs" if results[0].gpu_count > 1 else ""
+    return f"{_head(answer, results[0], colour)}{many}\n\n{table(columns, width=width, colour=colour)}\n\n{_why(results)}"
 
 
 def _against(result: Prediction, results: Sequence[Prediction]) -> str:
