@@ -105,5 +105,5 @@ _STYLE = (
     ".gpuwise{color:inherit;max-width:76em}.gpuwise p{margin:.3em 0}"
     ".gpuwise pre{font:12.5px/1.45 ui-monospace,Menlo,Consolas,monospace;color:inherit;background:none;margin:.6em 0;"
     "overflow-x:auto;white-space:pre}.gpuwise figure{margin:1em 0 0;overflow-x:auto}"
-    f".gpuwise svg{{max-width:100%;height:auto}}{page_inks('.gpuwise svg')}"
+    f".gpuwise svg{{max-width:100%;min-width:60em;height:auto}}{page_inks('.gpuwise svg')}"
 )
