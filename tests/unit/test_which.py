@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,24 @@ def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[s
     rents = [one for one in able if one.kind == "rent" and (one.usd_per_run or 0.0) < 0.99 * own]
     if named.kind.startswith("buy"):
         assert ("Renting" in found.verdict) == bool(rents)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--machine", "450", "--kwh-price", "0.31"), ("--rent",), ("--have", "RTX 3090"), ("--tariff", "200=0.10,600=0.44")],
+)
+def test_the_parts_of_the_whole_cost_are_told_and_add_up(arguments: tuple[str, ...]) -> None:
+    answer = asked("--model", "resnet50", *arguments)
+    for option in answer["options"]:
+        gpus = option["gpu_count"] * (option["price"] or {}).get("usd", 0.0)
+        assert gpus + option["machine_usd"] + option["running_usd"] == pytest.approx(option["total_usd"])
+        if option["source"] != "rent":
+            assert option["usd_per_kwh"] * option["energy_kwh"] == pytest.approx(option["running_usd"])
+    text = told("--model", "resnet50", *arguments)
+    assert re.search(r"how it is worked out: 3 years of [^=]* = \$[\d,]+", text)
+    if "450" in arguments:
+        assert "$450 for the rest of the machine + " in text
+        assert " kWh x $0.310 = " in text
 
 
 def test_batch_and_precision_can_be_left_to_each_gpu() -> None:
