@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
+from gpuwise.advise.choosing import shortfall
 from gpuwise.cli.app import app
 from gpuwise.money import age
 from gpuwise.report.figures.choices import CHARTS, choices_figure
@@ -194,6 +196,65 @@ def test_a_large_language_model_is_run_as_what_is_at_hand_allows_and_that_is_sai
     answer = asked("--task", "llm-inference", "--budget", "700")
     (way,) = (note for note in answer["assumptions"] if note["name"] == "way of llama-3-8b")
     assert "int8 or int4 would fit smaller GPUs" in way["effect"]
+
+
+def test_another_way_than_the_usual_is_told_in_the_verdict_and_of_every_row() -> None:
+    answer = asked("--model", "llama-2-7b")
+    assert "llama-2-7b with LoRA adapters (full training needs 142 GiB, " in answer["verdict"]
+    assert all(option["jobs"][0]["way"] == "lora" for option in answer["options"])
+    assert all(any("with LoRA adapters" in reason for reason in option["reasons"]) for option in answer["options"])
+    assert "adapters" not in asked("--model", "resnet50")["verdict"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"model": ["resnet50"]},
+        {"model": ["llama-2-7b"]},
+        {"model": ["llama-2-13b"]},
+        {"model": ["resnet50"], "hours_per_week": 2.0},
+        {"model": ["resnet50"], "hours_per_week": 60.0},
+        {"model": ["resnet50"], "have": ["RTX 3090"]},
+        {"model": ["resnet50"], "deadline": "10min"},
+        {"task": "llm-finetune"},
+        {},
+    ],
+)
+def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[str, Any]) -> None:
+    found = api.which(api.which_query(today=date(2026, 11, 16), **question))
+    limits = found.query.limits
+    able = [one for one in found.every if one.usd_per_run is not None and not shortfall(one, limits)]
+    sold = [one for one in able if one.kind.startswith("buy")]
+    named = found.best if found.best else min(found.options, key=lambda one: one.usd_per_run or 0.0)
+    own = named.usd_per_run or 0.0
+    assert "over the years" not in found.verdict
+    if "of all single cards sold" in found.verdict and named.kind != "keep":
+        assert own == min(one.usd_per_run or 0.0 for one in sold if one.gpu_count == 1)
+    if "of all that is sold" in found.verdict and named.kind != "keep":
+        assert own == min(one.usd_per_run or 0.0 for one in sold)
+    if "any card to buy" in found.verdict:
+        assert own < 0.5 * min(one.usd_per_run or 0.0 for one in sold)
+    rents = [one for one in able if one.kind == "rent" and (one.usd_per_run or 0.0) < 0.99 * own]
+    if named.kind.startswith("buy"):
+        assert ("Renting" in found.verdict) == bool(rents)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--machine", "450", "--kwh-price", "0.31"), ("--rent",), ("--have", "RTX 3090"), ("--tariff", "200=0.10,600=0.44")],
+)
+def test_the_parts_of_the_whole_cost_are_told_and_add_up(arguments: tuple[str, ...]) -> None:
+    answer = asked("--model", "resnet50", *arguments)
+    for option in answer["options"]:
+        gpus = option["gpu_count"] * (option["price"] or {}).get("usd", 0.0)
+        assert gpus + option["machine_usd"] + option["running_usd"] == pytest.approx(option["total_usd"])
+        if option["source"] != "rent":
+            assert option["usd_per_kwh"] * option["energy_kwh"] == pytest.approx(option["running_usd"])
+    text = told("--model", "resnet50", *arguments)
+    assert re.search(r"how it is worked out: 3 years of [^=]* = \$[\d,]+", text)
+    if "450" in arguments:
+        assert "$450 for the rest of the machine + " in text
+        assert " kWh x $0.310 = " in text
 
 
 def test_batch_and_precision_can_be_left_to_each_gpu() -> None:

@@ -8,7 +8,7 @@ from gpuwise.advise.types import Choices
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["WAYS", "ways_on"]
+__all__ = ["SHORT_WAYS", "WAYS", "ways_on"]
 
 # What each way means, as an answer tells it.
 WAYS = {
@@ -18,6 +18,15 @@ WAYS = {
     "int4": "weights in 4 bits",
     "lora": "LoRA adapters, activations of repeated blocks computed again",
     "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks computed again",
+}
+# The same behind a model's name in a sentence.
+SHORT_WAYS = {
+    "usual": "as usual",
+    "checkpoint": "with activations computed again",
+    "int8": "with weights in 8 bits",
+    "int4": "with weights in 4 bits",
+    "lora": "with LoRA adapters",
+    "qlora": "with QLoRA adapters on weights in 4 bits",
 }
 _ALL_BLOCKS = (1, 10_000)
 _TRIED = {"train": ("amp", "amp-bf16", "tf32", "fp32"), "infer": ("fp16", "bf16", "tf32", "fp32")}

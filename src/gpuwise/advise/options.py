@@ -108,6 +108,18 @@ class Option:
         return None if self.total_usd is None or not self.runs else self.total_usd / self.runs
 
     @property
+    def machine_usd(self) -> float | None:
+        """The rest of the machine, as far as it is in the total; None where the total is unknown."""
+        if self.total_usd is None:
+            return None
+        return self.total_usd - self.running_usd - (self.price.usd * self.gpu_count if self.price else 0.0)
+
+    @property
+    def usd_per_kwh(self) -> float | None:
+        """What a kWh comes to on average; None where it is in the rent, or none is used."""
+        return None if self.rent is not None or not self.energy_kwh else self.running_usd / self.energy_kwh
+
+    @property
     def usd_per_million_samples(self) -> float | None:
         each = self.usd_per_run
         return None if each is None else each / self.run.samples * 1e6

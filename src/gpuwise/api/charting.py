@@ -18,6 +18,7 @@ from gpuwise.advise.tasks import Job
 from gpuwise.api.hardware import GpuQuery, gpus
 from gpuwise.api.paced import Asked, price_jobs
 from gpuwise.api.question import Assumption, assumed
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue, UnknownName
 from gpuwise.evidence.ranges import knows
 from gpuwise.hardware.catalog import load_catalog
@@ -171,7 +172,7 @@ class ChartRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChartsAnswer:
+class ChartsAnswer(Shown):
     """The GPUs, fastest first. Speeds are against the baseline's in its fastest precision, kind of work by kind of work."""
 
     query: ChartsQuery

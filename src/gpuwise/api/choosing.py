@@ -37,7 +37,7 @@ _TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichAnswer(Shown):
     """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
-    that are sold used only, without a price."""
+    that are sold used only, without a price; `ways` says how each job is run, the same on all."""
 
     query: WhichQuery
     verdict: str
@@ -47,6 +47,7 @@ class WhichAnswer(Shown):
     reasons: dict[str, tuple[str, ...]]
     rejected: tuple[tuple[str, str], ...]
     changes_if: tuple[str, ...]
+    ways: tuple[str, ...]
     every: tuple[Option, ...]
     older: tuple[Run, ...]
     assumptions: tuple[Assumption, ...]
@@ -104,13 +105,16 @@ class WhichAnswer(Shown):
             "run_low_s": run.seconds * run.low,
             "run_high_s": run.seconds * run.high,
             "jobs": [
-                {"model": job.model, "step_s": pace.step_s, "batch": pace.batch, "run_s": seconds, "fits": pace.fits}
-                for job, pace, seconds in zip(self.query.jobs, run.paces, run.job_s, strict=True)
+                {"model": job.model, "way": way, "step_s": pace.step_s, "batch": pace.batch, "run_s": took, "fits": pace.fits}
+                for job, way, pace, took in zip(self.query.jobs, self.ways, run.paces, run.job_s, strict=True)
             ],
             "upfront_usd": option.upfront_usd,
             "total_usd": option.total_usd,
             "usd_per_run": option.usd_per_run,
             "usd_per_million_samples": option.usd_per_million_samples,
+            "machine_usd": option.machine_usd,
+            "running_usd": option.running_usd,
+            "usd_per_kwh": option.usd_per_kwh,
             "energy_kwh": option.energy_kwh,
             "kg_co2e": option.kg_co2e,
             "price": _price(option),
@@ -174,6 +178,7 @@ def which(query: WhichQuery, progress: Callable[[str], None] = lambda text: None
         reasons={option.key: reasons(scene, option, chosen) for option in shown},
         rejected=rejections(scene, shown, chosen),
         changes_if=changes(scene, chosen),
+        ways=tuple(priced.way for priced in scene.priced),
         every=scene.options,
         older=scene.older,
         assumptions=(*query.assumptions, *notes(scene)),

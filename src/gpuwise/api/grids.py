@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict_captured
 from gpuwise.api.question import Assumption, named_gpus, parse_batch, step_query, workload_of
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import knows, ratio_range
 from gpuwise.hardware.precisions import supported
@@ -21,7 +22,7 @@ _MOST = 32  # batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GridAnswer:
+class GridAnswer(Shown):
     """All steps, by precision, then batch, then GPU. `turns` says who is fastest where, and where a precision does not pay."""
 
     model: str

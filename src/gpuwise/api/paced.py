@@ -45,16 +45,17 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """A job on every GPU that can run it, in one way for all; `skipped` are better ways that fit none of the GPUs."""
+    """A job on every GPU that can run it, in one way for all; `skipped` are better ways that fit none of the GPUs, with the
+    bytes that each needs at least."""
 
     job: Job
     way: str
-    skipped: tuple[str, ...]
+    skipped: tuple[tuple[str, float], ...]
     paces: dict[str, Pace]
     gradient_bytes: float
     notes: tuple[Assumption, ...]
 
-    def after(self, skipped: tuple[str, ...]) -> Priced:
+    def after(self, skipped: tuple[tuple[str, float], ...]) -> Priced:
         """The same, found after other ways had been tried."""
         return replace(self, skipped=(*skipped, *self.skipped))
 
@@ -93,11 +94,16 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
     return Priced(
         job=job,
         way=way,
-        skipped=tuple(tried for tried, _ in found[:-1]),
+        skipped=tuple((tried, _least(tight)) for tried, tight in found[:-1] if tight),
         paces=paces,
         gradient_bytes=gradient_bytes(model.pacer.workload(sample.choices)) if training and sample else 0.0,
         notes=model.notes,
     )
+
+
+def _least(paces: dict[str, Pace]) -> float:
+    """What the job needs, in the smallest parts, on the GPU where it needs least."""
+    return min(pace.memory_bytes for pace in paces.values())
 
 
 def _on(job: Job, way: str, model: _Model, asked: Asked) -> Callable[[Gpu], Sequence[Choices]]:

@@ -36,7 +36,8 @@ class Shown:
         return str(_looks().html_of(self))
 
     def figure(self, **options: Any) -> Any:
-        """The chart of this answer as a Plotly figure. `which` has three (`chart="value"`), `validate` four groupings (`by`)."""
+        """The chart of this answer as a Plotly figure. `which` has three (`chart="value"`), `charts` some more,
+        `validate` four groupings (`by`)."""
         return _looks().plotly_of(self, **options)
 
 

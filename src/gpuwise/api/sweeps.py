@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuwise.api.question import Assumption, StepQuery, workload_of
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.step.simulate import simulate
@@ -30,7 +31,7 @@ class SweepPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepAnswer:
+class SweepAnswer(Shown):
     """The points in the order asked; none for a model that is known at one batch only."""
 
     model: str

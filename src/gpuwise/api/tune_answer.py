@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from gpuwise.api.question import Assumption
+from gpuwise.api.showing import Shown
 from gpuwise.api.tune_changes import Pruned
 from gpuwise.api.tune_predicting import Expected
 from gpuwise.watch.tune.types import LEAST_ROUNDS, Change, DeviceFacts, Gain, Trial, Variant
@@ -64,7 +65,7 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredAnswer:
+class MeasuredAnswer(Shown):
     """Settings of one model or script on one device of this machine."""
 
     model: str

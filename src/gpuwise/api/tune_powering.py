@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from gpuwise.api.question import Assumption, StepQuery, least_watts, step_query, workload_of
+from gpuwise.api.showing import Shown
 from gpuwise.api.tune_changes import start_of
 from gpuwise.api.tune_question import buildable
 from gpuwise.errors import BadValue
@@ -70,7 +71,7 @@ class PowerPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerAnswer:
+class PowerAnswer(Shown):
     """One model on one GPU by power limit, low to high."""
 
     model: str

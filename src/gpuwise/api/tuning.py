@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuwise.api.question import Assumption, StepQuery, workload_of
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
@@ -41,7 +42,7 @@ class BatchPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuneAnswer:
+class TuneAnswer(Shown):
     """One model on one GPU, by batch."""
 
     what: str

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuwise.api.diagnosis import WhyAnswer, finding_dict, why
 from gpuwise.api.question import Assumption
+from gpuwise.api.showing import Shown
 from gpuwise.api.watching_vitals import catalogue_gpu, used_gpus, vitals_of
 from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
 from gpuwise.diagnose.registry import ranked, run_live_checks
@@ -34,7 +35,7 @@ Tick = Callable[[Session], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchAnswer:
+class WatchAnswer(Shown):
     """What a watched run spent its time on, what is wrong with it, and what could not be seen."""
 
     title: str

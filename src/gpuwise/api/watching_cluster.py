@@ -11,6 +11,7 @@ from typing import Any
 from gpuwise.api.cluster_members import members_of, untold
 from gpuwise.api.diagnosis import finding_dict
 from gpuwise.api.question import Assumption
+from gpuwise.api.showing import Shown
 from gpuwise.diagnose.fleet import FleetFinding, Member
 from gpuwise.diagnose.registry import run_fleet_checks
 from gpuwise.diagnose.types import Abstained
@@ -37,7 +38,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterAnswer:
+class ClusterAnswer(Shown):
     """What GPUs did over a window, which of them are in a bad way, and what could not be seen."""
 
     address: str

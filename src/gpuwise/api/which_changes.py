@@ -45,7 +45,7 @@ def _used(scene: Scene, best: Option) -> str:
 
 
 def _hours(scene: Scene, chosen: Selection) -> str:
-    if chosen.rented is None or chosen.bought is None or chosen.rented.rent is None:
+    if chosen.rented is None or chosen.rented.rent is None or chosen.bought is None or chosen.bought.total_usd is None:
         return ""
     hours = even_hours_per_week(chosen.bought, chosen.rented, scene.query.terms)
     rate = scene.query.book.currency.show(chosen.rented.rent.usd_per_gpu_hour, 2)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuwise.advise.changes import even_hours_per_week
 from gpuwise.advise.choosing import Selection, shortfall
-from gpuwise.advise.job_ways import WAYS
+from gpuwise.advise.job_ways import SHORT_WAYS, WAYS
 from gpuwise.advise.market import NEW_MONTHS, whole
 from gpuwise.advise.options import Option, Run
 from gpuwise.advise.tasks import Job
@@ -20,29 +21,48 @@ from gpuwise.units import GIB, format_si
 __all__ = ["notes", "reasons", "rejections", "verdict"]
 
 _FAR = 3.0  # times the budget: nobody who has it looks at that
-_SAME = 0.005  # faster: nothing
+_SAME = 0.005  # faster or cheaper: nothing
+_SLOWER = 1.05  # times as long: less is not told
 
 
 # ---------------------------------------------------------------- verdict
 
 
 def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
-    """One sentence that can be acted on."""
+    """What to do and why, in a sentence or two; every clause holds against the rows that are shown below it."""
     if scene.query.general:
-        return _general(scene, shown)
+        return _general(scene, chosen, shown)
     if chosen.best is None:
         return _nothing(scene)
     best, run = chosen.best, chosen.best.run
-    time = f"a run takes {_span(run)}{_in_time(scene, run)}"
+    time = f"{_taken(scene)}a run takes {_span(run)}{_in_time(scene, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(scene, chosen)}."
     ratio = f", {chosen.kept.run.seconds / run.seconds:.1f} times as fast as your {chosen.kept.name}" if chosen.kept else ""
     if best.kind == "rent" and best.rent is not None:
         rate = scene.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
-        why = "its runs cost less than half of what any card to buy asks" if chosen.bought else _why_not_bought(scene)
+        why = _half_of(scene, chosen) if chosen.bought else _why_not_bought(scene)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}{ratio}; {why}."
     price = "price unknown" if best.upfront_usd is None else f"{scene.money(best.upfront_usd)}{_several(best)}"
-    return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(scene, chosen)}.{_to_change(scene, best)}"
+    more = f"{_renting(scene, chosen, best)}{_to_change(scene, best)}"
+    return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(scene, chosen)}.{more}"
+
+
+def _taken(scene: Scene) -> str:
+    """Jobs that are run in another way than they usually are, since that fits nothing; a task's own way is its usual one."""
+    told = [f"{priced.job.model} {_sparing(priced)}" for priced in scene.priced if priced.skipped]
+    return f"{', '.join(told)}; " if told else ""
+
+
+def _sparing(priced: Priced) -> str:
+    """The way that is taken, and what those that fit nothing need."""
+    taken = SHORT_WAYS[priced.way]
+    if not priced.skipped:
+        return taken
+    (_, first), *others = priced.skipped
+    usual = "full training" if priced.way in ("lora", "qlora") else "the usual way"
+    needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} {SHORT_WAYS[way]}" for way, need in others)]
+    return f"{taken} ({', '.join(needs)})"
 
 
 def _span(run: Run) -> str:
@@ -78,7 +98,8 @@ def _why_best(scene: Scene, chosen: Selection) -> str:
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
         known = best is not None and best.upfront_usd is not None
-        return "its runs cost least over the years" if known else "nothing of the kind is faster, whatever it costs"
+        least = f"of all {_sold(scene, best)} its runs cost least" if best else ""
+        return least if known else "nothing of the kind is faster, whatever it costs"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < _SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in buys(scene))
@@ -87,15 +108,50 @@ def _why_best(scene: Scene, chosen: Selection) -> str:
     return f"{a(fastest.name)} would be {gain:.0%} faster for {scene.money(more)} more"
 
 
+def _sold(scene: Scene, best: Option) -> str:
+    """Among what its runs cost least. Several cards may cost less a run, but ask for code that shares the work, or for another
+    machine."""
+    able = [one for one in (*buys(scene), *scene.refused) if not shortfall(one, scene.query.limits)]
+    cheaper = any(not _costs_less(best, one) for one in able if one.gpu_count > best.gpu_count and one.usd_per_run is not None)
+    timely = " and in time" if scene.query.limits.deadline_s is not None else ""
+    return f"single cards sold{timely}" if cheaper else f"that is sold{timely}"
+
+
+def _renting(scene: Scene, chosen: Selection, best: Option) -> str:
+    """Where a rent costs less than what is recommended, and why it is not: the table shows it, so the verdict must."""
+    rented, terms = chosen.rented, scene.query.terms
+    if scene.query.limits.budget_usd is not None or rented is None or rented.usd_per_run is None or not best.usd_per_run:
+        return ""
+    less = 1 - rented.usd_per_run / best.usd_per_run
+    if less < _SAME:
+        return ""
+    hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
+    reach = "at any number of hours" if hours is None else f"up to {hours:.0f} hours a week"
+    pace = f" and takes {slower:.1f} times as long" if slower >= _SLOWER else ""
+    pace = f" and is {1 / slower:.1f} times as fast" if slower * _SLOWER <= 1 else pace
+    now = f"{168 * terms.utilization:.0f} a run costs {less:.0%} less"
+    trouble = "it asks for copying data and waiting for machines"
+    return f" Renting {a(rented.name)} costs less {reach}: at {now}{pace}; {trouble}."
+
+
+def _half_of(scene: Scene, chosen: Selection) -> str:
+    rented, limits = chosen.rented, scene.query.limits
+    able = [one.usd_per_run for one in buys(scene) if not shortfall(one, limits) and one.usd_per_run is not None]
+    every = rented is not None and all(2 * (rented.usd_per_run or 0.0) <= each for each in able)
+    return f"its runs cost less than half of what any {'' if every else 'single '}card to buy asks"
+
+
 def _nothing_better(scene: Scene, chosen: Selection) -> str:
     best = chosen.bought or chosen.rented
     if best is None or chosen.kept is None:
         return "nothing else keeps to your limits"
     gain = chosen.kept.run.seconds / best.run.seconds
     budget = scene.query.limits.budget_usd
+    felt = ": hardly felt" if gain > 1 else ""
     if budget is not None:
-        return f"the best there is for {scene.money(budget)}, {a(best.name)}, is {gain:.2f} times as fast: hardly felt"
-    return f"{a(best.name)}, whose runs cost least of all that is sold, is {gain:.2f} times as fast"
+        return f"the best there is for {scene.money(budget)}, {a(best.name)}, is {gain:.2f} times as fast{felt}"
+    among = _sold(scene, best) if best is chosen.bought else "that can be rented"
+    return f"{a(best.name)}, whose runs cost least of all {among}, is {gain:.2f} times as fast"
 
 
 def _why_not_bought(scene: Scene) -> str:
@@ -106,7 +162,7 @@ def _why_not_bought(scene: Scene) -> str:
     )
 
 
-def _general(scene: Scene, shown: Sequence[Option]) -> str:
+def _general(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
     if not shown:
         return _nothing(scene)
     value = min(shown, key=lambda option: option.usd_per_run or 0.0)
@@ -115,7 +171,8 @@ def _general(scene: Scene, shown: Sequence[Option]) -> str:
     faster = f"; {a(fastest.name)} ({scene.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
     price = f"{scene.money(value.upfront_usd)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
-        f"The best value is {a(value.name)} ({price}): its runs cost least over the years{faster}. "
+        f"The best value is {a(value.name)} ({price}): of these its runs cost least{faster}."
+        f"{_renting(scene, chosen, value)} "
         "The others are the best that less or more money buys; name your model and budget for an answer of your own."
     )
 
@@ -156,6 +213,7 @@ def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
     found = []
     if option is chosen.best and not scene.query.general:
         found.append("the verdict")
+    found += [f"{priced.job.model} {_sparing(priced)}" for priced in scene.priced if priced.way != "usual"]
     for priced, pace in zip(scene.priced, option.run.paces, strict=True):
         if not pace.fits:
             found.append(f"{priced.job.model} does not fit: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB")
@@ -273,6 +331,7 @@ def notes(scene: Scene) -> tuple[Assumption, ...]:
 def _way(job: Job, priced: Priced) -> str:
     """Why a job is run this way, and what else could be done."""
     if priced.skipped:
-        return f"{' and '.join(priced.skipped)} fit{'' if len(priced.skipped) > 1 else 's'} nothing within reach"
+        names = [way for way, _ in priced.skipped]
+        return f"{' and '.join(names)} fit{'' if len(names) > 1 else 's'} nothing within reach"
     sparing = job.ways[job.ways.index(priced.way) + 1 :]
     return f"{' or '.join(sparing)} would fit smaller GPUs" if sparing else "as this task is done"

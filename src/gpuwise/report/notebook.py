@@ -24,26 +24,40 @@ TEXTS = {
     "BuildAnswer": "build.render",
     "CaptureAnswer": "capture.render",
     "CatalogueFit": "fit.render_catalogue",
+    "ChartsAnswer": "charts.render",
     "Checkup": "doctor.render",
+    "ClusterAnswer": "watch_cluster.render",
     "CompareAnswer": "compare.render",
     "CostAnswer": "cost.render",
     "FitAnswer": "fit.render",
+    "FleetAnswer": "fleet.render",
     "GpuAnswer": "gpus.render",
+    "GridAnswer": "grid.render",
     "MattersAnswer": "matters.render",
+    "MeasuredAnswer": "tune_measured.render_measured",
     "PlanAnswer": "plan.render",
+    "PowerAnswer": "tune_power.render_power",
     "PredictAnswer": "predict.render",
     "PricesAnswer": "prices.render",
+    "SweepAnswer": "sweep.render_batches",
+    "SweptAnswer": "sweep.render",
+    "TuneAnswer": "tune.render",
     "ValidateAnswer": "validate.render",
+    "WatchAnswer": "watch.render",
     "WhichAnswer": "which.render",
     "WhyAnswer": "why.render",
 }
 CHARTS = {
     "BuildAnswer": "figures.power.power_figure",
+    "ChartsAnswer": "figures.charts.charts_figure",
     "CompareAnswer": "figures.ratios.ratios_figure",
     "CostAnswer": "figures.money.cost_figure",
     "FitAnswer": "figures.memory.memory_figure",
+    "GridAnswer": "figures.grid.grid_figure",
     "PlanAnswer": "figures.plans.plans_figure",
     "PredictAnswer": "figures.steps.steps_figure",
+    "SweepAnswer": "figures.batches.swept_figure",
+    "TuneAnswer": "figures.batches.tuned_figure",
     "ValidateAnswer": "figures.accuracy.accuracy_figure",
     "WhichAnswer": "figures.choices.choices_figure",
     "WhyAnswer": "figures.causes.causes_figure",
@@ -105,5 +119,5 @@ _STYLE = (
     ".gpuwise{color:inherit;max-width:76em}.gpuwise p{margin:.3em 0}"
     ".gpuwise pre{font:12.5px/1.45 ui-monospace,Menlo,Consolas,monospace;color:inherit;background:none;margin:.6em 0;"
     "overflow-x:auto;white-space:pre}.gpuwise figure{margin:1em 0 0;overflow-x:auto}"
-    f".gpuwise svg{{max-width:100%;height:auto}}{page_inks('.gpuwise svg')}"
+    f".gpuwise svg{{max-width:100%;min-width:60em;height:auto}}{page_inks('.gpuwise svg')}"
 )

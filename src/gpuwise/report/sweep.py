@@ -1,11 +1,13 @@
-"""What a sweep came to, as text."""
+"""What a sweep came to, as text: of many models into a table, or of one model over batches."""
 
 from __future__ import annotations
 
 from gpuwise.api.many.sweep import SweptAnswer
+from gpuwise.api.sweeps import SweepAnswer
 from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.units import format_si
 
-__all__ = ["render"]
+__all__ = ["render", "render_batches"]
 
 _SHOWN = 12
 _WIDEST = 90
@@ -29,6 +31,20 @@ def render(answer: SweptAnswer, *, width: int | None = None, colour: bool = Fals
         more = len(answer.refused) - len(shown)
         blocks.append(table(columns, width=width, colour=colour) + (f"\n… and {more} more reasons" if more else ""))
     return "\n\n".join(blocks) + join_notes(_notes(answer))
+
+
+def render_batches(answer: SweepAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """A row for each batch of one model on one GPU."""
+    head = f"{bold(answer.model, colour=colour)} on {answer.gpu}, by batch"
+    if not answer.points:
+        return f"{head}\n\nIt is known at one batch only."
+    columns = [
+        Column(title="batch", cells=[f"{point.batch:,}" for point in answer.points]),
+        Column(title="step", cells=[format_si(point.step_s, "s") for point in answer.points]),
+        Column(title="samples/s", cells=[f"{point.samples_per_s:,.4g}" for point in answer.points]),
+    ]
+    notes = [f"{note['basis']}: {note['name']} = {note['value']} ({note['effect']})" for note in answer.assumptions]
+    return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
 
 
 def _notes(answer: SweptAnswer) -> list[str]:

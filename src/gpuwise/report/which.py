@@ -16,6 +16,7 @@ __all__ = ["render"]
 _MARKS = {"pass": "ok", "tight": "tight", "fail": "see below"}
 _OTHERS = 5
 _WIDTH = 120
+_CENT_USD = 0.01
 
 
 def render(answer: WhichAnswer, *, width: int | None = None, colour: bool = False) -> str:
@@ -25,6 +26,7 @@ def render(answer: WhichAnswer, *, width: int | None = None, colour: bool = Fals
     if answer.options:
         blocks.append(_table(answer, width, colour))
     blocks += [
+        _list("how it is worked out", [_sum(answer, answer.best)] if answer.best else [], wide),
         _list("to know", _remarks(answer), wide),
         _list("would change it", list(answer.changes_if), wide),
         _list("left out", [f"{name}: {reason}" for name, reason in answer.rejected[:_OTHERS]], wide),
@@ -78,6 +80,28 @@ def _range(option: Option) -> str:
 
 def _money(show: Callable[[float], str], usd: float | None) -> str:
     return "-" if usd is None else show(usd)
+
+
+def _sum(answer: WhichAnswer, option: Option) -> str:
+    """What the whole cost is made of, in the user's numbers."""
+    show, terms = answer.query.book.currency.show, answer.query.terms
+    if option.total_usd is None:
+        return f"{option.name}: nobody published its price"
+    machine = option.machine_usd or 0.0
+    several = f"{option.gpu_count} x " if option.gpu_count > 1 else ""
+    if option.rent is not None:
+        parts = [f"{several}{show(option.rent.usd_per_gpu_hour)}/h x {terms.hours:,.0f} h"]
+    else:
+        parts = [f"{several}{show(option.price.usd)}"] if option.price else []
+        parts += [f"{show(machine)} for the rest of the machine"] if machine > _CENT_USD else []
+        rate = (
+            ""
+            if option.usd_per_kwh is None
+            else f" x {show(option.usd_per_kwh, 3)}{'' if terms.tariff.is_flat else ' on average'}"
+        )
+        parts.append(f"{option.energy_kwh:,.0f} kWh{rate}")
+    horizon = f"{terms.years:g} year{'' if terms.years == 1 else 's'}"
+    return f"{horizon} of {option.name}: {' + '.join(parts)} = {show(option.total_usd)}"
 
 
 def _build(answer: WhichAnswer, option: Option) -> str:

@@ -16,7 +16,7 @@ from gpuwise.cli.app import app
 from gpuwise.errors import BadFile, BadValue, GpuwiseError, MissingExtra
 from gpuwise.report.figures import look
 from gpuwise.report.figures.accuracy import accuracy_figure
-from gpuwise.report.figures.axes import place, shown, ticks
+from gpuwise.report.figures.axes import labels, place, ticks
 from gpuwise.report.figures.files import check_figure, save
 from gpuwise.report.figures.steps import steps_figure
 from gpuwise.report.figures.svg import draw
@@ -61,7 +61,7 @@ def test_a_bar_is_as_long_as_its_value() -> None:
 def test_a_logarithmic_axis_spaces_decades_evenly() -> None:
     axis = Axis(title="", low=1e-3, high=1.0, unit="s", log=True)
     assert [place(axis, value) for value in (1e-3, 1e-2, 1e-1, 1.0)] == pytest.approx([0, 1 / 3, 2 / 3, 1])
-    assert [shown(axis, value) for value in ticks(axis)] == ["1 ms", "10 ms", "100 ms", "1 s"]
+    assert labels(axis, ticks(axis)) == ["1 ms", "10 ms", "100 ms", "1 s"]
     assert place(axis, 5.0) == 1.0
 
 
@@ -70,6 +70,37 @@ def test_ticks_are_few_and_inside_the_axis(low: float, high: float) -> None:
     found = ticks(Axis(title="", low=low, high=high))
     assert 2 <= len(found) <= 8
     assert all(low <= value <= high * (1 + 1e-9) for value in found)
+
+
+@pytest.mark.parametrize("high", [0.013, 0.7, 1.6, 2.4, 9.0, 31.0, 1700.0, 2_000_000.0])
+@pytest.mark.parametrize("unit", ["", "%", "s", "FLOP/s"])
+@pytest.mark.parametrize("count", [4, 6, 9])
+def test_no_two_ticks_read_the_same_and_none_is_rounded(high: float, unit: str, count: int) -> None:
+    axis = Axis(title="", low=0.0, high=high, unit=unit)
+    texts = labels(axis, ticks(axis, count))
+    assert len(set(texts)) == len(texts) >= 2
+    if not unit:
+        assert [float(text.replace(",", "")) for text in texts] == pytest.approx(ticks(axis, count), abs=1e-12)
+
+
+def test_digits_follow_the_step() -> None:
+    axis = Axis(title="", low=0.0, high=1.6)
+    assert labels(axis, ticks(axis, 8)) == ["0", "0.2", "0.4", "0.6", "0.8", "1.0", "1.2", "1.4", "1.6"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log", "texts"),
+    [
+        (400.0, 9e6, True, ["10 min", "1 h", "10 h", "1 day", "10 days", "100 days"]),
+        (2_000.0, 40_000.0, True, ["1 h", "2 h", "5 h", "10 h"]),
+        (0.02, 700.0, True, ["100 ms", "1 s", "10 s", "1 min", "10 min"]),
+        (0.0, 700.0, False, ["0", "2 min", "4 min", "6 min", "8 min", "10 min"]),
+        (0.0, 700_000.0, False, ["0", "2 days", "4 days", "6 days", "8 days"]),
+    ],
+)
+def test_times_are_round_on_a_clock(low: float, high: float, log: bool, texts: list[str]) -> None:
+    axis = Axis(title="", low=low, high=high, unit="s", log=log)
+    assert labels(axis, ticks(axis)) == texts
 
 
 def test_text_from_outside_cannot_become_markup() -> None:

@@ -42,6 +42,11 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         api.plan(api.plan_query(model="resnet18", cluster="2x RTX 3090")),
         api.matters("pcie-lanes"),
         api.gpus(api.GpuQuery(names=("RTX 3090",))),
+        api.predict_grid(model="resnet18", gpu=["RTX 3090", "T4"], batch="8,32", precision="fp32,amp"),
+        api.charts(api.ChartsQuery.of(gpu=["RTX 3090", "RTX 4090"], work="cnn")),
+        api.tune("batch", api.predict_query(model="resnet18", gpu=["RTX 3090"])),
+        api.tune_power(api.power_query(model="resnet18", gpu=["RTX 3090"])),
+        api.sweep(api.predict_query(model="resnet18", gpu=["RTX 3090"]), [1, 8, 64]),
         _why(tmp_path_factory.mktemp("traces")),
     ]
     return {type(answer).__name__: answer for answer in found}
@@ -90,6 +95,20 @@ def test_every_answer_that_has_a_text_can_be_looked_at() -> None:
     assert set(CHARTS) <= set(TEXTS)
     exported = [getattr(api, name) for name in api.__all__]
     assert {one.__name__ for one in exported if isinstance(one, type) and issubclass(one, Shown)} == set(TEXTS)
+
+
+def test_nothing_that_answers_is_left_without_a_look() -> None:
+    answers = {name for name in api.__all__ if name.endswith("Answer")}
+    assert {name for name in answers if not issubclass(getattr(api, name), Shown)} == set()
+    assert {"GridAnswer", "ChartsAnswer", "TuneAnswer", "SweepAnswer"} <= set(CHARTS)
+
+
+def test_a_sweep_has_a_point_for_each_batch(answers: dict[str, Any]) -> None:
+    (panel,) = figure_of(answers["SweepAnswer"]).panels
+    assert isinstance(panel, Plot)
+    points = [(int(mark.x), mark.y) for mark in panel.series[0].marks]
+    assert points == [(point.batch, point.samples_per_s) for point in answers["SweepAnswer"].points]
+    assert all(f"{size} " in str(answers["SweepAnswer"]) for size, _ in points)
 
 
 def test_markup_from_a_trace_stays_text(answers: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import date
 from pathlib import Path
@@ -82,3 +83,15 @@ def test_markup_in_an_answer_stays_text() -> None:
     assert as_markdown("gpuwise why", [text], [], TODAY).count("````") == 2
     evil = as_markdown("gpuwise why", [], [("a](x) <script> `b`", "out.svg")], TODAY)
     assert r"![a\](x) \<script\> \`b\`](out.svg)" in evil
+
+
+def test_on_a_phone_tables_scroll_sentences_wrap_and_a_long_path_does_not_widen_the_page() -> None:
+    table = "GPU       step\nRTX 3090  12 ms"
+    page = as_html(f"gpuwise why {'/a-long-folder' * 20}/trace.json", [f"A sentence.\n\n{table}\n\nrests on:\n  one"], [], TODAY)
+    assert f'<pre class="columns">{table}</pre>' in page
+    assert '<pre class="words">A sentence.</pre>' in page
+    assert '<pre class="words">rests on:\n  one</pre>' in page
+    assert "pre.columns{white-space:pre;overflow-x:auto}" in page
+    assert re.search(r"h1\{[^}]*overflow-wrap:anywhere", page)
+    assert re.search(r"svg\{[^}]*min-width", page)
+    assert "initial-scale=1" in page

@@ -21,6 +21,7 @@ from gpuwise.api.many.spread import Progress, carry_out
 from gpuwise.api.many.tables import check_table, write_table
 from gpuwise.api.many.versions import Versions, check_versions, versions
 from gpuwise.api.question import Assumption
+from gpuwise.api.showing import Shown
 from gpuwise.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
@@ -82,7 +83,7 @@ class FleetTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetAnswer:
+class FleetAnswer(Shown):
     """Every run, the worst first."""
 
     jobs: tuple[Diagnosed, ...]

@@ -18,6 +18,7 @@ from gpuwise.api.many.sweep_question import SweepQuery, gpus_meant
 from gpuwise.api.many.tables import Columns, check_table, write_table
 from gpuwise.api.many.versions import versions
 from gpuwise.api.question import Assumption
+from gpuwise.api.showing import Shown
 from gpuwise.hardware import tables
 from gpuwise.step.types import BOUNDS, Array
 
@@ -56,7 +57,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweptAnswer:
+class SweptAnswer(Shown):
     """What a sweep came to. `kept_parts` were there before it was begun this time."""
 
     out: Path

@@ -17,7 +17,6 @@ __all__ = ["CHARTS", "check_chart", "choices_figure"]
 CHARTS = ("cost", "value", "speed")
 _KINDS = ("buy new", "buy used", "rent", "keep")
 _MOST_BARS = 30
-_HOUR_S = 3600.0
 _APART = 0.22  # on a log scale: names nearer than that would lie over each other
 
 
@@ -65,15 +64,12 @@ def _cost(answer: WhichAnswer) -> Plot:
         Series(label=kind, colour=place, marks=tuple(_mark(option, answer, named) for option in options if option.kind == kind))
         for place, kind in enumerate(_KINDS)
     )
-    costs, times = [_total(option, answer) for option in options], [option.run.seconds / _HOUR_S for option in options]
-    steps = [
-        (_total(option, answer), option.run.seconds / _HOUR_S)
-        for option in sorted(front, key=lambda option: option.total_usd or 0.0)
-    ]
+    costs, times = [_total(option, answer) for option in options], [option.run.seconds for option in options]
+    steps = [(_total(option, answer), option.run.seconds) for option in sorted(front, key=lambda option: option.total_usd or 0.0)]
     return Plot(
         title="lower and further left is better; the line joins what nothing beats",
         x=Axis(title=f"{money.code} over the years", low=min(costs) / 1.5, high=max(costs) * 1.5, log=True),
-        y=Axis(title="hours of a run", low=min(times) / 1.5, high=max(times) * 1.5, log=True),
+        y=Axis(title="time of a run", low=min(times) / 1.5, high=max(times) * 1.5, unit="s", log=True),
         series=tuple(one for one in series if one.marks),
         lines=(Line(points=tuple(steps)),) if len(steps) > 1 else (),
         share=1.0,
@@ -103,9 +99,9 @@ def _mark(option: Option, answer: WhichAnswer, named: set[str]) -> Mark:
     run, show = option.run, answer.query.book.currency.show
     return Mark(
         x=_total(option, answer),
-        y=run.seconds / _HOUR_S,
-        low=run.seconds * run.low / _HOUR_S,
-        high=run.seconds * run.high / _HOUR_S,
+        y=run.seconds,
+        low=run.seconds * run.low,
+        high=run.seconds * run.high,
         weight=2.0 if option is answer.best else 1.0,
         label=option.name if option.key in named else "",
         tip=f"{option.kind} {option.name}: {format_si(run.seconds, 's')} a run, {show(option.total_usd or 0.0)}",

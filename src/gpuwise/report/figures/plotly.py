@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuwise.errors import MissingExtra
 from gpuwise.report.figures import look
-from gpuwise.report.figures.axes import shown, ticks
+from gpuwise.report.figures.axes import labels, ticks
 from gpuwise.report.figures.types import Axis, Bars, Figure, Line, Plot, Series
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_plotly", "check_plotly"]
 
+_SECONDS = 60.0  # above, times are told in minutes and more, which Plotly's own ticks cannot
 _SYMBOLS = {"circle": "circle", "square": "square", "triangle": "triangle-up", "diamond": "diamond"}
 _ROW, _PLOT_HEIGHT = 27, 380
 _ABOVE, _BELOW = 150, 100  # title, legend and panel titles; axis and footer
@@ -120,9 +121,10 @@ def _axes(panel: Plot | Bars) -> tuple[dict[str, Any], dict[str, Any]]:
 def _axis(axis: Axis) -> dict[str, Any]:
     found: dict[str, Any] = {"title": {"text": _safe(axis.title)}, "range": [axis.low, axis.high]}
     if axis.log:
-        places = ticks(axis)
         found |= {"type": "log", "range": [math.log10(axis.low), math.log10(axis.high)]}
-        found |= {"tickvals": places, "ticktext": [shown(axis, value) for value in places]}
+    if axis.log or (axis.unit == "s" and axis.high > _SECONDS):
+        places = ticks(axis)
+        found |= {"tickvals": places, "ticktext": labels(axis, places)}
     elif axis.unit == "%":
         found["tickformat"] = ".0%"
     elif axis.unit:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwise.report.figures import look
-from gpuwise.report.figures.axes import place, shown, ticks
+from gpuwise.report.figures.axes import labels, place, ticks
 from gpuwise.report.figures.look import SIZES, text_width
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Line, Mark, Plot, Series
 
@@ -127,14 +127,15 @@ def _legend(entries: Sequence[tuple[str, int]], top: float) -> tuple[list[str], 
 
 
 def _plot(panel: Plot, box: _Box) -> list[str]:
-    values = [shown(panel.y, value) for value in ticks(panel.y)]
-    gutter = 30.0 + max(text_width(value, SIZES["tick"]) for value in values)
+    values = ticks(panel.y)
+    texts = labels(panel.y, values)
+    gutter = 30.0 + max((text_width(text, SIZES["tick"]) for text in texts), default=0.0)
     area = _Box(box.left + gutter, box.top + _HEAD, box.width - gutter - 10.0, box.height - _HEAD - _FOOT)
     parts = [_text(area.left, box.top + 12.0, panel.title, "panel", weight=600)]
-    for value in ticks(panel.y):
+    for value, text in zip(values, texts, strict=True):
         y = area.bottom - place(panel.y, value) * area.height
         parts.append(_line(area.left, y, area.right, y, look.GRID))
-        parts.append(_text(area.left - 8.0, y + 4.0, shown(panel.y, value), "tick", anchor="end", colour=look.MUTED))
+        parts.append(_text(area.left - 8.0, y + 4.0, text, "tick", anchor="end", colour=look.MUTED))
     middle = area.top + area.height / 2
     parts.append(_text(box.left + 10.0, middle, panel.y.title, "label", anchor="middle", colour=look.MUTED, turned=True))
     parts += _bottom_axis(panel.x, area)
@@ -150,10 +151,10 @@ def _plot(panel: Plot, box: _Box) -> list[str]:
 def _bottom_axis(axis: Axis, area: _Box) -> list[str]:
     parts = []
     values = ticks(axis, max(2, int(area.width / 60.0)))
-    for value in values:
+    for value, text in zip(values, labels(axis, values), strict=True):
         x = area.left + place(axis, value) * area.width
         parts.append(_line(x, area.top, x, area.bottom, look.GRID))
-        parts.append(_text(x, area.bottom + 17.0, shown(axis, value), "tick", anchor="middle", colour=look.MUTED))
+        parts.append(_text(x, area.bottom + 17.0, text, "tick", anchor="middle", colour=look.MUTED))
     parts.append(_line(area.left, area.bottom, area.right, area.bottom, look.GREY))
     title = _text(area.left + area.width / 2, area.bottom + 36.0, axis.title, "label", anchor="middle", colour=look.MUTED)
     return [*parts, title]
