@@ -156,7 +156,10 @@ def _add_choices(app: FastAPI) -> None:
                 }
                 for gpu in load_catalog().curated
             ],
-            "tasks": [{"name": task.name, "title": task.title} for task in tasks().values()],
+            "tasks": [
+                {"name": task.name, "title": task.title, "models": list(dict.fromkeys(job.model for job in task.jobs))}
+                for task in tasks().values()
+            ],
             "topics": list(TOPICS),
             "box": _box(),
             "questions": list(QUESTIONS),
