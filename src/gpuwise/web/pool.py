@@ -108,6 +108,7 @@ class _Workers:
                 return work.result()
             if not left and await gone():
                 left, end = True, min(end, loop.time() + _GRACE_S)
+        work.cancel()  # its end is no news to anyone
         return _nobody() if left else (503, told(f"this takes longer than {self._seconds:.0f} s", "ask it on the command line"))
 
     def _replaced(self, worker: ProcessPoolExecutor) -> ProcessPoolExecutor:
