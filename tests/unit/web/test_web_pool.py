@@ -61,16 +61,16 @@ def test_a_question_that_nobody_waits_for_ends_and_the_next_is_answered(answers:
 
 def test_ending_one_question_spares_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "answer", lasting)
-    monkeypatch.setattr(pool, "_SECONDS", 1.0)
     answers = Answers(2)
 
     async def beside_each_other() -> None:
         await asyncio.gather(*(answers.ask("warm", {"seconds": 0.2, "place": place}, stays) for place in range(2)))
-        stuck = asyncio.create_task(answers.ask("predict", {"seconds": 600}, stays))
-        await asyncio.sleep(0.6)
-        other = asyncio.create_task(answers.ask("predict", {"seconds": 0.8}, stays))
-        status, said = await stuck
+        other = asyncio.create_task(answers.ask("predict", {"seconds": 2}, stays))
+        await asyncio.sleep(0.1)
+        monkeypatch.setattr(answers._small, "_seconds", 0.3)  # for those who ask from now on
+        status, said = await answers.ask("predict", {"seconds": 600}, stays)
         assert (status, b"longer than" in said) == (503, True)
+        assert not other.done()
         assert await other == (200, b"predict")
 
     try:
