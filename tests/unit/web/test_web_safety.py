@@ -283,6 +283,7 @@ def test_work_ends_when_the_page_goes_away(server: Server, folder: Path, tmp_pat
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_workers_that_die_are_replaced(server: Server) -> None:
+    assert server.ask("gpus", names=["RTX 3090"]).status == 200  # they have started
     workers = [child for child in server.children() if "spawn_main" in child]
     assert workers
     for entry in Path("/proc").iterdir():
