@@ -13,6 +13,7 @@ from gpuwise.errors import BadValue, MissingExtra
 
 __all__ = ["serve"]
 
+_LAST_SECONDS = 3
 _NEEDED = ("fastapi", "uvicorn", "plotly")
 
 
@@ -66,5 +67,7 @@ def _run(listener: socket.socket, host: str, names: list[str], workers: int, bro
     sys.stdout.flush()
     if browser:
         webbrowser.open(address)
-    server = uvicorn.Server(uvicorn.Config(create_app((*LOCAL_HOSTS, host, *names), workers), log_level="warning"))
+    app = create_app((*LOCAL_HOSTS, host, *names), workers)
+    # Ctrl-C does not wait for an upload that stalls.
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS))
     server.run(sockets=[listener])

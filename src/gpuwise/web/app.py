@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
+from starlette.exceptions import HTTPException
 
 from gpuwise import __version__
 from gpuwise.advise.tasks import tasks
@@ -22,7 +24,7 @@ from gpuwise.money.box import parts
 from gpuwise.money.box.types import COOLERS
 from gpuwise.web import bodies
 from gpuwise.web.answers import QUESTIONS
-from gpuwise.web.commands import Once
+from gpuwise.web.commands import Once, told
 from gpuwise.web.pool import Answers
 from gpuwise.web.safety import LOCAL_HOSTS, Guard
 from gpuwise.web.traces import MOST_BYTES, MOST_FILES, Traces
@@ -49,6 +51,8 @@ _BODIES: dict[str, type[bodies.Body]] = {
 _REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"description": "The question could not be understood: error, looked_in, hint."},
     403: {"description": "Asked by another site."},
+    413: {"description": "Too large."},
+    422: {"description": "A field is missing, unknown or out of bounds: error, looked_in, hint."},
     503: {"description": "It took too long, or a worker ended."},
 }
 
@@ -67,7 +71,9 @@ def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_
             await once.close()
 
     app = FastAPI(title="gpuwise", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(Guard, hosts=hosts)
+    app.add_middleware(Guard, hosts=hosts, uploads=("/api/why",))
+    app.add_exception_handler(RequestValidationError, _not_understood)
+    app.add_exception_handler(HTTPException, _not_served)
     for name in QUESTIONS:
         _add_question(app, answers, name, _BODIES[name])
     _add_why(app, Traces(most_trace_bytes))
@@ -76,6 +82,22 @@ def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_
     _add_choices(app)
     _add_page(app)
     return app
+
+
+def _not_understood(request: Request, fault: Exception) -> Response:
+    """Which fields are wrong and why. What was sent is not sent back: it may be large, or no text."""
+    faults = fault.errors() if isinstance(fault, RequestValidationError) else []
+    said = [f"{' '.join(str(part) for part in one['loc'][1:])[:100]}: {one['msg'][:200]}" for one in faults[:8]]
+    clean = "; ".join(said).encode("utf-8", "replace").decode()
+    return Response(
+        told(clean.removeprefix(": "), "/api.html lists what each question takes"), 422, media_type="application/json"
+    )
+
+
+def _not_served(request: Request, fault: Exception) -> Response:
+    known = fault if isinstance(fault, HTTPException) else HTTPException(500)
+    content = told(known.detail, "/api.html lists what is served")
+    return Response(content, known.status_code, known.headers, media_type="application/json")
 
 
 def _add_question(app: FastAPI, answers: Answers, name: str, body: type[bodies.Body]) -> None:
@@ -88,7 +110,7 @@ def _add_question(app: FastAPI, answers: Answers, name: str, body: type[bodies.B
 
 
 def _add_why(app: FastAPI, traces: Traces) -> None:
-    @app.post("/api/why", responses=_REFUSED | {413: {"description": "Too large."}}, response_class=Response)
+    @app.post("/api/why", responses=_REFUSED, response_class=Response)
     async def why(
         request: Request,
         name: Annotated[list[_Name], Query(min_length=1, max_length=MOST_FILES)],
@@ -134,7 +156,10 @@ def _add_choices(app: FastAPI) -> None:
                 }
                 for gpu in load_catalog().curated
             ],
-            "tasks": [{"name": task.name, "title": task.title} for task in tasks().values()],
+            "tasks": [
+                {"name": task.name, "title": task.title, "models": list(dict.fromkeys(job.model for job in task.jobs))}
+                for task in tasks().values()
+            ],
             "topics": list(TOPICS),
             "box": _box(),
             "questions": list(QUESTIONS),

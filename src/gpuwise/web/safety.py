@@ -1,4 +1,4 @@
-"""Who may ask: this machine's own pages. Foreign names of the host (DNS rebinding) and foreign origins are refused."""
+"""Who may ask, and how much. Foreign names of the host (DNS rebinding), foreign origins and bodies too large are refused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["LOCAL_HOSTS", "Guard"]
 
+_MOST_BYTES = 2**20
+_OPEN_PAGE = "open the address that `gpuwise serve` printed"
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 # Plotly writes styles into the page; scripts come from this server only, and nothing may be sent elsewhere.
 _POLICY = (
@@ -27,44 +29,85 @@ _HEADERS = {
 
 
 class Guard:
-    """Refuses foreign requests and adds the headers that keep a page to itself. `hosts` of `*` lets any name in."""
+    """Refuses foreign requests and large ones, and adds the headers that keep a page to itself.
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+    `hosts` of `*` lets any name in; paths in `uploads` see to the size of their bodies themselves.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], uploads: Sequence[str] = ()) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._uploads = frozenset(uploads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope["method"], Headers(scope=scope))
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        if refusal:
-            response = JSONResponse(
-                {"error": refusal, "looked_in": "", "hint": "open the address that `gpuwise serve` printed"}, 403
-            )
-            await response(scope, receive, guarded)
-        else:
-            await self._app(scope, receive, guarded)
+        headers = Headers(scope=scope)
+        error, hint = self._refusal(scope["method"], headers)
+        if error:
+            await _refused(403, error, hint)(scope, receive, guarded)
+            return
+        if scope["path"] not in self._uploads:
+            whole = await _whole(headers, receive)
+            if whole is None:
+                too_large = _refused(413, f"more than {_MOST_BYTES / 2**20:.0f} MiB", "no question is that long")
+                await too_large(scope, receive, guarded)
+                return
+            receive = _again(whole, receive)
+        await self._app(scope, receive, guarded)
 
-    def _refusal(self, method: str, headers: Headers) -> str:
+    def _refusal(self, method: str, headers: Headers) -> tuple[str, str]:
         host = _name(headers.get("host", ""))
         if "*" not in self._hosts and host not in self._hosts:
-            return "this name is not one of this server's"
+            return "this name is not one of this server's", f"{_OPEN_PAGE}, or start it with `--allow-host NAME`"
         origin = headers.get("origin")
         asks = method not in ("GET", "HEAD", "OPTIONS")
         if asks and origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
-            return "another site may not ask questions here"
+            return "another site may not ask questions here", _OPEN_PAGE
         foreign = headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
         followed = not asks and headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         if foreign and not followed:  # a link to the page may be followed; nothing of it may be fetched, framed or timed
-            return "another site may not ask questions here"
-        return ""
+            return "another site may not ask questions here", _OPEN_PAGE
+        return "", ""
+
+
+def _refused(status: int, error: str, hint: str) -> JSONResponse:
+    closing = {"Connection": "close"} if status == 413 else None  # what is still sent is not read
+    return JSONResponse({"error": error, "looked_in": "", "hint": hint}, status, headers=closing)
+
+
+async def _whole(headers: Headers, receive: Receive) -> Message | None:
+    """The body as one message, or None where it is too large; it is not read further than that."""
+    said = headers.get("content-length", "0")
+    if said.isdecimal() and int(said) > _MOST_BYTES:
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return message
+        body += message.get("body", b"")
+        if len(body) > _MOST_BYTES:
+            return None
+        if not message.get("more_body", False):
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+
+def _again(first: Message, receive: Receive) -> Receive:
+    """Gives what was already received, then what comes."""
+    waiting = [first]
+
+    async def next_message() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return next_message
 
 
 def _name(host: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -38,7 +40,8 @@ class Traces:
         if len(names) > 1 and len(sizes) != len(names):
             return 400, told(f"{len(names)} names and {len(sizes)} sizes", "say the size in bytes of each file")
         with tempfile.TemporaryDirectory(prefix="gpuwise-") as folder:
-            paths = [Path(folder) / f"trace{place}{ending}" for place, ending in enumerate(endings)]
+            own = secrets.token_hex(8)  # no text of a trace looks like one of our names
+            paths = [Path(folder) / f"{own}-{place}{ending}" for place, ending in enumerate(endings)]
             if int(request.headers.get("content-length", 0)) > self._most_bytes:
                 return self._too_large()
             size = await self._save(request.stream(), paths, sizes[:-1] if len(names) > 1 else [])
@@ -84,13 +87,12 @@ class Traces:
 
 def _renamed(content: bytes, folder: str, names: dict[str, str]) -> bytes:
     """The answer with the names that the user gave in place of those on this server's disk."""
+    longer_first = sorted(names, key=len, reverse=True)
+    ours = re.compile(f"{re.escape(folder)}/|{'|'.join(map(re.escape, longer_first))}")
 
     def named(value: Any) -> Any:
         if isinstance(value, str):
-            plain = value.replace(f"{folder}/", "")
-            for ours, theirs in names.items():
-                plain = plain.replace(ours, theirs)
-            return plain
+            return ours.sub(lambda found: names.get(found[0], ""), value)
         if isinstance(value, list):
             return [named(entry) for entry in value]
         return {key: named(entry) for key, entry in value.items()} if isinstance(value, dict) else value

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -135,6 +136,42 @@ def test_options_that_name_files_are_not_known(server: Server) -> None:
     assert server.ask("predict", model="resnet50", gpu=["RTX 3090"], timeout_s=1).status == 422
 
 
+@pytest.mark.parametrize(
+    "body",
+    [rb'{"names": ["\ud800"]}', rb'{"\ud800": 1}', b'{"names": [', b'"\xff"', b"[" * 100_000, b'{"names": [NaN]}', b"null"],
+)
+def test_what_is_no_question_is_refused_in_words_and_not_sent_back(server: Server, body: bytes) -> None:
+    refused = server.send("POST", "/api/gpus", body, {"Content-Type": "application/json"})
+    assert refused.status in (400, 422)
+    assert set(refused.json) == {"error", "looked_in", "hint"}
+    assert len(refused.body) < 1000
+
+
+def test_what_is_not_served_is_said_in_the_same_shape(server: Server) -> None:
+    for method, path in (("POST", "/api/nothing"), ("GET", "/nothing.html"), ("GET", "/api/predict"), ("DELETE", "/api/choices")):
+        refused = server.send(method, path)
+        assert refused.status in (404, 405)
+        assert set(refused.json) == {"error", "looked_in", "hint"}
+
+
+def test_too_large_a_question_is_refused_whether_or_not_its_size_is_said(server: Server) -> None:
+    head = f"POST /api/predict HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"
+    for size in (f"Content-Length: {400 * 2**20}\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
+            line.sendall((head + size).encode())
+            with contextlib.suppress(OSError):
+                for _ in range(40):
+                    line.sendall(b"10000\r\n" + b" " * 2**16 + b"\r\n")
+            answer = line.recv(4096)
+        assert b" 413 " in answer.partition(b"\r\n")[0]
+        assert b"looked_in" in answer
+    assert server.ask("gpus", names=["RTX 3090"]).status == 200
+
+
+def test_a_name_that_is_not_allowed_says_how_to_allow_it(server: Server) -> None:
+    assert "--allow-host" in server.send("GET", "/", headers={"Host": "desk.local"}).json["hint"]
+
+
 def test_a_trace_is_diagnosed_and_its_file_removed(server: Server, folder: Path, tmp_path: Path) -> None:
     answer = server.why(_trace(tmp_path / "mine.json.gz"))
     assert answer.status == 200
@@ -149,6 +186,13 @@ def test_the_ranks_of_a_run_are_told_apart(server: Server, tmp_path: Path) -> No
     alone = [server.why(file).json["step_s"] for file in files]
     assert sorted(rank["step_s"] for rank in answer.json["ranks"]) == pytest.approx(sorted(alone))
     assert {rank["file"] for rank in answer.json["ranks"]} == {file.name for file in files}
+
+
+def test_names_like_our_own_are_not_mixed_up(server: Server, tmp_path: Path) -> None:
+    ranks = {f"trace{rank}.json": _trace(tmp_path / f"trace{rank}.json", kernels=40 + 20 * rank, rank=rank) for rank in range(2)}
+    alone = {name: server.why(file).json["step_s"] for name, file in ranks.items()}
+    answer = server.why(ranks["trace1.json"], ranks["trace0.json"])
+    assert {rank["file"]: rank["step_s"] for rank in answer.json["ranks"]} == pytest.approx(alone)
 
 
 def test_a_name_never_becomes_a_path(server: Server, folder: Path, tmp_path: Path) -> None:
@@ -239,6 +283,7 @@ def test_work_ends_when_the_page_goes_away(server: Server, folder: Path, tmp_pat
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_workers_that_die_are_replaced(server: Server) -> None:
+    assert server.ask("gpus", names=["RTX 3090"]).status == 200  # they have started
     workers = [child for child in server.children() if "spawn_main" in child]
     assert workers
     for entry in Path("/proc").iterdir():
@@ -249,6 +294,27 @@ def test_workers_that_die_are_replaced(server: Server) -> None:
     statuses = [server.ask("predict", model="resnet18", gpu=["RTX 3090"], batch=str(batch)).status for batch in (11, 13, 17)]
     assert set(statuses[:1]) <= {200, 503}
     assert statuses[-1] == 200
+
+
+def test_ctrl_c_does_not_wait_for_an_upload_that_stalls() -> None:
+    command = [sys.executable, "-m", "gpuwise", "serve", "--no-browser", "--port", "0", "--workers", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().partition("127.0.0.1:")[2].partition("/")[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
+            line.sendall(f"GET /api/choices HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            line.recv(100)  # it serves
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
+            line.sendall(
+                f"POST /api/why?name=a.json HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 9999\r\n\r\n{{".encode()
+            )
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_serve_says_what_is_wrong_before_it_starts() -> None:

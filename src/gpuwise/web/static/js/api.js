@@ -1,11 +1,12 @@
 // Questions to the server. A refusal becomes an error with its hint; an answer that is no longer wanted is dropped.
 
 export class Refused extends Error {
-  constructor(status, told) {
+  constructor(status, told, models = []) {
     super(typeof told.error === "string" ? told.error : "the question could not be understood");
     this.status = status;
     this.hint = told.hint || "";
     this.looked = told.looked_in || "";
+    this.models = models; // that could be asked for instead
   }
 }
 
@@ -13,12 +14,9 @@ const kept = new Map();
 
 async function received(response) {
   const told = await response.json().catch(() => ({ error: `the server said ${response.status}` }));
-  if (!response.ok) throw new Refused(response.status, told.detail ? { error: inWords(told.detail) } : told);
+  if (!response.ok) throw new Refused(response.status, told);
   return told;
 }
-
-const inWords = (faults) =>
-  Array.isArray(faults) ? faults.map((fault) => `${(fault.loc ?? []).slice(1).join(" ")}: ${fault.msg}`).join("; ") : String(faults);
 
 export async function ask(question, options, signal) {
   const body = JSON.stringify(Object.fromEntries(Object.entries(options).filter(([, value]) => value != null && value !== "")));

@@ -1,34 +1,65 @@
 // The user's case in the names of the API's options.
 
-const numeric = (value) => (value === "" ? undefined : Number(value));
+import { Refused } from "./api.js";
 
-export const list = (text) => text.split(",").map((entry) => entry.trim()).filter(Boolean);
+// A number of the state; what is none is refused by name, for a link may hold anything.
+export function numeric(value, name) {
+  if (value === "") return undefined;
+  const number = Number(value);
+  if (!Number.isFinite(number)) throw new Refused(400, { error: `${name}: '${value}' is no number`, hint: "set it anew, or take it out of the link" });
+  return number;
+}
+
+// Names between commas. A typed GPU (name=Foo,arch=ada,sm=60) has commas too: a further key belongs to it, one that it has begins another.
+export function list(text) {
+  const found = [];
+  const keys = (entry) => entry.split(",").map((part) => part.split("=")[0].replace(/^\d+\s*x\s+/i, "").trim());
+  for (const part of text.split(",").map((entry) => entry.trim()).filter(Boolean)) {
+    const last = found.at(-1);
+    if (part.includes("=") && last?.includes("=") && !keys(last).includes(keys(part)[0])) found[found.length - 1] = `${last},${part}`;
+    else found.push(part);
+  }
+  return found;
+}
 
 let fixed = new Set();
+let tasks = [];
 
-// Which models have no sequence: they are not asked at one.
-export const know = (choices) => (fixed = new Set(choices.models.filter((entry) => !entry.sequence).flatMap((entry) => [entry.name, ...entry.aliases])));
-export const hasSequence = (state) => !fixed.has(state.model || "resnet50");
+// Which models have no sequence: they are not asked at one. And which models a task is made of.
+export function know(choices) {
+  fixed = new Set(choices.models.filter((entry) => !entry.sequence).flatMap((entry) => [entry.name, ...entry.aliases]));
+  tasks = choices.tasks;
+}
+
+export const hasSequence = (state) => state.model !== "" && !fixed.has(state.model);
+
+// The model, for questions about one; a task is made of several, and none stands for them.
+export function model(state) {
+  if (state.model) return state.model;
+  const task = tasks.find((entry) => entry.name === state.task);
+  const models = task ? task.models : [...new Set(tasks.map((entry) => entry.models[0]))];
+  throw new Refused(400, { error: "this question is about one model, and none is named", hint: task ? `“${task.title}” is made of these:` : "for example one of these:" }, models);
+}
 
 // How a model is run; for the questions about one step.
 export const step = (state) => ({
-  model: state.model || "resnet50",
+  model: model(state),
   batch: state.batch,
-  seq: hasSequence(state) ? numeric(state.seq) : undefined,
+  seq: hasSequence(state) ? numeric(state.seq, "Sequence") : undefined,
   precision: state.precision,
   mode: state.mode,
 });
 
 export const money = (state) => ({
-  hours_per_week: numeric(state.hours),
-  years: numeric(state.years),
-  kwh_price: numeric(state.kwh),
+  hours_per_week: numeric(state.hours, "Hours a week"),
+  years: numeric(state.years, "Horizon"),
+  kwh_price: numeric(state.kwh, "Electricity"),
 });
 
 export const which = (state) => ({
   ...money(state),
   ...(state.model ? { ...step(state), model: [state.model] } : { task: state.task, batch: state.batch, precision: state.precision }),
-  budget: numeric(state.budget),
+  budget: numeric(state.budget, "Budget"),
   have: state.have ? list(state.have) : undefined,
   vendor: state.vendor,
   buy: state.source === "buy" || undefined,

@@ -10,8 +10,18 @@ function field(label, input, ...more) {
   return h("div", { class: "field" }, h("div", { class: "row" }, h("label", { for: input.id }, label), ...more), input);
 }
 
+// Follows the state until its view is left.
+function tied(input, show) {
+  let shown = false;
+  const stop = watch((state) => {
+    shown ||= input.isConnected;
+    if (shown && !input.isConnected) stop();
+    else show(state);
+  });
+}
+
 function follow(input, key) {
-  watch((state) => {
+  tied(input, (state) => {
     if (input.value !== state[key] && document.activeElement !== input) input.value = state[key];
   });
 }
@@ -53,7 +63,7 @@ export function tick(label, key) {
   const input = h("input", { type: "checkbox", name: key, onchange: () => set({ [key]: input.checked ? "1" : "" }) });
   const show = (state) => (input.checked = state[key] === "1");
   show(get());
-  watch(show);
+  tied(input, show);
   return h("label", { class: "check" }, input, label);
 }
 
@@ -70,14 +80,15 @@ export function slider(label, key, { values, usual, show, unset = "usual" }) {
   const follow = (state) => {
     const chosen = state[key] !== "";
     const value = chosen ? Number(state[key]) : usual;
-    const place = values.findIndex((entry) => entry >= value - 1e-9);
+    const known = Number.isFinite(value); // a link may hold anything
+    const place = values.findIndex((entry) => entry >= (known ? value : usual) - 1e-9);
     input.value = place < 0 ? values.length - 1 : place;
-    output.textContent = chosen ? show(value) : unset;
+    output.textContent = !known ? "?" : chosen ? show(value) : unset;
     input.setAttribute("aria-valuetext", output.textContent);
     reset.hidden = state[key] === DEFAULTS[key];
   };
   follow(get());
-  watch(follow);
+  tied(input, follow);
   return field(label, input, h("span", {}, reset, output));
 }
 

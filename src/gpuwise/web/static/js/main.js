@@ -45,8 +45,12 @@ function mount(name) {
   refresh = async (state, signal) => {
     await update(state, signal);
     fill(fault);
+    body.classList.remove("stale");
   };
-  refresh.fail = (error) => fill(fault, notice(error));
+  refresh.fail = (error) => {
+    fill(fault, notice(error));
+    body.classList.add("stale"); // what is shown answers another question
+  };
   refresh.body = body;
   nav();
 }
@@ -70,7 +74,7 @@ function nav() {
 // Only what this view's answer depends on can be changed beside it.
 function offer(state) {
   const used = (VIEWS[state.view] ?? VIEWS.choose).uses ?? [];
-  for (const [key, field] of Object.entries(extras)) field.hidden = !used.includes(key) || (key === "seq" && !hasSequence(state));
+  for (const [key, field] of Object.entries(extras)) field.hidden = !used.includes(key) || (key === "seq" && !hasSequence(state)) || (key === "mode" && !state.model); // a task says itself how its models are run
 }
 
 async function run() {

@@ -28,7 +28,12 @@ export function link(changes = {}) {
 export const write = () => history.replaceState(null, "", link());
 
 export const get = () => current;
-export const watch = (listener) => listeners.add(listener);
+export const watching = () => listeners.size;
+
+export function watch(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
 
 export function set(changes, { step = false } = {}) {
   const next = { ...current };

@@ -1,5 +1,7 @@
 // Small pieces of the page. Text is always set as text, never as markup: names come from files and people.
 
+import { set } from "./state.js";
+
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props ?? {})) {
@@ -12,10 +14,17 @@ export function h(tag, props, ...children) {
   return node;
 }
 
+// What had the keyboard's focus gives it to the one of its name among the new children, else to the one in its place.
 export const fill = (node, ...children) => {
+  const all = () => [...node.querySelectorAll("a, button, input, select")];
+  const held = node.contains(document.activeElement) ? document.activeElement : null;
+  const place = all().indexOf(held);
   node.replaceChildren(...children.flat(Infinity).filter((child) => child != null && child !== false && child !== ""));
+  if (place >= 0) (all().find((other) => called(other) === called(held)) ?? all()[Math.min(place, all().length - 1)])?.focus({ preventScroll: true });
   return node;
 };
+
+const called = (node) => node.id || node.name || node.ariaLabel || node.textContent;
 
 export const card = (title, ...children) => h("section", { class: "card" }, title && h("h2", {}, title), ...children);
 
@@ -112,7 +121,8 @@ export const notice = (error) =>
   h("div", { class: "notice", role: "alert" },
     h("p", {}, error.message),
     error.looked && h("p", { class: "hint" }, `looked in: ${error.looked}`),
-    error.hint && h("p", { class: "hint" }, error.hint.replaceAll("`", "")));
+    error.hint && h("p", { class: "hint" }, error.hint.replaceAll("`", "")),
+    error.models?.length > 0 && h("div", { class: "chips" }, error.models.map((model) => h("button", { type: "button", class: "plain", onclick: () => set({ model, task: "" }) }, model))));
 
 export const fold = (title, ...children) => h("details", { class: "fold" }, h("summary", {}, title), ...children);
 

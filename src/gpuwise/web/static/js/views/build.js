@@ -1,7 +1,7 @@
 // Will these cards work in that machine? Cards and supplies are dragged or added; each check says pass, tight or fail.
 
-import { ask, look } from "../api.js";
-import { list } from "../case.js";
+import { Refused, ask, look } from "../api.js";
+import { list, numeric } from "../case.js";
 import { amount, choice, search, text } from "../controls.js";
 import * as f from "../format.js";
 import { get, set } from "../state.js";
@@ -35,7 +35,7 @@ export function mount(root) {
   const palette = h("div", { class: "chips", role: "group", "aria-label": "Cards to add" });
   const box = h("div", { class: "drop", ondragover: over, ondragleave: () => box.classList.remove("over"), ondrop: dropped },
     h("p", { class: "note" }, "Drag cards and a supply here, or press them."), inside);
-  const machine = h("div", {});
+  const machine = h("div", { class: "asked" });
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
   const [watts, checks, limits, rest] = [1, 2, 3, 4].map(() => h("div", {}));
   function over(event) {
@@ -68,12 +68,9 @@ export function mount(root) {
     if (!machine.hasChildNodes()) fill(machine, machineFields(choices.box));
     fill(inside, parts.map(chip), state.psu && h("li", { class: "chip" }, `supply ${state.psu} W`, remove("the supply", () => set({ psu: "" }))));
     fill(palette, offered(choices.gpus, state.find).map((gpu) => piece(gpu.name, `gpu|${gpu.name}`, () => add(gpu.name))));
-    if (!parts.length) {
-      verdict.textContent = "Add a card.";
-      return;
-    }
+    if (!parts.length) throw new Refused(400, { error: "there is no card in the machine", hint: "drag one into it, or press one" });
     const answer = await ask("build", {
-      gpu: parts.map(([gpu, count]) => f.several(count, gpu)), psu: state.psu, psu_standard: state.standard ? Number(state.standard) : undefined,
+      gpu: parts.map(([gpu, count]) => f.several(count, gpu)), psu: state.psu, psu_standard: numeric(state.standard, "Its standard"),
       power_limit: state.limit, ...machineAsked(state),
     }, signal);
     const worst = answer.lines.filter((line) => line.verdict === answer.verdict && answer.verdict !== "pass");
@@ -113,10 +110,9 @@ function machineFields(box) {
   ];
 }
 
-const whole = (value) => (value === "" ? undefined : Number(value));
 const machineAsked = (state) => ({
-  lanes: state.lanes, board: state.board, case_slots: whole(state.slots), cpu: state.cpu, cpu_watts: whole(state.cpuwatts), ram: state.ram,
-  cooler: state.cooler, riser: state.riser, chipset_link: state.chipset, nvme: whole(state.nvme), outlet: state.outlet, room: state.room,
+  lanes: state.lanes, board: state.board, case_slots: numeric(state.slots, "Slots of the case"), cpu: state.cpu, cpu_watts: numeric(state.cpuwatts, "CPU, W"), ram: state.ram,
+  cooler: state.cooler, riser: state.riser, chipset_link: state.chipset, nvme: numeric(state.nvme, "NVMe disks"), outlet: state.outlet, room: state.room,
 });
 
 const offered = (gpus, find) => {

@@ -1,7 +1,7 @@
 // What to buy, rent or keep: the verdict, time against money, and every card on the market.
 
 import { ask } from "../api.js";
-import { which } from "../case.js";
+import { numeric, which } from "../case.js";
 import { colour, draw, logTicks, plain } from "../charts.js";
 import { choice, search, tick } from "../controls.js";
 import * as f from "../format.js";
@@ -134,13 +134,14 @@ function scatter(answer) {
 // ---------------------------------------------------------------- all cards
 
 function rankingTable(answer, state) {
+  const least = numeric(state.memory, "Memory") ?? 0;
   const wanted = state.find.toLowerCase().split(/\s+/).filter(Boolean);
   const single = answer.looked_at.filter((entry) => entry.gpu_count === 1);
   const fastest = Math.min(...single.map((entry) => entry.run_s));
   const cheapest = Math.min(...single.filter((entry) => entry.usd_per_run > 0).map((entry) => entry.usd_per_run));
   const kept = single
     .filter((entry) => wanted.every((word) => `${entry.gpu} ${entry.source} ${entry.vendor} ${entry.segment}`.toLowerCase().includes(word)))
-    .filter((entry) => !state.memory || entry.memory_bytes >= Number(state.memory) * 2 ** 30 * 0.97)
+    .filter((entry) => entry.memory_bytes >= least * 2 ** 30 * 0.97)
     .filter((entry) => state.fits !== "1" || !entry.short_of)
     .sort((one, other) => (state.sort === "value" ? (one.usd_per_run ?? Infinity) - (other.usd_per_run ?? Infinity) || one.run_s - other.run_s : one.run_s - other.run_s));
   const rows = (all ? kept : kept.slice(0, FIRST)).map((entry) =>

@@ -1,7 +1,7 @@
 // Two to four cards beside each other: ratios with their ranges, sheets, prices, and what turns the answer round.
 
-import { ask } from "../api.js";
-import { list } from "../case.js";
+import { Refused, ask } from "../api.js";
+import { list, model } from "../case.js";
 import { colour, draw, plain } from "../charts.js";
 import * as f from "../format.js";
 import { get, set } from "../state.js";
@@ -25,17 +25,18 @@ export function mount(root) {
     card("Common work", h("p", { class: "note" }, "How many times as fast as the first card; lines are ranges."), chart, usual),
     card("Side by side", sheets),
     card("What turns it round", flips));
+  let shown = null;
   return async (state, signal) => {
     const names = list(state.cards);
-    fill(chips, pickers(names));
-    if (names.length < 2) throw Object.assign(new Error("name two to four cards"), { status: 400 });
+    if (names.join() !== shown) fill(chips, pickers(names));
+    shown = names.join();
+    if (names.length < 2) throw new Refused(400, { error: "name two to four cards" });
     const options = { names, precision: state.precision, batch: state.batch, mode: state.mode };
-    const sheet = ask("gpus", { names }, signal);
-    const own = await ask("compare", { ...options, models: [state.model || "resnet50"] }, signal);
+    const [own, sheet] = await Promise.all([ask("compare", { ...options, models: [model(state)] }, signal), ask("gpus", { names }, signal)]);
     verdict.textContent = [...own.pairs.map(said), ...own.notes.slice(0, 1)].join(" ");
     fill(below, own.assumptions.length > 0 && assumptions(own));
     fill(mine, pairTable(own));
-    fill(sheets, sheetTable((await sheet).gpus, own));
+    fill(sheets, sheetTable(sheet.gpus, own));
     fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, "Nothing near."));
     common(names, signal, usual, chart);
   };

@@ -1,7 +1,7 @@
 // Own or rent: what both come to over the years, and when owning has paid for itself.
 
 import { ask } from "../api.js";
-import { money } from "../case.js";
+import { money, numeric } from "../case.js";
 import { colour, draw } from "../charts.js";
 import { amount, range, slider, text, tick } from "../controls.js";
 import * as f from "../format.js";
@@ -30,7 +30,7 @@ export function mount(root) {
     card("Money over time", chart),
     card("By utilisation", uses));
   return async (state, signal) => {
-    const machine = state.machine === "" ? undefined : Number(state.machine);
+    const machine = numeric(state.machine, "Rest of the machine");
     const answer = await ask("cost", { gpu: state.gpu, ...money(state), machine, price: state.price, used: state.used === "1" || undefined }, signal);
     verdict.textContent = said(answer);
     fill(numbers, figures(answer));
@@ -61,13 +61,16 @@ function evenAt(answer, entry) {
   return `${f.usd(own.upfront_usd)} at first ÷ (${f.usd(rented, 2)} rent − ${f.usd(drawn, 2)} electricity a day at ${f.percent(entry.utilization_fraction)}) = ${f.days(entry.days)}`;
 }
 
+// Without a price or a rent nobody knows when; `never` would say more than that.
+const pays = (answer, days) => (answer.own && answer.rent.length ? f.days(days) : "–");
+
 function figures(answer) {
   const { own, rent, rent_market: market } = answer;
   const first = rent[0];
   return facts([
     own && ["owning, in all", num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.number(own.power_watts)} W × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${answer.price.dated}`], ["source", answer.price.source]] : [], answer }), `${f.usd(own.usd_per_hour, 2)} an hour of work`],
     first && ["renting, in all", num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} an hour`], ["dated", market.dated]] : [], answer }), `${f.usd(first.usd_per_gpu_hour, 2)} an hour, ${first.way}`],
-    ["owning pays after", num(f.days(here(answer)?.days), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without electricity", f.days(here(answer)?.days_without_electricity)], ["use above which owning is cheaper", f.percent(answer.break_even_utilization_fraction)]], answer })],
+    ["owning pays after", num(pays(answer, here(answer)?.days), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without electricity", pays(answer, here(answer)?.days_without_electricity)], ["use above which owning is cheaper", f.percent(answer.break_even_utilization_fraction)]], answer })],
     ["carbon", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
   ]);
 }
@@ -95,6 +98,6 @@ function useTable(answer) {
       f.percent(entry.utilization_fraction),
       num(f.usd(entry.own_usd), { title: "Owning", formula: answer.own ? `${f.usd(answer.own.upfront_usd)} at first + ${f.usd(entry.own_usd - answer.own.upfront_usd)} electricity of ${answer.years} years` : "", answer }),
       num(f.usd(entry.rent_usd), { title: "Renting", formula: answer.rent[0] ? `${f.number(entry.utilization_fraction * HOURS_PER_YEAR * answer.years)} h × ${answer.rent[0].gpu_count} × ${f.usd(answer.rent[0].usd_per_gpu_hour, 3)}` : "", answer }),
-      num(f.days(entry.days), { title: "Break-even", formula: evenAt(answer, entry), rows: [["without electricity", f.days(entry.days_without_electricity)]], answer }),
+      num(pays(answer, entry.days), { title: "Break-even", formula: evenAt(answer, entry), rows: [["without electricity", pays(answer, entry.days_without_electricity)]], answer }),
     ], entry === here(answer) ? { class: "best" } : {})), { caption: "Own and rent by utilisation" });
 }

@@ -1,7 +1,7 @@
 // Do more GPUs help? Throughput by GPU count and network, and how the work is best divided.
 
 import { ask } from "../api.js";
-import { step } from "../case.js";
+import { numeric, step } from "../case.js";
 import { colour, draw, logTicks } from "../charts.js";
 import { choice, slider, text } from "../controls.js";
 import * as f from "../format.js";
@@ -35,7 +35,8 @@ export function mount(root) {
     h("div", { class: "pair" }, card("A faster link", links), card("What was ruled out", rejected)));
   return async (state, signal) => {
     const { model, precision, seq } = step(state);
-    const cluster = Number(state.nodes) > 1 ? `${state.nodes}x${state.per}x${state.node}` : `${state.per}x${state.node}`;
+    const several = numeric(state.nodes, "Machines") > 1;
+    const cluster = several ? `${state.nodes}x${state.per}x${state.node}` : `${state.per}x${state.node}`;
     const asked = { model, precision, seq, cluster, network: state.network };
     const answer = await ask("plan", { ...asked, scaling: false }, signal);
     verdict.textContent = said(answer);
@@ -43,7 +44,7 @@ export function mount(root) {
     fill(plans, answer.plans.length ? planTable(answer) : h("p", { class: "note" }, "Nothing fits."));
     fill(links, (answer.faster_links ?? []).length ? points(answer.faster_links.map((entry) => `${entry.name}: ${f.seconds(entry.step_s)} a step, ${f.times(entry.gain)} as fast`)) : h("p", { class: "note" }, "Nothing is sent between GPUs."));
     fill(rejected, answer.rejected.length ? points(answer.rejected.map((entry) => (typeof entry === "string" ? entry : `${entry.reason}${entry.count ? ` (${entry.count})` : ""}`))) : h("p", { class: "note" }, "Nothing."));
-    curves(asked, Number(state.nodes) > 1, signal, chart, progress);
+    curves(asked, several, signal, chart, progress);
   };
 }
 
@@ -67,7 +68,7 @@ function said(answer) {
   const best = answer.plans[0];
   if (!best) return `${answer.model} does not fit on this cluster in any way we know.`;
   const split = ["data", "tensor", "pipeline", "expert", "sequence"].filter((axis) => best[axis] > 1).map((axis) => `${SPLITS[axis]} over ${best[axis]} GPUs`).join(", ") || "run it on one GPU";
-  return `Fastest: ${split}${["", ", optimizer state too (ZeRO-1)", ", gradients and optimizer state too (ZeRO-2)", ", weights and all state too (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}. ${f.seconds(best.step_s)} a step, ${f.number(best.samples_per_s)} samples a second, bound by ${best.bound}.`;
+  return `Training ${answer.model} is fastest so: ${split}${["", ", optimizer state too (ZeRO-1)", ", gradients and optimizer state too (ZeRO-2)", ", weights and all state too (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}. ${f.seconds(best.step_s)} a step, ${f.number(best.samples_per_s)} samples a second, bound by ${best.bound}.`;
 }
 
 function curve(found) {

@@ -9,7 +9,9 @@ export const title = "Why is my training slow?";
 export const uses = null;
 
 const ENDINGS = ".json,.gz,.pb,.sqlite";
+const NO_GPU = "no GPU in the trace"; // how the answer's note begins
 let last = null;
+let sent = null;
 
 export function mount(root) {
   const result = h("div", { class: "body" });
@@ -23,15 +25,17 @@ export function mount(root) {
     h("p", {}, "Drop a trace of torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite)."),
     input, h("button", { type: "button", class: "plain", onclick: () => input.click() }, "Choose files"),
     h("p", { class: "note" }, "Several files are the ranks of one run. They do not leave this machine."));
+  const gpu = h("input", { type: "text", list: "gpus", id: "traced", placeholder: "as the trace says", onchange: () => sent && diagnose(sent) });
   const status = h("p", { class: "note", role: "status", "aria-live": "polite" });
-  root.append(h("section", { class: "card" }, box, status), result);
+  root.append(h("section", { class: "card" }, box, h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU it was recorded on"), gpu)), status), result);
   let asking = null;
   async function diagnose(files) {
     asking?.abort();
+    sent = files;
     const mine = (asking = new AbortController());
     status.textContent = `Reading ${files.map((file) => file.name).join(", ")} …`;
     try {
-      const answer = await send(files, "", mine.signal);
+      const answer = await send(files, gpu.value.trim(), mine.signal);
       last = answer;
       status.textContent = `Read ${answer.files.join(", ")}.`;
       fill(result, shown(answer));
@@ -51,7 +55,7 @@ function shown(answer) {
     h("section", { class: "card verdict-card" },
       h("p", { class: "verdict", role: "status" }, answer.verdict),
       facts([
-        ["GPU", answer.gpu ?? "none: the CPU worked"],
+        ["GPU", ...(answer.gpu ? [answer.gpu] : answer.notes.some((note) => note.startsWith(NO_GPU)) ? ["none: the CPU worked"] : ["unknown", "name it above"])],
         ["a step", num(f.seconds(answer.step_s), { title: "A step", formula: `median of ${answer.steps.count} steps: ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps told apart by", answer.steps.by]], answer })],
         ["GPU busy", num(f.percent(answer.busy_fraction), { title: "GPU busy", formula: "the time in which anything runs on the GPU ÷ the time of the steps (unions, not sums)", answer })],
       ]),
