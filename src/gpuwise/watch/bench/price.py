@@ -16,7 +16,9 @@ from gpuwise.watch.bench.types import Profile, Row
 from gpuwise.workload.evaluate import call_counts, op_bytes, op_flops, product_values
 from gpuwise.workload.types import KINDS, Op, Workload
 
-__all__ = ["Priced", "price"]
+__all__ = ["NEEDED", "Priced", "price"]
+
+NEEDED = ("chain.forward", "chain.step", "matmul.fp32", "elementwise", "columns")  # by the framework's part of every step
 
 _CURVES = ("gelu", "tanh", "sigmoid", "silu", "exp", "erf", "log", "softplus", "elu", "mish", "hardswish", "pow", "sin", "cos")
 _NEAR = 0.05  # of a doubling, below which a measured size is the same
