@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -14,18 +15,20 @@ import msgspec
 from gpuwise.api.predictions import Prediction
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadFile, BadValue
+from gpuwise.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
 from gpuwise.watch.bench import store
 from gpuwise.watch.bench.price import NEEDED, Priced, price
 from gpuwise.watch.bench.run import measure
 from gpuwise.watch.bench.types import Profile
 from gpuwise.workload.types import Workload
 
-__all__ = ["BenchAnswer", "as_measured_here", "bench", "gpu_here"]
+__all__ = ["BenchAnswer", "as_measured_here", "bench", "gpu_here", "named_here", "without_assumed"]
 
 _COMPUTING = ("matmul", "conv", "attention", "rnn")
 _LONGEST_S = 60.0
+_NOT_HERE = ("stack", "cpu", "gpu 'cpu'")  # assumed of other machines, measured on this one
 _SHARE = 0.9  # of the time asked for: the last case ends a little late
 _RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU (benchmarks/this_machine.py), rounded outwards
 
@@ -87,6 +90,27 @@ def gpu_here(named: Sequence[str], count: int) -> list[str]:
     return [profile.name]
 
 
+def named_here(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The device with its own name; a CPU with the memory of this machine too, instead of that of the one that stands for it."""
+    profile = store.latest()
+    if profile.device != "cpu":
+        return gpus
+    has = _memory_bytes()
+    return tuple(replace(gpu, name=profile.name, memory_bytes=has, usable_memory_bytes=has) for gpu in gpus)
+
+
+def _memory_bytes() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        raise GpuwiseError("this system does not say how much memory it has", hint="name a device instead: `--gpu cpu`") from None
+
+
+def without_assumed(assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
+    """What is still assumed where the device itself was measured."""
+    return tuple(one for one in assumptions if one["name"] not in _NOT_HERE and not one["name"].endswith(" as a device"))
+
+
 def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
     """A prediction with its ops priced by what was measured on this machine."""
     profile = store.latest()
@@ -96,10 +120,10 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
         float(result.batch) if "batch" in workload.symbols else None,
         float(result.seq) if "seq" in workload.symbols and result.seq is not None else None,
     )
-    low, high = _RANGE
+    low, high = _RANGE[0] / (1 + found.spread_fraction), _RANGE[1] * (1 + found.spread_fraction)
     rows = [replace(row, seconds=found.by_kind.get(row.op, 0.0)) for row in result.by_op]
     parts = _parts(found)
-    peak = result.peak_flops_per_s
+    peak = None if profile.device == "cpu" else result.peak_flops_per_s  # nobody knows that of this CPU
     return replace(
         result,
         step_s=found.seconds,
@@ -110,7 +134,7 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
         lanes_s={"gpu": found.seconds - found.overhead_s, "host": found.overhead_s, "copy": 0.0, "input": 0.0},
         utilisation_fraction=sum(row.flops for row in rows) / found.seconds / peak if peak else None,
         by_op=tuple(sorted(rows, key=lambda row: -row.seconds)),
-        assumptions=(*(entry for entry in result.assumptions if entry["name"] not in ("stack", "cpu")), _told(profile)),
+        assumptions=(*without_assumed(result.assumptions), _told(profile), _range_told(found)),
     )
 
 
@@ -120,6 +144,17 @@ def _parts(found: Priced) -> dict[str, float]:
     memory = sum(found.by_kind.values()) - compute
     whole = max(found.seconds, 1e-12)
     return {"compute": compute / whole, "memory": memory / whole, "launch": found.overhead_s / whole}
+
+
+def _range_told(found: Priced) -> Assumption:
+    low, high = _RANGE
+    effect = f"widened by the spread of the rows used, ±{found.spread_fraction:.1%}"
+    return {
+        "name": "range",
+        "value": f"{low:g} to {high:g} times, as for ten small models",
+        "basis": "measured",
+        "effect": effect,
+    }
 
 
 def _told(profile: Profile) -> Assumption:

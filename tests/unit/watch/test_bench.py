@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, chain, repeat
@@ -267,8 +268,35 @@ def test_predict_on_this_machine_takes_the_profile() -> None:
     assert result["step_low_s"] < result["step_s"] < result["step_high_s"]
     assert any(entry["name"] == "this machine" and entry["basis"] == "measured" for entry in result["assumptions"])
     assert sum(result["bound_fractions"].values()) == pytest.approx(1.0)
+    assert (result["gpu"], result["utilisation_fraction"]) == ("a CPU", None)
+    assert "Ryzen" not in done.stdout
     with pytest.raises(BadValue, match="measured here"):
         api.predict_query(model="resnet18", gpu=["RTX 3090"], on_this_machine=True)
+
+
+def test_answers_name_this_machine_and_its_memory() -> None:
+    store.save(made())
+    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for words in (["predict"], ["tune", "batch"]):
+        done = CliRunner().invoke(app, [*words, "resnet18", "--on-this-machine", "--precision", "fp32"])
+        assert done.exit_code == 0, done.output
+        assert "on a CPU" in done.stdout
+        assert "Ryzen" not in done.stdout
+    query = api.predict_query(model="resnet18", gpu=[], on_this_machine=True, precision="fp32")
+    assert query.gpus[0].usable_memory_bytes == has
+
+
+def test_the_range_is_wider_by_the_spread_of_the_rows_used() -> None:
+    def ratios(profile: Profile) -> tuple[float, float]:
+        store.save(profile)
+        query = api.predict_query(model="resnet18", gpu=[], on_this_machine=True, batch="8", precision="fp32")
+        result = api.predict(query).results[0]
+        return result.step_low_s / result.step_s, result.step_high_s / result.step_s
+
+    assert ratios(noisy(made(), 0.0)) == pytest.approx((0.7, 1.5))
+    assert ratios(noisy(made(), 0.5)) == pytest.approx((0.7 / 1.5, 1.5 * 1.5))
+    unused = tuple(msgspec.structs.replace(one, spread_fraction=0.5 * (one.kind[:3] == "rnn")) for one in made().rows)
+    assert ratios(msgspec.structs.replace(made(), rows=unused)) == pytest.approx((0.7, 1.5))
 
 
 def test_a_watched_run_without_a_gpu_is_held_against_the_profile() -> None:
