@@ -47,7 +47,7 @@ class Case:
 
 def cases(device: str) -> Iterator[Case]:
     """Every case, what all predictions need first; tensors are made when a case is reached and freed when the next one is."""
-    for family in (_chain, _matmul, _elementwise, _convolution, _rows, _images, _attention, _lookups, _recurrent, _optimizers):
+    for family in (_chain, _matmul, _elementwise, _optimizers, _convolution, _rows, _images, _attention, _lookups, _recurrent):
         yield from family(device)
 
 

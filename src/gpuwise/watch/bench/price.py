@@ -97,7 +97,10 @@ def _measured(rows: Sequence[Row], size_count: int | None = None) -> list[Row]:
     """Those of the rows that have so many sizes; a profile without one cannot price such work."""
     found = [row for row in rows if size_count in (None, len(row.sizes))]
     if not found:
-        raise BadFile("the profile of this machine has no such work", hint="measure again with `gpuwise bench`")
+        raise BadFile(
+            "the profile of this machine has no such work",
+            hint="measure again with `gpuwise bench`, for longer if it said that its time was over",
+        )
     return found
 
 
