@@ -60,3 +60,20 @@ def test_a_model_that_does_not_fit_and_other_odd_questions_are_refused() -> None
         api.tune("colour", query)
     with pytest.raises(BadValue, match="one GPU"):
         api.tune("batch", api.predict_query(model="resnet50", gpu=["RTX 3090", "RTX 4090"]))
+
+
+def test_nothing_to_tune_is_told_in_our_own_words() -> None:
+    done = CliRunner().invoke(app, ["tune"])
+    assert isinstance(done.exception, BadValue)
+    assert "nothing to tune" in done.exception.message
+    assert "gpuwise tune batch" in done.exception.hint
+
+
+def test_the_limit_for_95_per_cent_is_the_first_that_the_table_shows_so() -> None:
+    limits = ["--limits", ",".join(f"{watts}W" for watts in range(150, 351, 5))]
+    text = CliRunner().invoke(app, ["tune", "power", "resnet50", "--gpu", "RTX 3090", *limits]).stdout
+    rows = [line.split() for line in text.splitlines() if " W " in line and line.split()[0].isdigit()]
+    shown = {int(row[0]): next(int(word[:-1]) for word in row if word.endswith("%")) for row in rows}
+    assert len(shown) == 41
+    first = min(watts for watts, share in shown.items() if share >= 95)
+    assert f"95% of the speed from {first} W" in text

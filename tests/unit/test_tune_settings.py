@@ -263,7 +263,7 @@ def test_power_by_watt_keeps_its_word() -> None:
         assert row["watts"] <= row["limit_watts"] <= answer["rated_watts"]
         assert row["speed_low_fraction"] <= row["speed_fraction"] <= row["speed_high_fraction"] <= 1.0
         assert row["joules_per_sample"] == pytest.approx(row["watts"] * row["step_s"] / 64)
-    fast = [row for row in limits if row["speed_fraction"] >= 0.95]
+    fast = [row for row in limits if round(row["speed_fraction"], 2) >= 0.95]
     assert answer["limit_for_95_watts"] == fast[0]["limit_watts"]
     assert answer["limit_for_least_energy_watts"] == min(limits, key=lambda row: row["joules_per_sample"])["limit_watts"]
     found = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], precision="amp", batch="64")).results[0]
@@ -368,3 +368,30 @@ def test_what_a_card_can_do_follows_from_its_generation(
     facts = worker._facts("")
     assert (facts.device, facts.name, facts.memory_bytes) == ("cuda:0", "some card", 8e9)
     assert (facts.precisions, facts.uuid) == (precisions, uuid)
+
+
+def test_one_round_has_no_range_and_the_time_for_three_is_told() -> None:
+    once = replace(answered().tried[0], gain=Gain(548.05, 548.05, 548.05, 1))
+    late = replace(once, gain=None, trials=(), fault="no time was left for it; `--seconds 240` is about enough", kind="timeout")
+    answer = answered(tried=(once, late), best=None, needed_s=240.0, start=answered().start[:1])
+    text = render_measured(answer)
+    assert "548.05 to 548.05" not in text
+    assert answer.to_dict()["tried"][0]["gain_low"] is None
+    assert "`--seconds 240` is about enough" in answer.verdict
+    assert "no verdict" in answered(tried=(late,), best=None).verdict
+
+
+def test_what_comes_before_the_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = list[float]()
+
+    def stopped(variants: Any, run: Any, *, seconds: float, **more: Any) -> Any:
+        given.append(seconds)
+        raise BadValue("enough")
+
+    monkeypatch.setattr(tune_measuring, "measured", stopped)
+    monkeypatch.setattr(tune_measuring, "time", SimpleNamespace(monotonic=lambda: 140.0))
+    query = replace(api.tune_query(model="resnet50"), seconds=100.0)
+    plan = Plan(tried={Change("compile", "on"): None}, pruned=[])
+    with pytest.raises(BadValue, match="enough"):
+        tune_measuring._answer(query, HERE, plan, lambda variant: Trial(), None, (), 100.0, lambda text: None)
+    assert given == [pytest.approx(0.8 * 100.0 - 40.0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -14,45 +15,69 @@ import msgspec
 from gpuwise.api.predictions import Prediction
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue
+from gpuwise.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
 from gpuwise.watch.bench import store
-from gpuwise.watch.bench.price import Priced, price
+from gpuwise.watch.bench.price import NEEDED, Priced, price
 from gpuwise.watch.bench.run import measure
 from gpuwise.watch.bench.types import Profile
 from gpuwise.workload.types import Workload
 
-__all__ = ["BenchAnswer", "as_measured_here", "bench", "gpu_here"]
+__all__ = ["BenchAnswer", "as_measured_here", "bench", "gpu_here", "named_here", "without_assumed"]
 
 _COMPUTING = ("matmul", "conv", "attention", "rnn")
 _LONGEST_S = 60.0
+_NOT_HERE = ("stack", "cpu", "gpu 'cpu'")  # assumed of other machines, measured on this one
+_SHARE = 0.8  # of the time asked for: starting and ending take some, and the last case ends late
 _RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU (benchmarks/this_machine.py), rounded outwards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchAnswer(Shown):
-    """A profile, and where it was saved."""
+    """A profile, and where it was saved, or why it was not."""
 
     profile: Profile
-    path: Path
+    path: Path | None
     data_date: date
+    unsaved: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with their rates and uncertainty."""
         profile = msgspec.to_builtins(self.profile)
         for row in profile["rows"]:
             row["work_per_s"] = row["work"] / row["seconds"]
-        return {**profile, "file": str(self.path), "assumptions": [], "data_date": self.data_date.isoformat()}
+        file = {"file": str(self.path) if self.path else None, "unsaved": self.unsaved or None}
+        return {**profile, **file, "assumptions": [], "data_date": self.data_date.isoformat()}
 
 
 def bench(
     device: str = "", *, seconds: float = _LONGEST_S, progress: Callable[[str, float], None] = lambda text, share: None
 ) -> BenchAnswer:
-    """Measure a device of this machine and save its profile."""
+    """Measure a device of this machine and save its profile, unless a surer one of the day is there."""
     if not 2.0 <= seconds <= 600.0:
         raise BadValue(f"{seconds:g} s is no time to measure in", hint="between 2 and 600 s; 60 if you do not say")
-    profile = measure(device, Path(gettempdir()), seconds=0.8 * seconds, progress=progress)
-    return BenchAnswer(profile=profile, path=store.save(profile), data_date=tables.data_date())
+    store.check()
+    profile = measure(device, Path(gettempdir()), seconds=_SHARE * seconds, progress=progress)
+    path, unsaved = _saved(profile)
+    return BenchAnswer(profile=profile, path=path, unsaved=unsaved, data_date=tables.data_date())
+
+
+def _saved(profile: Profile) -> tuple[Path | None, str]:
+    """Where, or why not: what was measured is shown in either case."""
+    lacking = [kind for kind in NEEDED if not profile.of(kind)]
+    if lacking:
+        return None, f"no prediction can be made without {', '.join(lacking)}"
+    before = store.surer(profile)
+    if before is not None:
+        figures = f"{len(before.rows)} rows, ±{before.spread_fraction:.1%} in the middle"
+        own = f"{len(profile.rows)}, ±{profile.spread_fraction:.1%}"
+        kept = f"the profile of earlier today is surer ({figures}; now {own}) and is kept"
+        return None, f"{kept}; to forget it, delete {store.path_of(before)}"
+    try:
+        return store.save(profile), ""
+    except BadFile as fault:
+        return None, fault.message
 
 
 def gpu_here(named: Sequence[str], count: int) -> list[str]:
@@ -65,6 +90,27 @@ def gpu_here(named: Sequence[str], count: int) -> list[str]:
     return [profile.name]
 
 
+def named_here(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The device with its own name; a CPU with the memory of this machine too, instead of that of the one that stands for it."""
+    profile = store.latest()
+    if profile.device != "cpu":
+        return gpus
+    has = _memory_bytes()
+    return tuple(replace(gpu, name=profile.name, memory_bytes=has, usable_memory_bytes=has) for gpu in gpus)
+
+
+def _memory_bytes() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        raise GpuwiseError("this system does not say how much memory it has", hint="name a device instead: `--gpu cpu`") from None
+
+
+def without_assumed(assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
+    """What is still assumed where the device itself was measured."""
+    return tuple(one for one in assumptions if one["name"] not in _NOT_HERE and not one["name"].endswith(" as a device"))
+
+
 def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
     """A prediction with its ops priced by what was measured on this machine."""
     profile = store.latest()
@@ -74,10 +120,10 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
         float(result.batch) if "batch" in workload.symbols else None,
         float(result.seq) if "seq" in workload.symbols and result.seq is not None else None,
     )
-    low, high = _RANGE
+    low, high = _RANGE[0] / (1 + found.spread_fraction), _RANGE[1] * (1 + found.spread_fraction)
     rows = [replace(row, seconds=found.by_kind.get(row.op, 0.0)) for row in result.by_op]
     parts = _parts(found)
-    peak = result.peak_flops_per_s
+    peak = None if profile.device == "cpu" else result.peak_flops_per_s  # nobody knows that of this CPU
     return replace(
         result,
         step_s=found.seconds,
@@ -88,7 +134,7 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
         lanes_s={"gpu": found.seconds - found.overhead_s, "host": found.overhead_s, "copy": 0.0, "input": 0.0},
         utilisation_fraction=sum(row.flops for row in rows) / found.seconds / peak if peak else None,
         by_op=tuple(sorted(rows, key=lambda row: -row.seconds)),
-        assumptions=(*(entry for entry in result.assumptions if entry["name"] not in ("stack", "cpu")), _told(profile)),
+        assumptions=(*without_assumed(result.assumptions), _told(profile), _range_told(found)),
     )
 
 
@@ -98,6 +144,17 @@ def _parts(found: Priced) -> dict[str, float]:
     memory = sum(found.by_kind.values()) - compute
     whole = max(found.seconds, 1e-12)
     return {"compute": compute / whole, "memory": memory / whole, "launch": found.overhead_s / whole}
+
+
+def _range_told(found: Priced) -> Assumption:
+    low, high = _RANGE
+    effect = f"widened by the spread of the rows used, ±{found.spread_fraction:.1%}"
+    return {
+        "name": "range",
+        "value": f"{low:g} to {high:g} times, as for ten small models",
+        "basis": "measured",
+        "effect": effect,
+    }
 
 
 def _told(profile: Profile) -> Assumption:

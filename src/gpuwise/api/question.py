@@ -86,7 +86,7 @@ def step_query(
 ) -> StepQuery:
     """The question as typed. `captured` are options of a capture: seq, image, phase, channels_last, checkpoint, inputs, ..."""
     if on_this_machine:
-        from gpuwise.api.benching import gpu_here  # looks for a profile of `gpuwise bench`
+        from gpuwise.api.benching import gpu_here, named_here, without_assumed  # looks for a profile of `gpuwise bench`
 
         gpu, gpus = gpu_here(gpu, gpus), 1
     if not gpu:
@@ -94,6 +94,7 @@ def step_query(
     if not 1 <= gpus <= _MOST_GPUS:
         raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint="between 1 and 4096")
     found, notes = named_gpus(gpu)
+    found = named_here(found) if on_this_machine else found
     if gpus > 1 and any(one.is_cpu for one in found):
         raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
     mode = mode or ("infer" if captured.get("phase") else "")
@@ -101,8 +102,7 @@ def step_query(
     size = parse_batch(batch)
     given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}
     asked = capture_query(model=model, batch=size or None, compiled=compiled, **{**given, **filled})
-    software = _stack(stack, compiled, notes)
-    host = _host(cpu, notes)
+    software, host = _stack(stack, compiled, notes), _host(cpu, notes)
     decoder = _decoder(image_decode, workers, loader_samples_per_s)
     rate = _positive(loader_samples_per_s, "--loader-samples-per-s")
     return StepQuery(
@@ -121,7 +121,7 @@ def step_query(
         gpu_link=pcie,
         measured=tuple(_measured(text, notes) for text in measured),
         on_this_machine=on_this_machine,
-        assumptions=tuple(notes),
+        assumptions=without_assumed(notes) if on_this_machine else tuple(notes),
     )
 
 

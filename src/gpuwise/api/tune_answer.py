@@ -13,7 +13,9 @@ from gpuwise.api.tune_changes import Pruned
 from gpuwise.api.tune_predicting import Expected
 from gpuwise.watch.tune.types import LEAST_ROUNDS, Change, DeviceFacts, Gain, Trial, Variant
 
-__all__ = ["Best", "MeasuredAnswer", "Tried"]
+__all__ = ["NO_TIME", "Best", "MeasuredAnswer", "Tried"]
+
+NO_TIME = "no time was left for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,11 @@ class Tried:
     trials: tuple[Trial, ...]
     fault: str = ""
     kind: str = ""
+
+    @property
+    def is_untried(self) -> bool:
+        """Whether there was no time for it."""
+        return self.fault.startswith(NO_TIME)
 
     @property
     def is_as_predicted(self) -> bool | None:
@@ -44,8 +51,8 @@ class Tried:
             "predicted_gain_low": expected.low if expected else None,
             "predicted_gain_high": expected.high if expected else None,
             "gain": gain.middle if gain else None,
-            "gain_low": gain.low if gain else None,
-            "gain_high": gain.high if gain else None,
+            "gain_low": gain.low if gain and gain.rounds > 1 else None,
+            "gain_high": gain.high if gain and gain.rounds > 1 else None,
             "as_predicted": self.is_as_predicted,
             **_figures(self.trials),
             "fault": self.fault or None,
@@ -78,13 +85,16 @@ class MeasuredAnswer(Shown):
     is_script: bool
     assumptions: tuple[Assumption, ...]
     data_date: date
+    needed_s: float = 0.0  # for the least number of rounds of everything, by the runs that were made
 
     @property
     def verdict(self) -> str:
         """The answer in a line."""
         best = self.best
-        if min((one.gain.rounds for one in self.tried if one.gain), default=LEAST_ROUNDS) < LEAST_ROUNDS:
-            return f"too little time for {LEAST_ROUNDS} rounds of each change: no verdict; `--seconds` gives more"
+        nothing = 0 if any(one.is_untried for one in self.tried) else LEAST_ROUNDS
+        if min((one.gain.rounds for one in self.tried if one.gain), default=nothing) < LEAST_ROUNDS:
+            enough = f"`--seconds {self.needed_s:.0f}` is about enough" if self.needed_s else "`--seconds` gives more"
+            return f"too little time for {LEAST_ROUNDS} rounds of each change: no verdict; {enough}"
         certain = [one for one in self.tried if one.gain is not None and one.gain.is_certain]
         if certain and (best is None or best.gain.rounds < LEAST_ROUNDS):
             names = ", ".join(f"{one.change.name} {one.change.value} {one.gain.middle:.2f}" for one in certain if one.gain)

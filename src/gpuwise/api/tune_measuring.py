@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gpuwise.api.question import Assumption
-from gpuwise.api.tune_answer import Best, MeasuredAnswer, Tried
+from gpuwise.api.tune_answer import NO_TIME, Best, MeasuredAnswer, Tried
 from gpuwise.api.tune_changes import Plan, applied, model_plan, script_plan, start_of
 from gpuwise.api.tune_predicting import Predictor, predictor_of
 from gpuwise.api.tune_question import TuneQuery
@@ -22,7 +23,7 @@ from gpuwise.watch.tune.combine import product, together, without_least
 from gpuwise.watch.tune.models import facts_of, run_model
 from gpuwise.watch.tune.rounds import measured
 from gpuwise.watch.tune.scripts import Script, run_script
-from gpuwise.watch.tune.types import BASELINE, Change, DeviceFacts, Gain, Order, Trial, Variant, gain_of
+from gpuwise.watch.tune.types import BASELINE, LEAST_ROUNDS, Change, DeviceFacts, Gain, Order, Trial, Variant, gain_of
 from gpuwise.workload import find
 from gpuwise.workload.sources.settings import Settings
 from gpuwise.workload.types import Workload
@@ -39,15 +40,16 @@ Run = Callable[[Variant], Trial]
 
 def tune_measured(query: TuneQuery, progress: Progress = lambda text: None) -> MeasuredAnswer:
     """Try settings on this machine. Code of the user runs in processes of its own, one a run, each with a time limit."""
+    begun = time.monotonic()
     progress("looking at the device")
     facts = facts_of(query.device)
-    return _script(query, facts, progress) if query.capture is None else _model(query, facts, progress)
+    return (_script if query.capture is None else _model)(query, facts, begun, progress)
 
 
 # ---------------------------------------------------------------- a model
 
 
-def _model(query: TuneQuery, facts: DeviceFacts, progress: Progress) -> MeasuredAnswer:
+def _model(query: TuneQuery, facts: DeviceFacts, begun: float, progress: Progress) -> MeasuredAnswer:
     captured, predictor = _capturing(query, progress), predictor_of(facts)
     order, assumptions = _start(query, facts, predictor, captured)
     plan = model_plan(query.names, order, facts, predictor, captured)
@@ -58,7 +60,7 @@ def _model(query: TuneQuery, facts: DeviceFacts, progress: Progress) -> Measured
             return run_model(applied(runs, variant), facts, timeout_s=query.timeout_s, cache=Path(folder))
 
         told = (*query.assumptions, *assumptions, *predictor.told(tuple(dict.fromkeys(change.name for change in plan.tried))))
-        return _answer(query, facts, plan, run, None, told, progress)
+        return _answer(query, facts, plan, run, None, told, begun, progress)
 
 
 def _capturing(query: TuneQuery, progress: Progress) -> Callable[[Order], Workload]:
@@ -117,7 +119,7 @@ def _start(
 # ---------------------------------------------------------------- a script
 
 
-def _script(query: TuneQuery, facts: DeviceFacts, progress: Progress) -> MeasuredAnswer:
+def _script(query: TuneQuery, facts: DeviceFacts, begun: float, progress: Progress) -> MeasuredAnswer:
     script = Script(
         path=Path(query.model), arguments=query.arguments, flags={setting.name: setting.flags for setting in query.own}
     )
@@ -129,7 +131,7 @@ def _script(query: TuneQuery, facts: DeviceFacts, progress: Progress) -> Measure
     first = run(BASELINE)
     _refuse(query, first)
     plan = script_plan(query.names, query.own, first, facts)
-    return _answer(query, facts, plan, run, first, query.assumptions, progress)
+    return _answer(query, facts, plan, run, first, query.assumptions, begun, progress)
 
 
 # ---------------------------------------------------------------- both
@@ -142,21 +144,23 @@ def _answer(
     run: Run,
     first: Trial | None,
     assumptions: tuple[Assumption, ...],
+    begun: float,
     progress: Progress,
 ) -> MeasuredAnswer:
-    begun = time.monotonic()
     variants = [(change,) for change in plan.tried]
+    before_s, runs = time.monotonic() - begun, _Timed(run)
     found = measured(
         variants,
-        run,
-        seconds=_ALONE * query.seconds if variants else 0.0,
+        runs,
+        seconds=_ALONE * query.seconds - before_s if variants else 0.0,
         seed=query.seed,
         first=first,
         progress=lambda variant, turn: progress(f"round {turn + 1}: {_named(variant)}"),
     )
     start = found[BASELINE]
     _refuse(query, start[-1])
-    tried = tuple(_tried(plan, change, start, found[(change,)]) for change in plan.tried)
+    needed_s = _needed_s(before_s, runs.mean_s, len(variants) + 1)
+    tried = tuple(_tried(plan, change, start, found[(change,)], needed_s) for change in plan.tried)
     gains = {one.change: one.gain for one in tried if one.gain is not None}
     left = query.seconds - (time.monotonic() - begun)
     best = _best(together(gains), gains, run, left, query.seed, progress)
@@ -171,13 +175,37 @@ def _answer(
         is_script=query.capture is None,
         assumptions=assumptions,
         data_date=tables.data_date(),
+        needed_s=needed_s,
     )
 
 
-def _tried(plan: Plan, change: Change, start: list[Trial], trials: list[Trial]) -> Tried:
+class _Timed:
+    """Runs, and how long they take on average, with all that comes before their steps."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._count, self._all_s = run, 0, 0.0
+
+    def __call__(self, variant: Variant) -> Trial:
+        begun = time.monotonic()
+        try:
+            return self._run(variant)
+        finally:
+            self._count, self._all_s = self._count + 1, self._all_s + time.monotonic() - begun
+
+    @property
+    def mean_s(self) -> float:
+        return self._all_s / max(self._count, 1)
+
+
+def _needed_s(before_s: float, run_s: float, variants: int) -> float:
+    """What the least number of rounds would take, and the best together after them; in whole tens."""
+    return 10.0 * math.ceil((before_s + LEAST_ROUNDS * run_s * variants) / _ALONE / 10.0)
+
+
+def _tried(plan: Plan, change: Change, start: list[Trial], trials: list[Trial], needed_s: float) -> Tried:
     good = [trial for trial in trials if not trial.fault]
     fault = next((trial for trial in trials if trial.fault), None) or (
-        None if trials else Trial(fault="no time was left for it; `--seconds` gives more", kind="timeout")
+        None if trials else Trial(fault=f"{NO_TIME}; `--seconds {needed_s:.0f}` is about enough", kind="timeout")
     )
     return Tried(
         change=change,

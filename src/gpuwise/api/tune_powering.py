@@ -92,16 +92,13 @@ class PowerAnswer(Shown):
 
     @property
     def cheapest_fast(self) -> PowerPoint:
-        """The lowest limit that keeps 95 % of the speed; the highest there is where none does."""
-        own = self._measured_best()
-        for point in self.points:
-            kept = own / point.measured_step_s if own and point.measured_step_s else point.speed_fraction
-            if kept >= _KEPT:
-                return point
-        return self.points[-1]
+        """The lowest limit that keeps 95 % of the speed, in whole per cent as shown; the highest there is where none does."""
+        return next((point for point in self.points if round(self.kept_fraction(point), 2) >= _KEPT), self.points[-1])
 
-    def _measured_best(self) -> float | None:
-        return min((point.measured_step_s for point in self.points if point.measured_step_s), default=None)
+    def kept_fraction(self, point: PowerPoint) -> float:
+        """The speed under this limit: of the best measured one where it was measured, else as predicted."""
+        best = min((other.measured_step_s for other in self.points if other.measured_step_s), default=None)
+        return best / point.measured_step_s if best and point.measured_step_s else point.speed_fraction
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""

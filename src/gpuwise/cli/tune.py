@@ -20,12 +20,12 @@ _POWER = ("limits", "apply", "device", "batch", "seed")
 
 def tune(
     words: Annotated[
-        list[str],
+        Optional[list[str]],
         typer.Argument(
             metavar="[WHAT] MODEL [-- ARGS]",
             help="`batch MODEL` or `power MODEL` for any GPU; MODEL, file.py:Net or train.py alone: settings, tried here.",
         ),
-    ],
+    ] = None,
     gpu: options.GpuNames = None,
     batch: Annotated[Optional[int], typer.Option(help="The batch to start from.")] = None,
     seq: Annotated[Optional[int], typer.Option(help="Sequence length in tokens.")] = None,
@@ -70,7 +70,7 @@ def tune(
     `tune batch`: the batch that gives 90, 95 and 99 % of the speed, for any GPU. `tune power`: time and energy by power limit.
     """
     given = {key: value for key, value in locals().items() if key not in ("json", "words") and _is_given(value)}
-    what, model, arguments = _parsed(words)
+    what, model, arguments = _parsed(words or [])
     _refuse_others(what, given)
     answer, render = {"batch": _batch, "power": _power}.get(what, _settings)(model, arguments, given)
     if json:
@@ -86,6 +86,11 @@ def _is_given(value: object) -> bool:
 
 def _parsed(words: list[str]) -> tuple[str, str, list[str]]:
     """What is tuned (empty: settings, on this machine), the model, and arguments for a script."""
+    if not words:
+        raise BadValue(
+            "nothing to tune was named",
+            hint='`gpuwise tune train.py` tries settings here; `gpuwise tune batch resnet50 --gpu "RTX 3090"` predicts',
+        )
     first, *rest = words
     if first not in ("batch", "power"):
         return "", first, rest

@@ -30,7 +30,8 @@ def render(answer: BenchAnswer, *, width: int | None = None, colour: bool = Fals
     if unsure:
         many = f"{len(unsure)} of {len(rows)} rows are unsure by more than {_UNSURE:.0%}"
         notes.append(f"{many}: something else runs here; measure again when it is quiet")
-    notes.append(f"saved: {answer.path}; `gpuwise predict resnet18 --on-this-machine` uses it")
+    use = "`gpuwise predict resnet18 --on-this-machine` uses it"
+    notes.append(f"saved: {answer.path}; {use}" if answer.path else f"not saved: {answer.unsaved}")
     return f"{head}\n\n{table(columns, width=width, colour=colour)}{join_notes(notes)}"
 
 

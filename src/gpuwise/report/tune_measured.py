@@ -7,6 +7,7 @@ from statistics import median
 from gpuwise.api.tune_answer import MeasuredAnswer, Tried
 from gpuwise.report.findings import time_text
 from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.watch.tune.types import Gain
 
 __all__ = ["render_measured"]
 
@@ -42,12 +43,17 @@ def _table(answer: MeasuredAnswer, width: int | None, colour: bool) -> str:
         Column(title="value", cells=[one.change.value for one in rows], right=False),
         Column(title="predicted", cells=[_expected(one) for one in rows]),
         Column(title="measured", cells=[f"{one.gain.middle:.2f}" for one in rows if one.gain]),
-        Column(title="range", cells=[f"{one.gain.low:.2f} to {one.gain.high:.2f}" for one in rows if one.gain]),
+        Column(title="range", cells=[_range(one.gain) for one in rows if one.gain]),
         Column(title="as predicted", cells=[_held(one) for one in rows], drop=1),
         Column(title="rounds", cells=[str(len(one.trials)) for one in rows], drop=2),
     ]
     head = "times as many samples a second:\n" if rows else ""
     return head + table(columns, width=width, colour=colour) if rows else "none of the changes ran"
+
+
+def _range(gain: Gain) -> str:
+    """One round has none."""
+    return f"{gain.low:.2f} to {gain.high:.2f}" if gain.rounds > 1 else "–"
 
 
 def _expected(one: Tried) -> str:
@@ -81,7 +87,7 @@ def _together(answer: MeasuredAnswer) -> str:
     names = ", ".join(f"{change.name} {change.value}" for change in best.changes)
     product = f"; their gains alone would multiply to {best.product:.2f}" if len(best.changes) > 1 else ""
     gain = best.gain
-    return f"together, measured anew: {names}: {gain.middle:.2f} ({gain.low:.2f} to {gain.high:.2f}){product}"
+    return f"together, measured anew: {names}: {gain.middle:.2f} ({_range(gain) if gain.rounds > 1 else 'one round'}){product}"
 
 
 def _diff(answer: MeasuredAnswer) -> str:
@@ -91,7 +97,8 @@ def _diff(answer: MeasuredAnswer) -> str:
 def _cautions(answer: MeasuredAnswer) -> list[str]:
     """What speed does not tell."""
     names = {change.name for change in answer.best.changes} if answer.best else set()
-    notes = [f"a range is that of {_rounds(answer)}; a change counts where it was faster in every one of three or more"]
+    ranged = f"a range is that of {_rounds(answer)}" if len(answer.start) > 1 else "one round has no range"
+    notes = [f"{ranged}; a change counts where it was faster in every one of three or more"]
     if "batch" in names:
         notes.append("another batch is another training: learning rate and schedule may need to follow")
     if "precision" in names:

@@ -15,10 +15,11 @@ def render_power(answer: PowerAnswer, *, width: int | None = None, colour: bool 
     model, gpu = bold(answer.model, colour=colour), bold(answer.gpu, colour=colour)
     head = f"{model}  {answer.mode}, {answer.precision}, batch {answer.batch} on {gpu}"
     fast, least = answer.cheapest_fast, answer.least_energy
+    kept = f"{answer.kept_fraction(least):.0%} of the speed"
     lines = [
         f"  {how}; sold with {answer.rated_watts:g} W",
         f"  95% of the speed from {fast.limit_watts:g} W",
-        f"  least energy a sample at {least.limit_watts:g} W: {_joules(least):.3g} J, {_speed(answer, least):.0%} of the speed",
+        f"  least energy a sample at {least.limit_watts:g} W: {_joules(least):.3g} J, {kept}",
     ]
     faults = [f"{point.limit_watts:g} W: {point.fault}" for point in answer.points if point.fault]
     notes = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
@@ -27,11 +28,6 @@ def render_power(answer: PowerAnswer, *, width: int | None = None, colour: bool 
 
 def _joules(point: PowerPoint) -> float:
     return point.measured_joules_per_sample or point.joules_per_sample
-
-
-def _speed(answer: PowerAnswer, point: PowerPoint) -> float:
-    best = min((other.measured_step_s for other in answer.points if other.measured_step_s), default=None)
-    return best / point.measured_step_s if best and point.measured_step_s else point.speed_fraction
 
 
 def _table(answer: PowerAnswer, width: int | None, colour: bool) -> str:
@@ -47,6 +43,7 @@ def _table(answer: PowerAnswer, width: int | None, colour: bool) -> str:
     if answer.is_measured:
         columns += [
             Column(title="measured", cells=[time_text(p.measured_step_s) if p.measured_step_s else "–" for p in points]),
+            Column(title="speed", cells=[f"{answer.kept_fraction(p):.0%}" if p.measured_step_s else "–" for p in points]),
             Column(title="drew", cells=[f"{p.measured_watts:.0f} W" if p.measured_watts else "–" for p in points]),
             Column(
                 title="J/sample",

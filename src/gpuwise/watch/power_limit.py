@@ -6,18 +6,22 @@ and after a crash or a kill of the process that asked. It takes no signals of th
 
 from __future__ import annotations
 
+import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from gpuwise.errors import BadValue, GpuwiseError, MissingExtra
 
 __all__ = ["Card", "Keeper", "card_of", "held", "run", "used_joules"]
 
 _PATIENCE_S = 10.0
+_HANGS = f"the driver has not answered for {_PATIENCE_S:g} s"
+Answer = TypeVar("Answer")
 
 
 class Card(NamedTuple):
@@ -95,9 +99,11 @@ class Keeper:
             assert self._process.stdout is not None  # noqa: S101
             self._process.stdin.write(f"{milliwatts}\n")
             self._process.stdin.flush()
-            said = self._process.stdout.readline().strip()
+            said = _in_time(self._process.stdout.readline).strip()
         except OSError as fault:
             said = str(fault)
+        except _Late:
+            said = _HANGS
         if said != "set":
             rights = "permission" in said.lower()
             raise BadValue(
@@ -122,17 +128,48 @@ def held(card: Card) -> Iterator[Keeper]:
         yield Keeper(process)
     finally:
         with suppress(OSError, subprocess.TimeoutExpired):
-            process.communicate(timeout=_PATIENCE_S)  # the end of its input tells it to restore
+            if process.stdin is not None:
+                process.stdin.close()  # the end of its input tells it to restore; one that hangs does so when it wakes
+            process.wait(timeout=_PATIENCE_S)
+            if process.stdout is not None:
+                process.stdout.close()
         _check_restored(card)
 
 
 def _check_restored(card: Card) -> None:
-    now = card_of(card.uuid).now
-    if now != card.now:
+    hint = f"`sudo nvidia-smi -i {card.uuid or 0} -pl {card.now / 1000:g}` does it"
+    try:
+        now = _in_time(lambda: card_of(card.uuid)).now
+    except _Late:
         raise GpuwiseError(
-            f"the power limit is {now / 1000:g} W and could not be put back to {card.now / 1000:g} W",
-            hint=f"`sudo nvidia-smi -i {card.uuid or 0} -pl {card.now / 1000:g}` does it",
-        )
+            f"whether the power limit is back at {card.now / 1000:g} W is not known: {_HANGS}", hint=hint
+        ) from None
+    if now != card.now:
+        raise GpuwiseError(f"the power limit is {now / 1000:g} W and could not be put back to {card.now / 1000:g} W", hint=hint)
+
+
+class _Late(Exception):
+    """No answer in time."""
+
+
+def _in_time(ask: Callable[[], Answer]) -> Answer:
+    """What is answered, by a thread that may be left behind: a driver that hangs cannot be interrupted."""
+    answers: queue.Queue[tuple[Answer | None, Exception | None]] = queue.Queue()
+
+    def run() -> None:
+        try:
+            answers.put((ask(), None))
+        except Exception as fault:  # told to the one who asked
+            answers.put((None, fault))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        answer, fault = answers.get(timeout=_PATIENCE_S)
+    except queue.Empty:
+        raise _Late from None
+    if fault is not None:
+        raise fault
+    return cast("Answer", answer)
 
 
 def run(uuid: str, milliwatts: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, chain, repeat
 from pathlib import Path
@@ -17,8 +19,11 @@ from gpuwise import api
 from gpuwise.api.watching import judge
 from gpuwise.cli.app import app
 from gpuwise.errors import BadFile, BadValue
+from gpuwise.report.bench import render
 from gpuwise.watch.bench import store
+from gpuwise.watch.bench.cases import Case
 from gpuwise.watch.bench.price import price
+from gpuwise.watch.bench.run import measure
 from gpuwise.watch.bench.timing import stable_seconds, summary
 from gpuwise.watch.bench.types import VERSION, Profile, Row
 from gpuwise.watch.hook.gpuwise_steps import RECORD
@@ -93,6 +98,120 @@ def test_a_restless_machine_is_given_up_when_the_time_is_over() -> None:
     assert spread > 0.02
 
 
+def test_work_that_is_too_long_for_its_time_is_timed_twice_after_the_first_call() -> None:
+    ticks = accumulate([0.0, 90.0, 0.0, 2.0, 0.0, 3.0])
+    seconds, spread, runs = stable_seconds(lambda: None, lambda: None, 0.0, ticks.__next__, most_s=-1.0)
+    assert (seconds, runs) == (2.25, 2)
+    assert 0.1 < spread < 0.5
+
+
+class Slow:
+    """A device on which every call takes a second, and the clock that shows it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kinds: dict[str, int]) -> None:
+        self.now, self.calls, self._kinds = 0.0, list[str](), kinds
+        for module in ("run", "timing"):
+            monkeypatch.setattr(f"gpuwise.watch.bench.{module}.time", self)
+        monkeypatch.setattr("gpuwise.watch.bench.run.cases", self._cases)
+        monkeypatch.setattr("gpuwise.watch.bench.run.around", lambda device, folder: iter(()))
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def _cases(self, device: str) -> Iterator[Case]:
+        for kind, count in self._kinds.items():
+            for size in range(1, count + 1):
+                yield Case(kind=kind, sizes=(size,), work=1.0, call=lambda kind=kind: self._call(kind))  # type: ignore[misc]
+
+    def _call(self, kind: str) -> None:
+        self.now += 1.0
+        self.calls.append(kind)
+
+    def measured(self, seconds: float) -> Profile:
+        return measure("cpu", Path(), seconds=seconds, progress=lambda text, share: None, clock=self.perf_counter)
+
+
+def test_the_time_is_kept_and_what_it_did_not_reach_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    slow = Slow(monkeypatch, {"matmul.fp32": 9, "chain.step": 1, "copy": 5})
+    profile = slow.measured(18.0)
+    assert slow.now <= 18.0 + 3.0
+    assert slow.calls[:9] == ["matmul.fp32"] * 3 + ["chain.step"] * 3 + ["copy"] * 3  # one of each kind first
+    assert {entry.kind for entry in profile.rows} == {"matmul.fp32", "chain.step", "copy"}
+    assert len(profile.of("matmul.fp32")) == 4
+    told = [entry for entry in profile.missing if "time was over" in entry]
+    assert [entry.partition(":")[0] for entry in told] == ["matmul.fp32, 5 size(s)", "copy, 4 size(s)"]
+
+
+def test_without_time_for_every_kind_that_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    profile = Slow(monkeypatch, {"chain.step": 1, "copy": 1, "pool.forward": 1}).measured(2.0)
+    assert [entry.kind for entry in profile.rows] == ["chain.step"]
+    assert any(entry.startswith("all kinds that are not listed") for entry in profile.missing)
+
+
+def test_with_time_enough_every_case_is_measured_twice_and_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    slow = Slow(monkeypatch, {"matmul.fp32": 2, "copy": 1})
+    profile = slow.measured(1e5)
+    assert slow.calls.count("copy") == 2 * (2 + 5)
+    assert all(entry.runs == 5 for entry in profile.rows)
+    assert not [entry for entry in profile.missing if "time was over" in entry]
+
+
+def bench_of(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> api.BenchAnswer:
+    monkeypatch.setattr("gpuwise.api.benching.measure", lambda *given, **more: profile)
+    return api.bench("cpu")
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path / "file"))
+    monkeypatch.setattr("gpuwise.api.benching.measure", lambda *given, **more: pytest.fail("measured in vain"))
+    with pytest.raises(BadFile) as caught:
+        api.bench("cpu")
+    assert "GPUWISE_DATA" in caught.value.hint
+
+
+def test_rows_are_shown_where_saving_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise BadFile(f"{path} cannot be written: no space left")
+
+    monkeypatch.setattr(store, "write_whole", full)
+    answer = bench_of(made(), monkeypatch)
+    assert answer.path is None
+    text = render(answer)
+    assert "matmul.fp32" in text
+    assert "not saved: " in text
+    assert "no space left" in text
+    assert (answer.to_dict()["file"], "no space" in answer.to_dict()["unsaved"]) == (None, True)
+
+
+def test_a_profile_that_no_prediction_can_use_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    poor = msgspec.structs.replace(made(), rows=tuple(one for one in made().rows if not one.kind.startswith("chain")))
+    answer = bench_of(poor, monkeypatch)
+    assert answer.path is None
+    assert "chain.forward, chain.step" in answer.unsaved
+    assert not list(store.folder().glob("*.json"))
+
+
+def noisy(profile: Profile, spread: float) -> Profile:
+    rows = tuple(msgspec.structs.replace(one, spread_fraction=spread) for one in profile.rows)
+    return msgspec.structs.replace(profile, rows=rows)
+
+
+def test_a_surer_profile_of_the_day_is_kept_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bench_of(made(), monkeypatch).path
+    worse = bench_of(noisy(made(), 0.4), monkeypatch)
+    assert worse.path is None
+    assert "±1.0% in the middle; now" in worse.unsaved
+    assert store.latest() == made()
+    other = msgspec.structs.replace(noisy(made(), 0.4), threads=2)  # another question, not a worse answer
+    assert bench_of(other, monkeypatch).path
+    assert bench_of(noisy(other, 0.1), monkeypatch).path
+    assert store.latest().spread_fraction == 0.1
+
+
 def test_a_profile_is_saved_and_the_newest_is_taken() -> None:
     store.save(made(day="2026-01-03"))
     path = store.save(made(day="2026-01-02"))
@@ -149,8 +268,35 @@ def test_predict_on_this_machine_takes_the_profile() -> None:
     assert result["step_low_s"] < result["step_s"] < result["step_high_s"]
     assert any(entry["name"] == "this machine" and entry["basis"] == "measured" for entry in result["assumptions"])
     assert sum(result["bound_fractions"].values()) == pytest.approx(1.0)
+    assert (result["gpu"], result["utilisation_fraction"]) == ("a CPU", None)
+    assert "Ryzen" not in done.stdout
     with pytest.raises(BadValue, match="measured here"):
         api.predict_query(model="resnet18", gpu=["RTX 3090"], on_this_machine=True)
+
+
+def test_answers_name_this_machine_and_its_memory() -> None:
+    store.save(made())
+    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for words in (["predict"], ["tune", "batch"]):
+        done = CliRunner().invoke(app, [*words, "resnet18", "--on-this-machine", "--precision", "fp32"])
+        assert done.exit_code == 0, done.output
+        assert "on a CPU" in done.stdout
+        assert "Ryzen" not in done.stdout
+    query = api.predict_query(model="resnet18", gpu=[], on_this_machine=True, precision="fp32")
+    assert query.gpus[0].usable_memory_bytes == has
+
+
+def test_the_range_is_wider_by_the_spread_of_the_rows_used() -> None:
+    def ratios(profile: Profile) -> tuple[float, float]:
+        store.save(profile)
+        query = api.predict_query(model="resnet18", gpu=[], on_this_machine=True, batch="8", precision="fp32")
+        result = api.predict(query).results[0]
+        return result.step_low_s / result.step_s, result.step_high_s / result.step_s
+
+    assert ratios(noisy(made(), 0.0)) == pytest.approx((0.7, 1.5))
+    assert ratios(noisy(made(), 0.5)) == pytest.approx((0.7 / 1.5, 1.5 * 1.5))
+    unused = tuple(msgspec.structs.replace(one, spread_fraction=0.5 * (one.kind[:3] == "rnn")) for one in made().rows)
+    assert ratios(msgspec.structs.replace(made(), rows=unused)) == pytest.approx((0.7, 1.5))
 
 
 def test_a_watched_run_without_a_gpu_is_held_against_the_profile() -> None:
@@ -183,7 +329,7 @@ def test_this_machine_is_measured_and_predicts() -> None:
     assert "matmul.fp32" in done.stdout
     assert "disk.read" in done.stdout
     profile = store.latest("cpu")
-    assert all(entry.seconds > 0 and entry.runs >= 5 for entry in profile.rows)
+    assert all(entry.seconds > 0 and entry.runs >= 2 for entry in profile.rows)
     done = CliRunner().invoke(app, ["predict", "resnet18", "--on-this-machine", "--precision", "fp32", "--batch", "4"])
     assert done.exit_code == 0, done.output
     assert "measured: this machine = cpu" in done.stdout

@@ -79,6 +79,15 @@ def test_time_is_kept_to_a_run_and_rounds_are_whole(seconds: float, count: int) 
     assert all(len(found[change]) in (0, len(found[BASELINE])) for change in changes)
 
 
+def test_settings_are_left_out_rather_than_rounds() -> None:
+    changes = [(Change("workers", str(number)),) for number in range(8)]
+    clock, log = Clock(), list[Variant]()
+    found = measured(changes, runner(clock, lambda variant: 1.0, log), seconds=100.0, clock=clock)
+    counts = [len(found[change]) for change in changes]
+    assert sorted(counts) == [0] * 6 + [3] * 2  # of three runs a round, ten seconds each
+    assert len(found[BASELINE]) == 3
+
+
 def test_a_start_that_fails_ends_it_and_one_that_fails_later_keeps_what_was_before() -> None:
     clock, count = Clock(), [0]
 

@@ -46,8 +46,8 @@ class Case:
 
 
 def cases(device: str) -> Iterator[Case]:
-    """Every case; tensors are made when a case is reached and freed when the next one is."""
-    for family in (_matmul, _convolution, _attention, _recurrent, _elementwise, _rows, _images, _lookups, _optimizers, _chain):
+    """Every case, what all predictions need first; tensors are made when a case is reached and freed when the next one is."""
+    for family in (_chain, _matmul, _elementwise, _optimizers, _convolution, _rows, _images, _attention, _lookups, _recurrent):
         yield from family(device)
 
 

@@ -16,7 +16,9 @@ from gpuwise.watch.bench.types import Profile, Row
 from gpuwise.workload.evaluate import call_counts, op_bytes, op_flops, product_values
 from gpuwise.workload.types import KINDS, Op, Workload
 
-__all__ = ["Priced", "price"]
+__all__ = ["NEEDED", "Priced", "price"]
+
+NEEDED = ("chain.forward", "chain.step", "matmul.fp32", "elementwise", "columns")  # by the framework's part of every step
 
 _CURVES = ("gelu", "tanh", "sigmoid", "silu", "exp", "erf", "log", "softplus", "elu", "mish", "hardswish", "pow", "sin", "cos")
 _NEAR = 0.05  # of a doubling, below which a measured size is the same
@@ -24,10 +26,11 @@ _LAYERS = frozenset("conv matmul attention rnn norm pool embedding".split())
 
 
 class Priced:
-    """Seconds of a step by phase, and by kind of op."""
+    """Seconds of a step by phase, and by kind of op; `spread_fraction` is that of the rows used, each by its seconds in the step,
+    as if all were off the same way."""
 
-    def __init__(self, seconds: float, overhead_s: float, by_kind: dict[str, float]) -> None:
-        self.seconds, self.overhead_s, self.by_kind = seconds, overhead_s, by_kind
+    def __init__(self, seconds: float, overhead_s: float, by_kind: dict[str, float], spread_fraction: float) -> None:
+        self.seconds, self.overhead_s, self.by_kind, self.spread_fraction = seconds, overhead_s, by_kind, spread_fraction
 
 
 def price(workload: Workload, profile: Profile, batch: float | None = None, seq: float | None = None) -> Priced:
@@ -38,18 +41,24 @@ def price(workload: Workload, profile: Profile, batch: float | None = None, seq:
     moved = (read + written)[0]
     counts = call_counts(workload)
     by_kind: dict[str, float] = {}
+    unsure_s = 0.0
     for place, op in enumerate(workload.ops):
         if op.kind == "optimizer":
             continue
         sizes = dict(zip(KINDS[op.kind], (float(values[0][size]) for size in op.sizes), strict=False))
-        each = _op_s(op, sizes, float(flops[place]), float(moved[place]), profile)
-        by_kind[op.kind] = by_kind.get(op.kind, 0.0) + each * float(counts[:, place].sum())
-    by_kind["optimizer"] = _optimizer_s(workload, values[0], profile)
-    overhead = _overhead_s(workload, counts, profile)
-    return Priced(sum(by_kind.values()) + overhead, overhead, by_kind)
+        each, spread = _op_s(op, sizes, float(flops[place]), float(moved[place]), profile)
+        all_s = each * float(counts[:, place].sum())
+        by_kind[op.kind] = by_kind.get(op.kind, 0.0) + all_s
+        unsure_s += all_s * spread
+    by_kind["optimizer"], spread = _optimizer_s(workload, values[0], profile)
+    unsure_s += by_kind["optimizer"] * spread
+    overhead, spread = _overhead_s(workload, counts, profile)
+    whole = sum(by_kind.values()) + overhead
+    return Priced(whole, overhead, by_kind, (unsure_s + overhead * spread) / whole if whole > 0 else 0.0)
 
 
-def _op_s(op: Op, sizes: dict[str, float], flops: float, moved: float, profile: Profile) -> float:
+def _op_s(op: Op, sizes: dict[str, float], flops: float, moved: float, profile: Profile) -> tuple[float, float]:
+    """Seconds of one call, and the spread of the rows they come from."""
     half = "backward" if op.attrs.get("pass") == "backward" or "backward" in op.name else "forward"
     if op.kind == "matmul":
         kind = f"matmul.{op.dtype}" if profile.of(f"matmul.{op.dtype}") else "matmul.fp32"
@@ -88,11 +97,14 @@ def _measured(rows: Sequence[Row], size_count: int | None = None) -> list[Row]:
     """Those of the rows that have so many sizes; a profile without one cannot price such work."""
     found = [row for row in rows if size_count in (None, len(row.sizes))]
     if not found:
-        raise BadFile("the profile of this machine has no such work", hint="measure again with `gpuwise bench`")
+        raise BadFile(
+            "the profile of this machine has no such work",
+            hint="measure again with `gpuwise bench`, for longer if it said that its time was over",
+        )
     return found
 
 
-def _by_rate(rows: Sequence[Row], sizes: tuple[float, ...], work: float) -> float:
+def _by_rate(rows: Sequence[Row], sizes: tuple[float, ...], work: float) -> tuple[float, float]:
     """Seconds from the rates of measured sizes, the nearer the more, on a scale of doublings."""
     rows = _measured(rows, len(sizes))
     known = np.log2(np.maximum([row.sizes for row in rows], 1.0))
@@ -100,44 +112,50 @@ def _by_rate(rows: Sequence[Row], sizes: tuple[float, ...], work: float) -> floa
     distance = np.abs(known - np.log2(np.maximum(sizes, 1.0))).sum(axis=1)
     weight = 1.0 / np.maximum(distance, _NEAR) ** 2
     seconds = work / float(np.exp((weight * rates).sum() / weight.sum()))
-    return max(
-        seconds, min(row.seconds for row in rows if row.work == min(other.work for other in rows)) if work < rows[0].work else 0.0
-    )
+    least = min(row.seconds for row in rows if row.work == min(other.work for other in rows)) if work < rows[0].work else 0.0
+    return max(seconds, least), float((weight * [row.spread_fraction for row in rows]).sum() / weight.sum())
 
 
-def _by_bytes(rows: Sequence[Row], moved: float) -> float:
+def _by_bytes(rows: Sequence[Row], moved: float) -> tuple[float, float]:
     """Seconds between measured amounts of bytes; beyond the largest in proportion, below the smallest what that took."""
     ordered = sorted(_measured(rows), key=lambda row: row.work)
     last = ordered[-1]
     if moved >= last.work:
-        return last.seconds * moved / last.work
+        return last.seconds * moved / last.work, last.spread_fraction
     works, seconds = np.log([row.work for row in ordered]), np.log([row.seconds for row in ordered])
-    return float(np.exp(np.interp(np.log(max(moved, 1.0)), works, seconds)))
+    place = np.log(max(moved, 1.0))
+    spread = np.interp(place, works, [row.spread_fraction for row in ordered])
+    return float(np.exp(np.interp(place, works, seconds))), float(spread)
 
 
-def _optimizer_s(workload: Workload, values: np.ndarray[tuple[int], np.dtype[np.float64]], profile: Profile) -> float:
+def _optimizer_s(
+    workload: Workload, values: np.ndarray[tuple[int], np.dtype[np.float64]], profile: Profile
+) -> tuple[float, float]:
     """A cost for each tensor and one for each element, from a measured optimizer of many small and one of few large tensors."""
     ops = [op for op in workload.ops if op.kind == "optimizer"]
     if not ops:
-        return 0.0
+        return 0.0, 0.0
     elements = max(float(values[op.sizes[0]]) for op in ops)
     tensors = max(float(values[op.sizes[1]]) for op in ops)
     rows = _measured(profile.of(f"optimizer.{workload.optimizer}") or profile.of("optimizer.adamw"), 2)
     many, large = sorted(rows, key=lambda row: row.work)[0], sorted(rows, key=lambda row: row.work)[-1]
     matrix = np.array([many.sizes, large.sizes])
     per_tensor, per_element = np.maximum(np.linalg.lstsq(matrix, np.array([many.seconds, large.seconds]), rcond=None)[0], 0.0)
-    return float(tensors * per_tensor + elements * per_element)
+    return float(tensors * per_tensor + elements * per_element), max(many.spread_fraction, large.spread_fraction)
 
 
-def _overhead_s(workload: Workload, counts: np.ndarray[tuple[int, int], np.dtype[np.float64]], profile: Profile) -> float:
+def _overhead_s(
+    workload: Workload, counts: np.ndarray[tuple[int, int], np.dtype[np.float64]], profile: Profile
+) -> tuple[float, float]:
     """What the framework needs beside its ops: so much for a layer forward, so much for each op backward."""
     forward, both = (_measured(profile.of(kind), 2)[0] for kind in ("chain.forward", "chain.step"))
-    small, light = _by_rate(profile.of("matmul.fp32"), (1, 16, 16, 16), 8192.0), _by_bytes(profile.of("elementwise"), 2048.0)
-    column = _by_bytes(profile.of("columns"), 1024.0)
+    small, _ = _by_rate(profile.of("matmul.fp32"), (1, 16, 16, 16), 8192.0)
+    light, column = (_by_bytes(profile.of(kind), size)[0] for kind, size in (("elementwise", 2048.0), ("columns", 1024.0)))
     pairs = forward.sizes[0]
     per_layer = max(forward.seconds - pairs * (small + light), 0.0) / (2 * pairs)
     backward = both.seconds - forward.seconds
     per_backward = max(backward - pairs * (2 * small + light + column), 0.0) / (4 * pairs)
     layers = np.array([op.kind in _LAYERS for op in workload.ops])
     light_calls = counts[0][~layers].sum()
-    return float(per_layer * (counts[0][layers].sum() + 0.5 * light_calls) + per_backward * counts[1].sum())
+    seconds = float(per_layer * (counts[0][layers].sum() + 0.5 * light_calls) + per_backward * counts[1].sum())
+    return seconds, max(forward.spread_fraction, both.spread_fraction)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from gpuwise.errors import BadValue, MissingExtra
 from gpuwise.watch.bench.around import around, missing_around
-from gpuwise.watch.bench.cases import cases
+from gpuwise.watch.bench.cases import Case, cases
 from gpuwise.watch.bench.timing import stable_seconds
 from gpuwise.watch.bench.types import VERSION, Profile, Row
 
@@ -20,7 +21,9 @@ __all__ = ["device_here", "device_name", "measure", "waiter"]
 
 _CASES = 125  # about how many there are, for the share of time that each may take
 _LEAST_BUDGET_S = 0.02
-_ROUNDS = 2  # apart in time: what disturbs for seconds disturbs one of them
+_MOST_SHARE = 0.05  # of the time that is left, for one case
+_OVER = "the time was over; `--seconds` gives more"
+Key = tuple[str, tuple[float, ...]]
 
 
 def measure(
@@ -31,25 +34,19 @@ def measure(
     progress: Callable[[str, float], None],
     clock: Callable[[], float] = time.perf_counter,
 ) -> Profile:
-    """Measure within `seconds`. What a device cannot do is left out and named. `clock` may be that of the process, on a CPU that
-    others use meanwhile."""
+    """Measure within `seconds`: one case of every kind, then the other sizes, then all again some time later, since what disturbs
+    for seconds disturbs one of them. What a device cannot do, and what no time was left for, is left out and named. `clock` may
+    be that of the process, on a CPU that others use meanwhile."""
+    begun = time.perf_counter()
     try:
         import torch
     except ImportError:
         raise MissingExtra("torch", extra="torch", needed_for="measuring a device") from None
     device = device_here(torch, device)
-    wait = waiter(torch, device)
-    rows: dict[tuple[str, tuple[float, ...]], Row] = {}
-    missing = missing_around(device)
-    for turn in range(_ROUNDS):
-        end = time.perf_counter() + seconds / _ROUNDS
-
-        def told(text: str, share: float, turn: int = turn) -> None:
-            progress(text, (turn + share) / _ROUNDS)
-
-        for row in _round(device, folder, end, seconds / _ROUNDS, wait, clock, told, missing):
-            before = rows.get((row.kind, row.sizes))
-            rows[row.kind, row.sizes] = row if before is None or row.seconds < before.seconds else before
+    measuring = _Measuring(device, folder, waiter(torch, device), clock, progress, begun, seconds)
+    measuring.one_of_each_kind()
+    measuring.the_rest()
+    measuring.all_again()
     gc.collect()
     progress("done", 1.0)
     return Profile(
@@ -59,36 +56,94 @@ def measure(
         day=date.today().isoformat(),
         torch=str(torch.__version__),
         threads=torch.get_num_threads(),
-        rows=tuple(rows.values()),
-        missing=tuple(dict.fromkeys(missing)),
+        rows=measuring.ordered(),
+        missing=tuple(dict.fromkeys([*missing_around(device), *measuring.missing, *measuring.left_out()])),
     )
 
 
-def _round(
-    device: str,
-    folder: Path,
-    end: float,
-    seconds: float,
-    wait: Callable[[], Any],
-    clock: Callable[[], float],
-    progress: Callable[[str, float], None],
-    missing: list[str],
-) -> Iterator[Row]:
-    """Every case once; the time that is left is shared by those that are left."""
-    done = 0
-    for source in (cases(device), around(device, folder)):
-        for case in source:
-            left = end - time.perf_counter()
-            progress(case.kind, min(max(1.0 - left / seconds, 0.0), 1.0))
-            try:
-                took, spread, runs = stable_seconds(case.call, wait, max(left / max(_CASES - done, 5), _LEAST_BUDGET_S), clock)
-            except (RuntimeError, NotImplementedError) as fault:  # a type or kernel that the device does not have, or no memory
-                missing.append(f"{case.kind}: {str(fault).splitlines()[0]}")
-                continue
-            done += 1
-            sizes = tuple(map(float, case.sizes))
-            yield Row(
-                kind=case.kind, sizes=sizes, work=case.work, seconds=took, spread_fraction=spread, runs=runs, unit=case.unit
+class _Measuring:
+    """Rows so far, and the time that they may take together."""
+
+    def __init__(
+        self,
+        device: str,
+        folder: Path,
+        wait: Callable[[], Any],
+        clock: Callable[[], float],
+        progress: Callable[[str, float], None],
+        begun: float,
+        seconds: float,
+    ) -> None:
+        self._device, self._folder, self._wait, self._clock, self._progress = device, folder, wait, clock, progress
+        self._begun, self._seconds = begun, seconds
+        self._seen: dict[Key, None] = {}
+        self._failed: set[Key] = set()
+        self._rows: dict[Key, Row] = {}
+        self._has_seen_all = False
+        self.missing: list[str] = []
+
+    def one_of_each_kind(self) -> None:
+        kinds: set[str] = set()
+        for key, case in self._cases():
+            self._seen[key] = None
+            if case.kind not in kinds:
+                kinds.add(case.kind)
+                self._time(key, case, 0.5)
+        self._has_seen_all = not self._is_over()
+
+    def the_rest(self) -> None:
+        for key, case in self._cases():
+            if key not in self._rows and key not in self._failed:
+                self._time(key, case, 0.5)
+
+    def all_again(self) -> None:
+        done = 0
+        for key, case in self._cases():
+            if key not in self._failed:
+                self._time(key, case, 1.0, done)
+                done += 1
+
+    def ordered(self) -> tuple[Row, ...]:
+        """Rows of a kind together, as they are measured."""
+        kinds = list(dict.fromkeys(kind for kind, _ in self._seen))
+        return tuple(sorted(self._rows.values(), key=lambda row: kinds.index(row.kind)))
+
+    def left_out(self) -> list[str]:
+        """What no time was left for."""
+        counts = Counter(
+            kind for kind, sizes in self._seen if (kind, sizes) not in self._rows and (kind, sizes) not in self._failed
+        )
+        told = [f"{kind}, {count} size(s): {_OVER}" for kind, count in counts.items()]
+        return told if self._has_seen_all else [*told, f"all kinds that are not listed: {_OVER}"]
+
+    def _cases(self) -> Iterator[tuple[Key, Case]]:
+        """All of them, until the time is over."""
+        for source in (cases(self._device), around(self._device, self._folder)):
+            for case in source:
+                if self._is_over():
+                    return
+                yield (case.kind, tuple(map(float, case.sizes))), case
+
+    def _is_over(self) -> bool:
+        return time.perf_counter() - self._begun >= self._seconds
+
+    def _time(self, key: Key, case: Case, until: float, done: int | None = None) -> None:
+        """One case; what is left until this part of the time is shared by the cases that are left."""
+        spent = time.perf_counter() - self._begun
+        left = until * self._seconds - spent
+        self._progress(case.kind, min(spent / self._seconds, 1.0))
+        budget = max(left / max(_CASES - (len(self._rows) if done is None else done), 5), _LEAST_BUDGET_S)
+        most = max(budget, _MOST_SHARE * left)
+        try:
+            took, spread, runs = stable_seconds(case.call, self._wait, budget, self._clock, most_s=most)
+        except (RuntimeError, NotImplementedError) as fault:  # a type or kernel that the device does not have, or no memory
+            self.missing.append(f"{case.kind}: {str(fault).splitlines()[0]}")
+            self._failed.add(key)
+            return
+        before = self._rows.get(key)
+        if before is None or took < before.seconds:
+            self._rows[key] = Row(
+                kind=case.kind, sizes=key[1], work=case.work, seconds=took, spread_fraction=spread, runs=runs, unit=case.unit
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from gpuwise.errors import BadFile
 from gpuwise.outputs import home, write_whole
 from gpuwise.watch.bench.types import VERSION, Profile
 
-__all__ = ["folder", "latest", "read", "save"]
+__all__ = ["check", "folder", "latest", "path_of", "read", "save", "surer"]
 
 _AGAIN = "measure again with `gpuwise bench`"
 _SHORTEST_S, _LONGEST_S, _MOST_WORK = 1e-12, 1e6, 1e21
@@ -30,13 +31,43 @@ def folder() -> Path:
     return base / "gpuwise" / "profiles"
 
 
+def check() -> None:
+    """Whether a profile can be written, tried before a minute of measuring, not after it."""
+    place, hint = folder(), "GPUWISE_DATA names another folder"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise BadFile(f"{place} cannot be made: {fault.strerror}", hint=hint) from None
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as fault:
+        raise BadFile(f"{place} cannot be written to: {fault.strerror}", hint=hint) from None
+
+
+def path_of(profile: Profile) -> Path:
+    """Where it is kept."""
+    return folder() / f"{profile.device.replace(':', '')}-{profile.day}.json"
+
+
+def surer(profile: Profile) -> Profile | None:
+    """The profile of the same device, software and day, if it has more rows, or as many that spread less."""
+    try:
+        before = read(path_of(profile))
+    except BadFile:
+        return None
+    same = (before.name, before.torch, before.threads) == (profile.name, profile.torch, profile.threads)
+    return before if same and _worth(before) > _worth(profile) else None
+
+
+def _worth(profile: Profile) -> tuple[int, float]:
+    return len(profile.rows), -profile.spread_fraction
+
+
 def save(profile: Profile) -> Path:
     """Write it; a profile of the same device and day is replaced."""
-    path = folder() / f"{profile.device.replace(':', '')}-{profile.day}.json"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise BadFile(f"{path.parent} cannot be made: {fault.strerror}", hint="GPUWISE_DATA names another folder") from None
+    check()
+    path = path_of(profile)
     write_whole(path, msgspec.json.format(msgspec.json.encode(profile), indent=1))
     return path
 

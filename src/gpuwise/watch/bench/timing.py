@@ -21,8 +21,13 @@ def stable_seconds(
     wait: Callable[[], Any],
     budget_s: float,
     clock: Callable[[], float] = time.perf_counter,
+    *,
+    most_s: float = math.inf,
 ) -> tuple[float, float, int]:
-    """Seconds of one call, the half-width of its 95 % interval as a fraction, and the number of timings. `wait` ends a timing."""
+    """Seconds of one call, the half-width of its 95 % interval as a fraction, and the number of timings. `wait` ends a timing.
+
+    After `budget_s` the fewest timings are enough, after `most_s` two.
+    """
 
     def timed(calls: int) -> float:
         begun = clock()
@@ -31,14 +36,17 @@ def stable_seconds(
         wait()
         return (clock() - begun) / calls
 
-    end = time.perf_counter() + budget_s
+    begun = time.perf_counter()
     timed(1)  # first calls choose algorithms and fill caches
-    calls = max(1, math.ceil(_LEAST_S / max(timed(1), 1e-9)))
+    alone = timed(1)
+    calls = max(1, math.ceil(_LEAST_S / max(alone, 1e-9)))
     runs: list[float] = []
     while len(runs) < _MOST_RUNS:
         runs.append(timed(calls))
-        if len(runs) >= _LEAST_RUNS and (time.perf_counter() > end or summary(runs)[1] < _STABLE):
+        spent = time.perf_counter() - begun
+        if spent > most_s or (len(runs) >= _LEAST_RUNS and (spent > budget_s or summary(runs)[1] < _STABLE)):
             break
+    runs = runs if len(runs) > 1 else [alone, *runs]
     return (*summary(runs), len(runs))
 
 

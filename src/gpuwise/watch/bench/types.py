@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import msgspec
 
 __all__ = ["VERSION", "Profile", "Row"]
@@ -37,3 +39,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def of(self, kind: str) -> tuple[Row, ...]:
         """The rows of one kind."""
         return tuple(row for row in self.rows if row.kind == kind)
+
+    @property
+    def spread_fraction(self) -> float:
+        """How unsure its rows are, in the middle."""
+        return median([row.spread_fraction for row in self.rows] or [1.0])

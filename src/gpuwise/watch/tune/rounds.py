@@ -29,13 +29,14 @@ def measured(
 ) -> dict[Variant, list[Trial]]:
     """Runs of the baseline and of each variant, round by round; `first` is a run of the baseline that is there already.
 
-    A variant that failed is not run again: its last trial has the fault. One that no time was left for has no trial.
+    A variant that failed is not run again: its last trial has the fault. One that no time was left for has no trial: where the
+    time is too short for the least number of rounds of all, the later ones of the first round are left out, not rounds.
     """
     begun, order = clock(), random.Random(seed)  # noqa: S311 - an order, no secret
     found: dict[Variant, list[Trial]] = {BASELINE: [first] if first else [], **{variant: [] for variant in variants}}
     for turn in range(_MOST_ROUNDS):
         waiting = [variant for variant, trials in found.items() if not any(trial.fault for trial in trials)]
-        waiting = [variant for variant in waiting if len(found[variant]) <= turn]
+        waiting = [variant for variant in waiting if len(found[variant]) <= turn and (found[variant] or not turn)]
         order.shuffle(waiting)
         if not found[BASELINE]:  # what all is held against: known before anything else
             waiting.sort(key=len)
@@ -43,7 +44,7 @@ def measured(
         for variant in waiting:
             if turn and clock() - begun > seconds:
                 return _whole(found, turn)
-            if clock() - begun > seconds and found[BASELINE]:
+            if found[BASELINE] and (clock() - begun > seconds or (not turn and _is_enough(found, clock() - begun, seconds))):
                 continue
             progress(variant, turn)
             found[variant].append(run(variant))
@@ -54,6 +55,13 @@ def measured(
         if late or (enough and _is_stable(found)):
             break
     return found
+
+
+def _is_enough(found: dict[Variant, list[Trial]], spent_s: float, seconds: float) -> bool:
+    """Whether one more run in the first round would leave too little time for the rounds after it; one change is always tried."""
+    runs = sum(map(len, found.values()))
+    tried = any(trials for variant, trials in found.items() if variant)
+    return tried and LEAST_ROUNDS * spent_s * (runs + 1) / runs > seconds
 
 
 def _whole(found: dict[Variant, list[Trial]], rounds: int) -> dict[Variant, list[Trial]]:
