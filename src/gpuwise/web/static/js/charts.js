@@ -1,5 +1,7 @@
 // Charts, drawn by Plotly in the page's own colours. Its script comes from this server; without it the tables still say all.
 
+import { seconds } from "./format.js";
+
 let loading;
 const drawn = new Map();
 
@@ -26,6 +28,15 @@ export function logTicks(values, show) {
   const inside = (digits) => powers.flatMap((power) => digits.map((digit) => digit * 10 ** power)).filter((value) => value >= low && value <= high);
   const places = inside([1, 2, 5]).length > 9 ? inside([1]) : inside([1, 2, 5]);
   return { type: "log", tickvals: places, ticktext: places.map(show) };
+}
+
+// The same for seconds, round on a clock.
+const CLOCK = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 43200, ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map((days) => 86400 * days)];
+export function clockTicks(values) {
+  const [low, high] = [Math.min(...values) / 1.3, Math.max(...values) * 1.3];
+  const inside = CLOCK.filter((value) => value >= low && value <= high);
+  const places = inside.length > 9 ? inside.filter((_, place) => place % 2 === 0) : inside;
+  return { type: "log", tickvals: places, ticktext: places.map((value) => seconds(value)) };
 }
 
 const axis = (given) => ({

@@ -2,7 +2,7 @@
 
 import { ask } from "../api.js";
 import { numeric, which } from "../case.js";
-import { colour, draw, logTicks, plain } from "../charts.js";
+import { clockTicks, colour, draw, logTicks, plain } from "../charts.js";
 import { choice, search, tick } from "../controls.js";
 import * as f from "../format.js";
 import { assumptions, beside, brief, card, fill, h, head, left, mark, num, open, points, row, table } from "../ui.js";
@@ -89,7 +89,7 @@ const totalTold = (option, answer) => ({
   title: "In all, over the years",
   formula: option.source === "rent"
     ? `${f.number(option.total_usd / option.gpu_count / (option.price?.usd_per_hour || 1))} hours of work × ${option.gpu_count} × ${f.usd(option.price?.usd_per_hour, 2)} an hour = ${f.usd(option.total_usd)}`
-    : `${f.usd(option.upfront_usd)} at first + the rest of the machine + ${f.number(option.energy_kwh)} kWh of electricity = ${f.usd(option.total_usd)}`,
+    : `${f.usd(option.gpu_count * (option.price?.usd ?? 0))} + ${f.usd(option.machine_usd)} for the rest of the machine + ${f.number(option.energy_kwh)} kWh × ${f.usd(option.usd_per_kwh, 3)} = ${f.usd(option.total_usd)}`,
   rows: priceRows(option.price),
   answer,
 });
@@ -112,23 +112,23 @@ function scatter(answer) {
   const drawn = answer.looked_at.filter((entry) => entry.total_usd > 0 && (entry.gpu_count === 1 || entry.front || shown.has(`${entry.source} ${label(entry)}`)));
   const hover = (entry) => [`<b>${plain(label(entry))}</b> (${entry.source})`, `${f.seconds(entry.run_s)} a run`, `${f.usd(entry.total_usd)} in all`, plain(reason(entry, answer))].filter(Boolean).join("<br>");
   const trace = (entries, more) => ({
-    type: "scatter", mode: "markers", x: entries.map((entry) => entry.total_usd), y: entries.map((entry) => entry.run_s / 3600),
+    type: "scatter", mode: "markers", x: entries.map((entry) => entry.total_usd), y: entries.map((entry) => entry.run_s),
     hovertext: entries.map(hover), hoverinfo: "text", customdata: entries, ...more,
   });
   const front = drawn.filter((entry) => entry.front).sort((one, other) => one.total_usd - other.total_usd);
   const out = drawn.filter((entry) => entry.short_of);
   const traces = [
     trace(out, { name: "out of reach", marker: { color: colour("grey"), size: 7, symbol: "x-thin-open", line: { width: 1.5 } } }),
-    { type: "scatter", mode: "lines", name: "nothing beats these", x: front.map((entry) => entry.total_usd), y: front.map((entry) => entry.run_s / 3600), line: { color: colour("muted"), width: 1.5, dash: "dot" }, hoverinfo: "skip" },
+    { type: "scatter", mode: "lines", name: "nothing beats these", x: front.map((entry) => entry.total_usd), y: front.map((entry) => entry.run_s), line: { color: colour("muted"), width: 1.5, dash: "dot" }, hoverinfo: "skip" },
     ...KINDS.map(([kind, shade, symbol]) => {
       const entries = drawn.filter((entry) => entry.source === kind && !entry.short_of);
       return entries.length && trace(entries, { name: kind, marker: { color: colour(shade), size: 10, symbol, line: { width: 1, color: colour("panel") } } });
     }).filter(Boolean),
   ];
   if (best) {
-    traces.push({ type: "scatter", mode: "markers+text", showlegend: false, hoverinfo: "skip", x: [best.total_usd], y: [best.run_s / 3600], text: [`<b>${plain(label(best))}</b>`], textposition: "top center", cliponaxis: false, marker: { size: 18, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } } });
+    traces.push({ type: "scatter", mode: "markers+text", showlegend: false, hoverinfo: "skip", x: [best.total_usd], y: [best.run_s], text: [`<b>${plain(label(best))}</b>`], textposition: "top center", cliponaxis: false, marker: { size: 18, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } } });
   }
-  return { traces, x: { title: "US dollars over the years", ...logTicks(drawn.map((entry) => entry.total_usd), (value) => (value >= 1000 ? `$${value / 1000}k` : `$${value}`)) }, y: { title: "time of a run", ...logTicks(drawn.map((entry) => entry.run_s / 3600), (value) => f.seconds(3600 * value)) } };
+  return { traces, x: { title: "US dollars over the years", ...logTicks(drawn.map((entry) => entry.total_usd), (value) => (value >= 1000 ? `$${value / 1000}k` : `$${value}`)) }, y: { title: "time of a run", ...clockTicks(drawn.map((entry) => entry.run_s)) } };
 }
 
 // ---------------------------------------------------------------- all cards
