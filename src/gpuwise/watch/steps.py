@@ -61,13 +61,14 @@ def pace_of(pid: int, data: bytes) -> Pace | None:
     waits, wait_cpu = _waits(marks, bounds)
     cpu = np.diff(np.interp(bounds, at, marks["cpu"]))
     passes = _holding(bounds, at[kind == b"L"])
-    steady = ~passes & ~_windowed(marks, bounds)
+    windowed = _windowed(marks, bounds)
+    steady = ~passes & ~windowed
     usual = np.flatnonzero(steady)
     usual = usual[min(_MOST_WARM_UP, len(usual) // 5) :]
     if not len(usual):
         usual = np.arange(len(lengths))
     work = lengths[usual] - waits[usual]
-    counted = lengths[~_windowed(marks, bounds)].sum()
+    counted = lengths[~windowed].sum()
     return Pace(
         pid=pid,
         by=by,
@@ -83,7 +84,7 @@ def pace_of(pid: int, data: bytes) -> Pace | None:
         work_low_s=float(np.percentile(work, 10)),
         batch=_usual(marks["number"][kind == b"E"], least=1),
         workers=_workers(marks, ends),
-        apart_fraction=float(lengths[passes].sum() / counted) if counted > 0 else 0.0,
+        apart_fraction=float(lengths[passes & ~windowed].sum() / counted) if counted > 0 else 0.0,
     )
 
 

@@ -60,6 +60,12 @@ def test_steps_under_a_profiler_are_not_timed() -> None:
     assert pace.mean_s == pytest.approx(0.1)
 
 
+def test_a_pass_that_begins_under_a_profiler_is_not_counted_twice() -> None:
+    pace = pace_of(7, Tape().mark("E").mark("L", after=1.0).mark("E").mark("P").mark("L", after=1.0).mark("E").data)
+    assert pace is not None
+    assert pace.apart_fraction == pytest.approx(1.0)
+
+
 def test_gradients_of_several_batches_are_one_step() -> None:
     tape = Tape()
     for _ in range(10):
