@@ -24,7 +24,7 @@ from gpuwise.watch.session import Session
 from gpuwise.watch.steps import Pace, typical_pace
 from gpuwise.watch.types import Run
 
-__all__ = ["WatchAnswer", "judge", "watch_command", "watch_pid"]
+__all__ = ["WatchAnswer", "check_expected", "judge", "watch_command", "watch_pid"]
 
 _TIMED = ("input_starved", "single_process_loader", "slower_than_expected")  # timed live, without a profiler in the way
 _UNEVEN = 0.05
@@ -100,6 +100,7 @@ def watch_command(
     """Run a command, watch it to its end, and judge it. `profile` records a few steps of torch programs."""
     if not command:
         raise BadValue("no command was given to watch", hint="for example `gpuwise watch -- python train.py`")
+    check_expected(model, precision)
     run, session = run_command(command, window=profile, tick=tick, lines=lines, stdout=stdout)
     try:
         return judge(run, title=_title(command), model=model, precision=precision)
@@ -109,9 +110,21 @@ def watch_command(
 
 def watch_pid(pid: int, *, model: str = "", precision: str = "", tick: Tick = lambda session: None) -> WatchAnswer:
     """Watch a process that runs already, from outside: its steps are not seen."""
+    check_expected(model, precision)
     run, session = follow(pid, tick=tick)
     session.remove()
     return judge(run, title=f"process {pid}", model=model, precision=precision)
+
+
+def check_expected(model: str, precision: str) -> None:
+    """Refuse a model or precision that cannot be predicted, before hours of training: afterwards there is nobody to ask."""
+    if precision and not model:
+        raise BadValue("--precision is for --model", hint="for example `--model resnet50 --precision amp`")
+    if model:
+        from gpuwise.api.question import step_query
+        from gpuwise.api.workloads import captured
+
+        captured(step_query(model=model, mode="train", precision=precision, gpu=["cpu"]).capture)
 
 
 def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> WatchAnswer:
@@ -119,7 +132,7 @@ def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> Watc
     pace = typical_pace(run.marks)
     notes: list[str] = []
     window = _window(run.traces, notes)
-    expected, assumptions = _expected(run, pace, model, precision, notes) if model else (None, ())
+    expected, assumptions = _held_against(run, pace, model, precision, notes)
     vitals = vitals_of(run, pace, expected.step_s if expected else None)
     findings, abstained = run_live_checks(vitals)
     if window is not None:
@@ -165,6 +178,17 @@ def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
     except GpuwiseError as fault:
         notes.append(f"the profiler's window could not be read: {fault.message}")
         return None
+
+
+def _held_against(
+    run: Run, pace: Pace | None, model: str, precision: str, notes: list[str]
+) -> tuple[Expectation | None, tuple[Assumption, ...]]:
+    """What is expected of the model; a note where it cannot be told of the GPU and batch that were seen."""
+    try:
+        return _expected(run, pace, model, precision, notes) if model else (None, ())
+    except GpuwiseError as fault:
+        notes.append(f"nothing is expected of {model}: {fault.message}")
+        return None, ()
 
 
 def _expected(

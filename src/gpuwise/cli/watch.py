@@ -65,14 +65,20 @@ def watch(
                 lines=lines,
                 stdout=sys.stderr.fileno() if json and lines is None else None,
             )
+    try:
+        _show(answer, json=json)
+    finally:
+        if answer.run.exit_code:  # also where nobody reads our output any more
+            raise typer.Exit(answer.run.exit_code)
+
+
+def _show(answer: api.WatchAnswer, *, json: bool) -> None:
     if json:
         print_json(answer.to_dict())
     else:
         from gpuwise.report.watch import render
 
         print_text(render(answer, colour=colour()))
-    if answer.run.exit_code:
-        raise typer.Exit(answer.run.exit_code)
 
 
 def _cluster(url: str, last: str, steps_wanted: bool, *, json: bool) -> None:

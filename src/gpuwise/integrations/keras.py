@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuwise.api.watching_here import harmless
 from gpuwise.errors import MissingExtra
 from gpuwise.integrations.figures import pace_figures, tell_wandb
 from gpuwise.report.watch_here import watch
@@ -52,6 +53,7 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
 
         def on_train_end(self, logs: Any = None) -> None:
             self.watch.finish()
-            tell_wandb(self.answer)
+            with harmless():
+                tell_wandb(self.answer)
 
     return GpuwiseCallback()

@@ -72,6 +72,16 @@ def test_what_cannot_be_watched_is_refused_in_words(arguments: tuple[str, ...]) 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments", [("--model", "resnet5000"), ("--model", "resnet18", "--precision", "fp17"), ("--precision", "amp")]
+)
+def test_what_cannot_be_expected_is_refused_before_anything_runs(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(*arguments, code=f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_options_behind_the_command_are_the_commands_own() -> None:
     done = subprocess.run(
         [*WATCH, sys.executable, "-c", "import sys; print(sys.argv)", "--json", "--pid", "5"],
