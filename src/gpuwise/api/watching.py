@@ -272,8 +272,8 @@ def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
     notes = [fault for fault in run.faults if vitals.gpus or fault != vitals.blind]  # what blinds a check is told there
     if pace is not None and pace.apart_fraction > _UNEVEN:
         notes.append(
-            f"{pace.apart_fraction:.0%} of the time lies in steps that begin a pass over the data (workers start, caches fill); "
-            "they are left out; persistent_workers=True keeps workers"
+            f"{pace.apart_fraction:.0%} of the time lies in steps that begin a pass over the data (workers start, caches fill), "
+            "evaluate or save; they are left out; persistent_workers=True keeps workers"
         )
     if pace is not None and pace.steady_count < _FEW:
         notes.append(f"only {pace.steady_count} steady steps were seen: let it run longer")

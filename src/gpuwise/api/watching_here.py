@@ -126,6 +126,17 @@ class Watch:
             self._marks.stepped()
             self._marks.begin()
 
+    def pause(self, *, apart: bool = True) -> None:
+        """The program evaluates or saves; until `go_on`, or the next batch, it waits for nothing. With `apart` the step is left
+        out of the figures."""
+        if self._marks is not None:
+            self._marks.pause(apart=apart)
+
+    def go_on(self) -> None:
+        """That is over, and the next batch is waited for again."""
+        if self._marks is not None:
+            self._marks.go_on()
+
     def pass_ended(self) -> None:
         """No batch is left."""
         if self._marks is not None:

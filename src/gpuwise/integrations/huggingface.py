@@ -56,7 +56,22 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self.watch.pass_ended()
 
+        def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self.watch.pause()
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self._done(apart=True)
+
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self._done(apart=True)
+
+        def _done(self, *, apart: bool) -> None:
+            """The Trainer calls after the fact: what lies before was no waiting."""
+            self.watch.pause(apart=apart)
+            self.watch.go_on()
+
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            self._done(apart=False)
             if self.trainer is not None and self.answer is None and _LAST in (logs or {}):
                 self.watch.finish()
                 with harmless():

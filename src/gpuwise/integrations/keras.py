@@ -46,6 +46,9 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             self.watch.step_ended()
 
+        def on_test_begin(self, logs: Any = None) -> None:
+            self.watch.pause()
+
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self.watch.pass_ended()
             if log and logs is not None:

@@ -44,6 +44,15 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
             self.watch.step_ended()
 
+        def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+            self.watch.pause()
+
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            self.watch.go_on()
+
+        def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
+            self.watch.pause()  # the file is written after this, and nothing is called when it is: this wait is not seen
+
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             self.watch.pass_ended()
 
