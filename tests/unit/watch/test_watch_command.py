@@ -23,8 +23,8 @@ def run(*arguments: str, code: str = "", **more: Any) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **more)
 
 
-def start(code: str) -> subprocess.Popen[str]:
-    command = [*WATCH, "--json", "--", sys.executable, "-c", code]
+def start(code: str, watch: list[str] = WATCH) -> subprocess.Popen[str]:
+    command = [*watch, "--json", "--", sys.executable, "-c", code]
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -124,6 +124,31 @@ def test_a_second_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
     assert process.returncode == 137
     assert json.loads(output)["verdict"]
     wait_for(lambda: not any(alive(pid) for pid in pids))
+
+
+SAVING = """
+import pathlib, signal, sys, time
+def save(number, frame):
+    time.sleep(2.0)
+    pathlib.Path("FILE.saved").touch()
+    sys.exit(3)
+for kind in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(kind, save)
+pathlib.Path("FILE").touch()
+time.sleep(600)
+"""
+HASTY = "import gpuwise.watch.command as command; command._GRACE_S = 0.5; from gpuwise.cli.main import main; main()"
+
+
+@pytest.mark.parametrize(("kind", "ends", "saved"), [(signal.SIGINT, 3, True), (signal.SIGTERM, 137, False)])
+def test_only_a_second_interrupt_kills_a_program_that_saves(kind: signal.Signals, ends: int, saved: bool, tmp_path: Path) -> None:
+    process = start(SAVING.replace("FILE", str(tmp_path / "up")), [sys.executable, "-c", HASTY, "watch"])
+    wait_for((tmp_path / "up").exists)
+    process.send_signal(kind)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, (tmp_path / "up.saved").exists()) == (ends, saved)
+    assert told.count("waiting for the program to end; ") == 1
+    assert ("Ctrl-C again kills it" in told) == saved
 
 
 HANGING = """
