@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from gpuwise.api.question import Assumption
 from gpuwise.api.watching_vitals import catalogue_gpu, used_gpus, vitals_of
 from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
 from gpuwise.diagnose.registry import ranked, run_live_checks
-from gpuwise.diagnose.types import Abstained, Finding
+from gpuwise.diagnose.types import Abstained, Finding, Gain
 from gpuwise.diagnose.vitals import Vitals
 from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.hardware import tables
@@ -29,6 +29,7 @@ __all__ = ["WatchAnswer", "check_expected", "judge", "watch_command", "watch_pid
 _TIMED = ("input_starved", "single_process_loader", "slower_than_expected")  # timed live, without a profiler in the way
 _UNEVEN = 0.05
 _FEW = 10
+_LEAST_LEFT = 0.05  # of a step, whatever is mended
 _LONG = 100
 Tick = Callable[[Session], None]
 
@@ -136,7 +137,8 @@ def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> Watc
     vitals = vitals_of(run, pace, expected.step_s if expected else None)
     findings, abstained = run_live_checks(vitals)
     if window is not None:
-        findings = ranked([*findings, *(finding for finding in window.findings if finding.code not in _TIMED)])
+        seen = [_as_timed(finding, window, pace) for finding in window.findings if finding.code not in _TIMED]
+        findings = ranked([*findings, *seen])
         live = {entry.code for entry in abstained} | {"slower_than_expected"}
         told = {"pcie_degraded", "vram_spill", "throttled", "power_limited", "shared_gpu", "cpu_starved"} | live
         abstained += tuple(entry for entry in window.abstained if entry.code not in told)
@@ -178,6 +180,28 @@ def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
     except GpuwiseError as fault:
         notes.append(f"the profiler's window could not be read: {fault.message}")
         return None
+
+
+def _as_timed(finding: Finding, window: WhyAnswer, pace: Pace | None) -> Finding:
+    """A finding of the profiler's window in seconds of the timed step: the profiler slows what is not waiting, and none of its
+    findings takes the wait away."""
+    recorded_s = window.view.step_s - window.view.parts.parts_s["input_wait"]
+    if pace is None or recorded_s <= 0 or pace.mean_s <= 0:
+        return finding
+    step_s, rest_s = pace.mean_s, max(pace.mean_s - pace.wait_s, 0.0)
+    scale = rest_s / recorded_s
+
+    def gain(recorded: float) -> float:
+        saved_s = window.view.step_s * (1.0 - 1.0 / recorded) * scale
+        return step_s / max(step_s - min(saved_s, rest_s), _LEAST_LEFT * step_s)
+
+    lost_s = min(finding.seconds_per_step * scale, rest_s)
+    return replace(
+        finding,
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / step_s,
+        gain=Gain(low=gain(finding.gain.low), high=gain(finding.gain.high)),
+    )
 
 
 def _held_against(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 import gpuwise
 from gpuwise.api.watching import judge
+from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.errors import GpuwiseError
+from gpuwise.watch.hook.gpuwise_steps import RECORD
 from gpuwise.watch.types import GpuSample, Run, Sight
 
 
@@ -54,3 +59,41 @@ def test_a_fault_of_the_judging_does_not_reach_the_training(
         pass
     assert watched.answer is None
     assert "no verdict" in capsys.readouterr().err
+
+
+def windowed(wait_s: float, work_s: float) -> Run:
+    """Twenty timed steps, and a profiler's window that says the same of each: its reader is replaced."""
+    at, data = 10.0, b""
+    for _ in range(20):
+        data += RECORD.pack(b"B", at, at, 0) + RECORD.pack(b"E", at + wait_s, at, 8)
+        at += wait_s + work_s
+        data += RECORD.pack(b"S", at, at, 0)
+    return Run(sights=(), marks={1: data}, traces=(Path("a.trace.json"),), pids=frozenset({1}), faults=(), seconds=1.0)
+
+
+def said(step_s: float, input_wait_s: float, finding: Finding) -> SimpleNamespace:
+    parts = SimpleNamespace(parts_s={"input_wait": input_wait_s, "gpu_busy": step_s - input_wait_s})
+    return SimpleNamespace(view=SimpleNamespace(step_s=step_s, parts=parts), findings=(finding,), abstained=())
+
+
+def test_what_the_profiler_says_is_told_in_seconds_of_the_timed_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Finding(
+        code="launch_bound",
+        title="launches",
+        seconds_per_step=0.15,
+        share_fraction=0.75,
+        gain=Gain(low=2.0, high=8.0),
+        confidence="high",
+        evidence=(),
+        remedy="compile",
+        verify="again",
+    )
+    monkeypatch.setattr("gpuwise.api.watching.why", lambda files: said(0.2, 0.0, found))
+    (told,) = (one for one in judge(windowed(0.06, 0.04), title="a run").findings if one.code == "launch_bound")
+    assert told.seconds_per_step == pytest.approx(0.03), "three quarters of the 40 ms that are no waiting"
+    assert told.share_fraction == pytest.approx(0.3)
+    assert told.gain.low == pytest.approx(0.1 / 0.08)
+    assert told.gain.high == pytest.approx(0.1 / (0.1 - 0.04 * 7 / 8))
+    assert told.gain.high < 0.1 / 0.06, "the wait stays"
+    (alone,) = (one for one in judge(windowed(0.0, 0.2), title="a run").findings if one.code == "launch_bound")
+    assert (alone.share_fraction, alone.gain.low, alone.gain.high) == pytest.approx((0.75, 2.0, 8.0))
