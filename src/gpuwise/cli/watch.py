@@ -52,6 +52,11 @@ def watch(
             "--last is for --prometheus", hint="for example `gpuwise watch --prometheus http://localhost:9090 --last 2h`"
         )
     live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    stdout = None
+    if json and not live:
+        stdout = sys.stderr.fileno()
+    elif live and not json and not sys.stdout.isatty():
+        stdout = sys.stdout.fileno()  # `> out.txt` is meant for the program
     with _panel(live) as (tick, lines):
         if pid is not None:
             answer = api.watch_pid(pid, model=model, precision=precision, tick=tick)
@@ -63,7 +68,7 @@ def watch(
                 profile=profile,
                 tick=tick,
                 lines=lines,
-                stdout=sys.stderr.fileno() if json and lines is None else None,
+                stdout=stdout,
             )
     try:
         _show(answer, json=json)

@@ -33,18 +33,23 @@ Lines = Callable[[str, bool], None]  # a line, and whether the next one takes it
 def run_command(
     command: Sequence[str], *, window: bool, tick: Tick, lines: Lines | None = None, stdout: int | None = None
 ) -> tuple[Run, Session]:
-    """Run it to its end, or to ours. `lines` takes its output line by line; without, it writes where we do."""
+    """Run it to its end, or to ours. `lines` takes its output line by line; without, it writes where we do. What it writes to
+    stdout goes to `stdout`, where that is given."""
     session = Session()
     adopt_orphans()
     before = set(tree_of(os.getpid()))
     try:
-        variables = environment(session.folder, window=window) | ({"PYTHONUNBUFFERED": "1"} if lines is not None else {})
+        variables = environment(session.folder, window=window) | ({"PYTHONUNBUFFERED": "1"} if lines and stdout is None else {})
         process = _start(command, variables, lines, stdout)
     except BadValue:
         session.remove()
         raise
     session.start(process.pid)
-    reader = threading.Thread(target=_pass_on, args=(process.stdout, lines), daemon=True) if lines is not None else None
+    reader = (
+        threading.Thread(target=_pass_on, args=(process.stdout or process.stderr, lines), daemon=True)
+        if lines is not None
+        else None
+    )
     if reader is not None:
         reader.start()
     with _signals() as received:
@@ -76,10 +81,12 @@ def follow(pid: int, *, tick: Tick) -> tuple[Run, Session]:
 
 
 def _start(command: Sequence[str], variables: dict[str, str], lines: Lines | None, stdout: int | None) -> subprocess.Popen[bytes]:
-    out = subprocess.PIPE if lines is not None else stdout
+    out, faults = stdout, None
+    if lines is not None:
+        out, faults = (subprocess.PIPE, subprocess.STDOUT) if stdout is None else (stdout, subprocess.PIPE)
     try:
         return subprocess.Popen(  # noqa: S603 - running the user's command is what was asked for
-            command, env=variables, stdout=out, stderr=subprocess.STDOUT if lines is not None else None
+            command, env=variables, stdout=out, stderr=faults
         )
     except FileNotFoundError:
         raise BadValue(

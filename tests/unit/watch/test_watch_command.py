@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -58,6 +59,27 @@ def test_what_the_command_prints_stays_its_own() -> None:
     assert "hello" in done.stderr
     assert json.loads(done.stdout)["exit_code"] == 0
     assert run(code="print('hello')").stdout.startswith("hello")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no terminals to make")
+def test_a_redirected_stdout_is_the_commands_own_beside_the_panel(tmp_path: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    code = "import sys; print('hello'); print('a warning', file=sys.stderr)"
+    with (tmp_path / "out.txt").open("wb") as out:
+        variables = {**os.environ, "TERM": "xterm"}
+        process = subprocess.Popen([*WATCH, "--", sys.executable, "-c", code], env=variables, stdout=out, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
+            while piece := os.read(ours, 65536):
+                shown += piece
+        process.wait(timeout=60)
+    os.close(ours)
+    assert (tmp_path / "out.txt").read_text().startswith("hello\n")
+    assert b"hello" not in shown
+    assert b"a warning" in shown
 
 
 @pytest.mark.parametrize(
