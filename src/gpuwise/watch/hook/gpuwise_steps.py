@@ -12,7 +12,6 @@ import contextlib
 import functools
 import importlib
 import importlib.abc
-import importlib.util
 import inspect
 import os
 import struct
@@ -332,10 +331,10 @@ class _Finder(importlib.abc.MetaPathFinder):
         self._marks = marks
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        hooks = self._waiting.pop(name, None)
-        if hooks is None:
+        if name not in self._waiting:
             return None
-        spec = importlib.util.find_spec(name)
+        others = [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]
+        spec = next((found for one in others if (found := one.find_spec(name, path, target)) is not None), None)
         loader: Any = None if spec is None else spec.loader
         if loader is None:
             return spec
@@ -344,7 +343,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         def run_and_hook(module: Any) -> None:
             run(module)
             try:
-                for hook in hooks:
+                for hook in self._waiting.pop(name, ()):  # only now: a program may ask for a spec and import much later
                     hook(module, self._marks)
             except Exception as fault:
                 sys.stderr.write(f"gpuwise watch: {name} cannot be watched: {fault}\n")
