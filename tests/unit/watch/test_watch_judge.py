@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,3 +99,19 @@ def test_what_the_profiler_says_is_told_in_seconds_of_the_timed_step(monkeypatch
     assert told.gain.high < 0.1 / 0.06, "the wait stays"
     (alone,) = (one for one in judge(windowed(0.0, 0.2), title="a run").findings if one.code == "launch_bound")
     assert (alone.share_fraction, alone.gain.low, alone.gain.high) == pytest.approx((0.75, 2.0, 8.0))
+
+
+def test_the_cores_are_counted_in_runs_too_short_to_look_at() -> None:
+    assert judge(windowed(0.0, 0.2), title="a run").vitals.core_count == os.cpu_count()
+
+
+def test_a_watch_that_was_never_finished_is_finished_when_it_begins_again() -> None:
+    told: list[str] = []
+    watched = gpuwise.watch(quiet=True, profile=False, then=lambda answer: told.append(answer.run.ended_by))
+    before = threading.active_count()
+    for _ in range(3):
+        watched.begin()  # a `fit` that Ctrl-C ends calls nothing at its end
+    assert threading.active_count() == before + 1
+    watched.finish()
+    assert threading.active_count() == before
+    assert told == ["interrupted", "interrupted", ""]
