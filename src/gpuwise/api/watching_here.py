@@ -56,7 +56,7 @@ class Watch:
         self.finish(kind.__name__ if kind is not None and kind is not GeneratorExit else "")
 
     def begin(self, *, hooks: bool = True) -> Watch:
-        """Begin to watch, and finish first what was interrupted; without `hooks`, steps are what `step_ended` and its like say."""
+        """Begin to watch; what is open is finished first. Without `hooks`, steps are what `step_ended` and its like say."""
         self.finish("interrupted")
         self.answer, self._session = None, Session()
         self._marks = gpuwise_steps.Marks(self._session.folder, window=self._profile)

@@ -62,8 +62,7 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self._done(apart=True)
 
-        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            self._done(apart=True)
+        on_save = on_evaluate
 
         def _done(self, *, apart: bool) -> None:
             """The Trainer calls after the fact: what lies before was no waiting."""
