@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from gpuwise.api.showing import Shown
 from gpuwise.api.watching_vitals import catalogue_gpu, used_gpus, vitals_of
 from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
 from gpuwise.diagnose.registry import ranked, run_live_checks
-from gpuwise.diagnose.types import Abstained, Finding
+from gpuwise.diagnose.types import Abstained, Finding, Gain
 from gpuwise.diagnose.vitals import Vitals
 from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.hardware import tables
@@ -25,11 +25,12 @@ from gpuwise.watch.session import Session
 from gpuwise.watch.steps import Pace, typical_pace
 from gpuwise.watch.types import Run
 
-__all__ = ["WatchAnswer", "judge", "watch_command", "watch_pid"]
+__all__ = ["WatchAnswer", "check_expected", "judge", "watch_command", "watch_pid"]
 
 _TIMED = ("input_starved", "single_process_loader", "slower_than_expected")  # timed live, without a profiler in the way
 _UNEVEN = 0.05
 _FEW = 10
+_LEAST_LEFT = 0.05  # of a step, whatever is mended
 _LONG = 100
 Tick = Callable[[Session], None]
 
@@ -101,6 +102,7 @@ def watch_command(
     """Run a command, watch it to its end, and judge it. `profile` records a few steps of torch programs."""
     if not command:
         raise BadValue("no command was given to watch", hint="for example `gpuwise watch -- python train.py`")
+    check_expected(model, precision)
     run, session = run_command(command, window=profile, tick=tick, lines=lines, stdout=stdout)
     try:
         return judge(run, title=_title(command), model=model, precision=precision)
@@ -110,9 +112,21 @@ def watch_command(
 
 def watch_pid(pid: int, *, model: str = "", precision: str = "", tick: Tick = lambda session: None) -> WatchAnswer:
     """Watch a process that runs already, from outside: its steps are not seen."""
+    check_expected(model, precision)
     run, session = follow(pid, tick=tick)
     session.remove()
     return judge(run, title=f"process {pid}", model=model, precision=precision)
+
+
+def check_expected(model: str, precision: str) -> None:
+    """Refuse a model or precision that cannot be predicted, before hours of training: afterwards there is nobody to ask."""
+    if precision and not model:
+        raise BadValue("--precision is for --model", hint="for example `--model resnet50 --precision amp`")
+    if model:
+        from gpuwise.api.question import step_query
+        from gpuwise.api.workloads import captured
+
+        captured(step_query(model=model, mode="train", precision=precision, gpu=["cpu"]).capture)
 
 
 def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> WatchAnswer:
@@ -120,11 +134,12 @@ def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> Watc
     pace = typical_pace(run.marks)
     notes: list[str] = []
     window = _window(run.traces, notes)
-    expected, assumptions = _expected(run, pace, model, precision, notes) if model else (None, ())
+    expected, assumptions = _held_against(run, pace, model, precision, notes)
     vitals = vitals_of(run, pace, expected.step_s if expected else None)
     findings, abstained = run_live_checks(vitals)
     if window is not None:
-        findings = ranked([*findings, *(finding for finding in window.findings if finding.code not in _TIMED)])
+        seen = [_as_timed(finding, window, pace) for finding in window.findings if finding.code not in _TIMED]
+        findings = ranked([*findings, *seen])
         live = {entry.code for entry in abstained} | {"slower_than_expected"}
         told = {"pcie_degraded", "vram_spill", "throttled", "power_limited", "shared_gpu", "cpu_starved"} | live
         abstained += tuple(entry for entry in window.abstained if entry.code not in told)
@@ -166,6 +181,39 @@ def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
     except GpuwiseError as fault:
         notes.append(f"the profiler's window could not be read: {fault.message}")
         return None
+
+
+def _as_timed(finding: Finding, window: WhyAnswer, pace: Pace | None) -> Finding:
+    """A finding of the profiler's window in seconds of the timed step: the profiler slows what is not waiting, and none of its
+    findings takes the wait away."""
+    recorded_s = window.view.step_s - window.view.parts.parts_s["input_wait"]
+    if pace is None or recorded_s <= 0 or pace.mean_s <= 0:
+        return finding
+    step_s, rest_s = pace.mean_s, max(pace.mean_s - pace.wait_s, 0.0)
+    scale = rest_s / recorded_s
+
+    def gain(recorded: float) -> float:
+        saved_s = window.view.step_s * (1.0 - 1.0 / recorded) * scale
+        return step_s / max(step_s - min(saved_s, rest_s), _LEAST_LEFT * step_s)
+
+    lost_s = min(finding.seconds_per_step * scale, rest_s)
+    return replace(
+        finding,
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / step_s,
+        gain=Gain(low=gain(finding.gain.low), high=gain(finding.gain.high)),
+    )
+
+
+def _held_against(
+    run: Run, pace: Pace | None, model: str, precision: str, notes: list[str]
+) -> tuple[Expectation | None, tuple[Assumption, ...]]:
+    """What is expected of the model; a note where it cannot be told of the GPU and batch that were seen."""
+    try:
+        return _expected(run, pace, model, precision, notes) if model else (None, ())
+    except GpuwiseError as fault:
+        notes.append(f"nothing is expected of {model}: {fault.message}")
+        return None, ()
 
 
 def _expected(
@@ -249,8 +297,8 @@ def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
     notes = [fault for fault in run.faults if vitals.gpus or fault != vitals.blind]  # what blinds a check is told there
     if pace is not None and pace.apart_fraction > _UNEVEN:
         notes.append(
-            f"{pace.apart_fraction:.0%} of the time lies in steps that begin a pass over the data (workers start, caches fill); "
-            "they are left out; persistent_workers=True keeps workers"
+            f"{pace.apart_fraction:.0%} of the time lies in steps that begin a pass over the data (workers start, caches fill), "
+            "evaluate or save; they are left out; persistent_workers=True keeps workers"
         )
     if pace is not None and pace.steady_count < _FEW:
         notes.append(f"only {pace.steady_count} steady steps were seen: let it run longer")

@@ -5,15 +5,25 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from gpuwise.api.watching import WatchAnswer, judge
+from gpuwise.api.watching import WatchAnswer, check_expected, judge
 from gpuwise.watch.hook import gpuwise_steps
 from gpuwise.watch.session import Session
 from gpuwise.watch.steps import Pace, typical_pace
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "harmless"]
+
+
+@contextmanager
+def harmless() -> Iterator[None]:
+    """What fails in here is said and goes no further: a watch must not break the training it watches."""
+    try:
+        yield
+    except Exception as fault:
+        sys.stderr.write(f"gpuwise watch: what was seen cannot be told: {type(fault).__name__}: {fault}\n")
 
 
 class Watch:
@@ -32,6 +42,7 @@ class Watch:
         profile: bool = True,
         then: Callable[[WatchAnswer], None] = lambda answer: None,
     ) -> None:
+        check_expected(model, precision)
         self.answer: WatchAnswer | None = None
         self._items, self._model, self._precision, self._profile, self._then = items, model, precision, profile, then
         self._session: Session | None = None
@@ -45,7 +56,8 @@ class Watch:
         self.finish(kind.__name__ if kind is not None and kind is not GeneratorExit else "")
 
     def begin(self, *, hooks: bool = True) -> Watch:
-        """Begin to watch; without `hooks`, steps are what `step_ended` and its like say."""
+        """Begin to watch; what is open is finished first. Without `hooks`, steps are what `step_ended` and its like say."""
+        self.finish("interrupted")
         self.answer, self._session = None, Session()
         self._marks = gpuwise_steps.Marks(self._session.folder, window=self._profile)
         for name, hook in self._hooks().items() if hooks else ():
@@ -61,20 +73,21 @@ class Watch:
         return {"torch.utils.data": data, "torch.optim": gpuwise_steps.hook_optimizers, "keras": keras}
 
     def finish(self, ended_by: str = "") -> None:
-        """Stop watching, judge, and tell."""
+        """Stop watching, judge, and tell. Raises nothing."""
         session, marks = self._session, self._marks
         if session is None or marks is None:
             return
-        for off in self._off:
-            off()
-        marks.close()
-        self._off, self._session, self._marks = [], None, None
-        run = session.finish(ended_by=ended_by)
-        try:
+        undo, self._off, self._session, self._marks = self._off, [], None, None
+        with harmless():
+            for off in undo:
+                off()
+            marks.close()
+            run = session.finish(ended_by=ended_by)
             self.answer = judge(run, title="this program", model=self._model, precision=self._precision)
-        finally:
-            session.remove()
-        self._then(self.answer)
+        session.remove()
+        if self.answer is not None:
+            with harmless():
+                self._then(self.answer)
 
     def __iter__(self) -> Iterator[Any]:
         if self._items is None:
@@ -113,6 +126,17 @@ class Watch:
         if self._marks is not None:
             self._marks.stepped()
             self._marks.begin()
+
+    def pause(self, *, apart: bool = True) -> None:
+        """The program evaluates or saves; until `go_on`, or the next batch, it waits for nothing. With `apart` the step is left
+        out of the figures."""
+        if self._marks is not None:
+            self._marks.pause(apart=apart)
+
+    def go_on(self) -> None:
+        """That is over, and the next batch is waited for again."""
+        if self._marks is not None:
+            self._marks.go_on()
 
     def pass_ended(self) -> None:
         """No batch is left."""

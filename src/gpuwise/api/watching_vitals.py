@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from statistics import mean, median
@@ -37,7 +38,7 @@ def vitals_of(run: Run, pace: Pace | None, expected_s: float | None = None) -> V
         work_low_s=pace.work_low_s if pace else 0.0,
         workers=pace.workers if pace else None,
         expected_s=expected_s,
-        core_count=len(hosts[-1].core_fractions) if hosts else 0,
+        core_count=len(hosts[-1].core_fractions) if hosts else os.cpu_count() or 0,
         cores_used_fraction=mean(cores) if cores else None,
         own_cores_fraction=mean(own) if own else None,
         delayed_fraction=mean(delays) if delays else None,

@@ -52,6 +52,11 @@ def watch(
             "--last is for --prometheus", hint="for example `gpuwise watch --prometheus http://localhost:9090 --last 2h`"
         )
     live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    stdout = None
+    if json and not live:
+        stdout = sys.stderr.fileno()
+    elif live and not json and not sys.stdout.isatty():
+        stdout = sys.stdout.fileno()  # `> out.txt` is meant for the program
     with _panel(live) as (tick, lines):
         if pid is not None:
             answer = api.watch_pid(pid, model=model, precision=precision, tick=tick)
@@ -63,16 +68,22 @@ def watch(
                 profile=profile,
                 tick=tick,
                 lines=lines,
-                stdout=sys.stderr.fileno() if json and lines is None else None,
+                stdout=stdout,
             )
+    try:
+        _show(answer, json=json)
+    finally:
+        if answer.run.exit_code:  # also where nobody reads our output any more
+            raise typer.Exit(answer.run.exit_code)
+
+
+def _show(answer: api.WatchAnswer, *, json: bool) -> None:
     if json:
         print_json(answer.to_dict())
     else:
         from gpuwise.report.watch import render
 
         print_text(render(answer, colour=colour()))
-    if answer.run.exit_code:
-        raise typer.Exit(answer.run.exit_code)
 
 
 def _cluster(url: str, last: str, steps_wanted: bool, *, json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuwise.api.watching_here import harmless
 from gpuwise.errors import MissingExtra
 from gpuwise.integrations.figures import figures, tell_wandb
 from gpuwise.report.watch_here import watch
@@ -55,13 +56,29 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self.watch.pass_ended()
 
+        def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self.watch.pause()
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self._done(apart=True)
+
+        on_save = on_evaluate
+
+        def _done(self, *, apart: bool) -> None:
+            """The Trainer calls after the fact: what lies before was no waiting."""
+            self.watch.pause(apart=apart)
+            self.watch.go_on()
+
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            self._done(apart=False)
             if self.trainer is not None and self.answer is None and _LAST in (logs or {}):
                 self.watch.finish()
-                self.trainer.log(figures(self.answer))
+                with harmless():
+                    self.trainer.log(figures(self.answer))
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self.watch.finish()
-            tell_wandb(self.answer)
+            with harmless():
+                tell_wandb(self.answer)
 
     return GpuwiseCallback()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuwise.api.watching_here import harmless
 from gpuwise.errors import MissingExtra
 from gpuwise.integrations.figures import pace_figures, tell_wandb
 from gpuwise.report.watch_here import watch
@@ -45,6 +46,9 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             self.watch.step_ended()
 
+        def on_test_begin(self, logs: Any = None) -> None:
+            self.watch.pause()
+
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self.watch.pass_ended()
             if log and logs is not None:
@@ -52,6 +56,7 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
 
         def on_train_end(self, logs: Any = None) -> None:
             self.watch.finish()
-            tell_wandb(self.answer)
+            with harmless():
+                tell_wandb(self.answer)
 
     return GpuwiseCallback()

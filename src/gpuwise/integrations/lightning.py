@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuwise.api.watching_here import harmless
 from gpuwise.errors import MissingExtra
 from gpuwise.integrations.figures import figures, tell_wandb
 from gpuwise.report.watch_here import watch
@@ -43,14 +44,24 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
             self.watch.step_ended()
 
+        def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+            self.watch.pause()
+
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            self.watch.go_on()
+
+        def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
+            self.watch.pause()  # the file is written after this, and nothing is called when it is: this wait is not seen
+
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             self.watch.pass_ended()
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             self.watch.finish()
-            for logger in trainer.loggers:
-                logger.log_metrics(figures(self.answer), step=trainer.global_step)
-            tell_wandb(self.answer)
+            with harmless():
+                for logger in trainer.loggers:
+                    logger.log_metrics(figures(self.answer), step=trainer.global_step)
+                tell_wandb(self.answer)
 
         def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
             self.watch.finish(type(exception).__name__)

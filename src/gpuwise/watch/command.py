@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -24,7 +25,7 @@ from gpuwise.workload.processes import adopt_orphans
 __all__ = ["follow", "run_command"]
 
 _TICK_S = 0.1
-_GRACE_S = 10.0  # from a signal to the next harder one
+_GRACE_S = 120.0  # from a SIGTERM or SIGHUP, behind which nobody need be watching, to the end of the tree
 Tick = Callable[[Session], None]
 Lines = Callable[[str, bool], None]  # a line, and whether the next one takes its place, as of a progress bar
 
@@ -32,18 +33,23 @@ Lines = Callable[[str, bool], None]  # a line, and whether the next one takes it
 def run_command(
     command: Sequence[str], *, window: bool, tick: Tick, lines: Lines | None = None, stdout: int | None = None
 ) -> tuple[Run, Session]:
-    """Run it to its end, or to ours. `lines` takes its output line by line; without, it writes where we do."""
+    """Run it to its end, or to ours. `lines` takes its output line by line; without, it writes where we do. What it writes to
+    stdout goes to `stdout`, where that is given."""
     session = Session()
     adopt_orphans()
     before = set(tree_of(os.getpid()))
     try:
-        variables = environment(session.folder, window=window) | ({"PYTHONUNBUFFERED": "1"} if lines is not None else {})
+        variables = environment(session.folder, window=window) | ({"PYTHONUNBUFFERED": "1"} if lines and stdout is None else {})
         process = _start(command, variables, lines, stdout)
     except BadValue:
         session.remove()
         raise
     session.start(process.pid)
-    reader = threading.Thread(target=_pass_on, args=(process.stdout, lines), daemon=True) if lines is not None else None
+    reader = (
+        threading.Thread(target=_pass_on, args=(process.stdout or process.stderr, lines), daemon=True)
+        if lines is not None
+        else None
+    )
     if reader is not None:
         reader.start()
     with _signals() as received:
@@ -75,10 +81,12 @@ def follow(pid: int, *, tick: Tick) -> tuple[Run, Session]:
 
 
 def _start(command: Sequence[str], variables: dict[str, str], lines: Lines | None, stdout: int | None) -> subprocess.Popen[bytes]:
-    out = subprocess.PIPE if lines is not None else stdout
+    out, faults = stdout, None
+    if lines is not None:
+        out, faults = (subprocess.PIPE, subprocess.STDOUT) if stdout is None else (stdout, subprocess.PIPE)
     try:
         return subprocess.Popen(  # noqa: S603 - running the user's command is what was asked for
-            command, env=variables, stdout=out, stderr=subprocess.STDOUT if lines is not None else None
+            command, env=variables, stdout=out, stderr=faults
         )
     except FileNotFoundError:
         raise BadValue(
@@ -102,20 +110,23 @@ def _pass_on(stream: IO[bytes] | None, lines: Lines) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], session: Session, tick: Tick, received: list[int]) -> str:
-    """Wait for the end. The first signal is passed on; after a second one, or some seconds, a harder one; then the whole tree."""
-    answered, deadline, ended_by = 0, 0.0, ""
+    """Wait for the end. The first signal is passed on, and a program may take its time to save; a second one ends the whole tree,
+    and so does a long time after a signal that is not Ctrl-C."""
+    answered, deadline, ended_by = 0, math.inf, ""
     while process.poll() is None:
         tick(session)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_TICK_S)
-        late = ended_by and time.monotonic() > deadline
-        if len(received) > answered or late:
-            ended_by = ended_by or signal.Signals(received[0]).name
-            if answered >= 1 or late:
-                _end_tree(process)
-            else:
-                _pass_signal(process, received[0])
-            answered, deadline = max(len(received), 1), time.monotonic() + _GRACE_S
+        if ended_by and (len(received) > answered or time.monotonic() > deadline):
+            _end_tree(process)
+        elif received and not ended_by:
+            first, answered = signal.Signals(received[0]), len(received)  # those that came at once are one
+            ended_by = first.name
+            _pass_signal(process, first)
+            deadline = math.inf if first == signal.SIGINT else time.monotonic() + _GRACE_S
+            if process.poll() is None:
+                again = "Ctrl-C again" if first == signal.SIGINT else f"a second signal, or {_GRACE_S:.0f} s,"
+                sys.stderr.write(f"gpuwise watch: waiting for the program to end; {again} kills it\n")
     return ended_by
 
 

@@ -23,8 +23,8 @@ Array = NDArray[Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """The steady steps of one process. `work_low_s` is a step at its best without waiting; `wait_cpu_s` what the process itself
-    computed while it waited; `apart_fraction` the share of time in steps that begin a pass over the data; `by` is optimizer or
-    batches; `batch` and `workers` are None where nothing says."""
+    computed while it waited; `apart_fraction` the share of time in steps that begin a pass over the data, evaluate or save; `by`
+    is optimizer or batches; `batch` and `workers` are None where nothing says."""
 
     pid: int
     by: str
@@ -60,14 +60,15 @@ def pace_of(pid: int, data: bytes) -> Pace | None:
     lengths = np.diff(bounds)
     waits, wait_cpu = _waits(marks, bounds)
     cpu = np.diff(np.interp(bounds, at, marks["cpu"]))
-    passes = _holding(bounds, at[kind == b"L"])
-    steady = ~passes & ~_windowed(marks, bounds)
+    passes = _holding(bounds, at[(kind == b"L") | ((kind == b"D") & (marks["number"] == 1))])
+    windowed = _windowed(marks, bounds)
+    steady = ~passes & ~windowed
     usual = np.flatnonzero(steady)
     usual = usual[min(_MOST_WARM_UP, len(usual) // 5) :]
     if not len(usual):
         usual = np.arange(len(lengths))
     work = lengths[usual] - waits[usual]
-    counted = lengths[~_windowed(marks, bounds)].sum()
+    counted = lengths[~windowed].sum()
     return Pace(
         pid=pid,
         by=by,
@@ -83,7 +84,7 @@ def pace_of(pid: int, data: bytes) -> Pace | None:
         work_low_s=float(np.percentile(work, 10)),
         batch=_usual(marks["number"][kind == b"E"], least=1),
         workers=_workers(marks, ends),
-        apart_fraction=float(lengths[passes].sum() / counted) if counted > 0 else 0.0,
+        apart_fraction=float(lengths[passes & ~windowed].sum() / counted) if counted > 0 else 0.0,
     )
 
 
@@ -102,7 +103,7 @@ def _times(marks: Array, kind: bytes) -> Array:
 
 def _waits(marks: Array, bounds: Array) -> tuple[Array, Array]:
     """Seconds waited in each step, and CPU seconds of the process meanwhile; a wait belongs to the step its batch came in."""
-    pairs = marks[(marks["kind"] == b"B") | (marks["kind"] == b"E")]
+    pairs = marks[np.isin(marks["kind"], (b"B", b"D", b"E"))]
     place = np.flatnonzero((pairs["kind"][:-1] == b"B") & (pairs["kind"][1:] == b"E"))
     begun, ended = pairs[place], pairs[place + 1]
     step = np.searchsorted(bounds, ended["at"], side="left") - 1

@@ -101,6 +101,14 @@ def test_a_loader_without_workers_is_named_behind_the_wait() -> None:
     assert codes(starved) == ["input_starved", "single_process_loader"]
 
 
+@pytest.mark.parametrize(("cores", "workers"), [(0, 4), (1, 1), (2, 2), (8, 4)])
+def test_no_more_workers_than_cores_are_advised(cores: int, workers: int) -> None:
+    finding = run_live_checks(replace(HEALTHY, wait_s=0.06, work_low_s=0.04, workers=0, core_count=cores))[0][1]
+    assert f"num_workers={workers}," in finding.remedy
+    assert f" workers={workers}," in finding.remedy
+    assert " 0 cores" not in finding.evidence[0]
+
+
 def test_the_gain_of_loading_is_bounded_by_the_cores() -> None:
     starved = replace(HEALTHY, wait_s=0.06, work_low_s=0.04, workers=0)
     free = run_live_checks(starved)[0][0].gain

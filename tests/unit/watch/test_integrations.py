@@ -93,7 +93,11 @@ def test_a_loop_of_torch_tells_the_writer_it_is_given(tmp_path: Path) -> None:
     assert scalars(tmp_path) >= FIGURES
 
 
-def train_lightning(watched: Any, logger: Any, asked: bool = False) -> None:
+QUIET = {"enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+
+
+def lightning_net(training: Any = lambda place: None, validates_s: float = 0.0) -> tuple[Any, Any]:
+    """A small module, and the framework."""
     with suppress(MissingExtra):
         import_torchvision()  # torchmetrics imports it, even where its operators do not match torch
     import lightning as framework
@@ -104,16 +108,22 @@ def train_lightning(watched: Any, logger: Any, asked: bool = False) -> None:
             self.layer = torch.nn.Linear(8, 1)
 
         def training_step(self, batch: Any, place: int) -> Any:
-            if asked and place == 15:
-                watched.watch.record()
+            training(place)
             return self.layer(batch["x"]).mean()
+
+        def validation_step(self, batch: Any, place: int) -> None:
+            time.sleep(validates_s)
 
         def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), lr=1e-3)
 
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False, "accelerator": "cpu"}
-    trainer = framework.Trainer(max_epochs=2, callbacks=[watched], logger=logger, **quiet)
-    trainer.fit(Net(), torch.utils.data.DataLoader(Slow(), batch_size=4))
+    return Net(), framework
+
+
+def train_lightning(watched: Any, logger: Any, asked: bool = False) -> None:
+    net, framework = lightning_net(lambda place: watched.watch.record() if asked and place == 15 else None)
+    trainer = framework.Trainer(max_epochs=2, callbacks=[watched], logger=logger, enable_checkpointing=False, **QUIET)
+    trainer.fit(net, torch.utils.data.DataLoader(Slow(), batch_size=4))
 
 
 @BOTH
@@ -141,7 +151,9 @@ def test_a_training_of_lightning_without_a_logger_has_none() -> None:
     check(watched.answer, steps=60, batch=4, workers=0)
 
 
-def trainer_of(folder: Path, watched: Any = None, **options: Any) -> Any:
+def trainer_of(folder: Path, watched: Any = None, data: Any = None, **options: Any) -> Any:
+    with suppress(MissingExtra):
+        import_torchvision()  # as above
     from transformers import Trainer, TrainingArguments
 
     class Net(torch.nn.Module):  # type: ignore[name-defined, misc]
@@ -157,11 +169,12 @@ def trainer_of(folder: Path, watched: Any = None, **options: Any) -> Any:
         num_train_epochs=1,
         per_device_train_batch_size=4,
         use_cpu=True,
-        save_strategy="no",
         disable_tqdm=True,
-        **options,
+        **({"save_strategy": "no"} | options),
     )
-    return Trainer(model=Net(), args=asked, train_dataset=Slow(), callbacks=[watched] if watched else None)
+    return Trainer(
+        model=Net(), args=asked, train_dataset=data or Slow(), eval_dataset=Slow(4, 0.1), callbacks=[watched] if watched else None
+    )
 
 
 def test_a_trainer_of_hugging_face(tmp_path: Path) -> None:
@@ -216,6 +229,67 @@ def fit_keras(watched: Any, *others: Any, ask_at: int = -1) -> Any:
     model = framework.Sequential([framework.Input((8,)), framework.layers.Dense(1)])
     model.compile(loss="mse", optimizer="sgd")
     return model.fit(Data(), epochs=2, verbose=0, callbacks=[watched, Asks(), *others])
+
+
+def check_fed(answer: api.WatchAnswer | None, *, steps: int) -> None:
+    """The loader is fast; only evaluating and saving are slow."""
+    assert answer is not None
+    assert answer.pace is not None
+    assert answer.pace.count == steps - 1
+    assert answer.pace.wait_fraction < 0.4
+    assert answer.pace.mean_s < 0.2, "steps that evaluate are left out"
+    assert answer.pace.apart_fraction > 0.3, "and said"
+
+
+def test_evaluating_and_saving_in_lightning_is_no_waiting(tmp_path: Path) -> None:
+    needs("lightning")
+    net, framework = lightning_net(lambda place: time.sleep(0.04), validates_s=0.2)
+    watched = lightning.callback(quiet=True, profile=False)
+    saves = framework.pytorch.callbacks.ModelCheckpoint(dirpath=tmp_path, every_n_train_steps=7)
+    trainer = framework.Trainer(
+        max_epochs=1, callbacks=[watched, saves], logger=False, val_check_interval=5, num_sanity_val_steps=0, **QUIET
+    )
+    trainer.fit(net, torch.utils.data.DataLoader(Slow(120, 0.0), batch_size=4), torch.utils.data.DataLoader(Slow(2, 0.0)))
+    check_fed(watched.answer, steps=30)
+
+
+def test_evaluating_and_saving_in_hugging_face_is_no_waiting(tmp_path: Path) -> None:
+    needs("transformers")
+    needs("accelerate")
+    watched = huggingface.callback(quiet=True, profile=False)
+    every = {"eval_strategy": "steps", "eval_steps": 5, "save_strategy": "steps", "save_steps": 10, "logging_steps": 3}
+    trainer = trainer_of(tmp_path, watched, data=Slow(120, 0.0), report_to=[], **every)
+    trainer.model.register_forward_pre_hook(lambda module, given: time.sleep(0.04))
+    trainer.train()
+    check_fed(watched.answer, steps=30)
+
+
+def test_validating_in_keras_is_no_waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    needs("keras")
+    import keras as framework
+    import numpy as np
+
+    from gpuwise.watch.hook import gpuwise_steps
+
+    kinds: list[str] = []
+
+    class Looks(framework.callbacks.Callback):  # type: ignore[name-defined, misc]
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            marks = watched.watch._session.read()
+            kinds.append(chr(next(iter(marks.values()))[-gpuwise_steps.RECORD.size]))
+            kinds.append(chr(next(tmp_path.glob("*.steps")).read_bytes()[-gpuwise_steps.RECORD.size]))
+
+    model = framework.Sequential([framework.Input((8,)), framework.layers.Dense(1)])
+    model.compile(loss="mse", optimizer="sgd")
+    x, y = np.ones((40, 8), "float32"), np.ones((40, 1), "float32")
+    watched = keras.callback(quiet=True, profile=False)
+    off = gpuwise_steps.hook_keras(framework, gpuwise_steps.Marks(tmp_path))
+    try:
+        model.fit(x, y, batch_size=4, validation_data=(x, y), verbose=0, callbacks=[watched, Looks()])
+    finally:
+        off()
+    assert set(kinds) == {"D"}, "no wait is open, so nothing can be said to hang"
 
 
 @BOTH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -23,8 +24,8 @@ def run(*arguments: str, code: str = "", **more: Any) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **more)
 
 
-def start(code: str) -> subprocess.Popen[str]:
-    command = [*WATCH, "--json", "--", sys.executable, "-c", code]
+def start(code: str, watch: list[str] = WATCH) -> subprocess.Popen[str]:
+    command = [*watch, "--json", "--", sys.executable, "-c", code]
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -60,6 +61,27 @@ def test_what_the_command_prints_stays_its_own() -> None:
     assert run(code="print('hello')").stdout.startswith("hello")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no terminals to make")
+def test_a_redirected_stdout_is_the_commands_own_beside_the_panel(tmp_path: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    code = "import sys; print('hello'); print('a warning', file=sys.stderr)"
+    with (tmp_path / "out.txt").open("wb") as out:
+        variables = {**os.environ, "TERM": "xterm"}
+        process = subprocess.Popen([*WATCH, "--", sys.executable, "-c", code], env=variables, stdout=out, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
+            while piece := os.read(ours, 65536):
+                shown += piece
+        process.wait(timeout=60)
+    os.close(ours)
+    assert (tmp_path / "out.txt").read_text().startswith("hello\n")
+    assert b"hello" not in shown
+    assert b"a warning" in shown
+
+
 @pytest.mark.parametrize(
     "arguments",
     [(), ("--pid", "1", "--", "true"), ("--", "no-such-command"), ("--pid", "999999999"), ("--last", "5m", "--", "true")],
@@ -70,6 +92,16 @@ def test_what_cannot_be_watched_is_refused_in_words(arguments: tuple[str, ...]) 
     assert done.stderr.startswith("error: ")
     assert "hint: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--model", "resnet5000"), ("--model", "resnet18", "--precision", "fp17"), ("--precision", "amp")]
+)
+def test_what_cannot_be_expected_is_refused_before_anything_runs(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(*arguments, code=f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_options_behind_the_command_are_the_commands_own() -> None:
@@ -114,6 +146,31 @@ def test_a_second_interrupt_ends_all_that_was_started(tmp_path: Path) -> None:
     assert process.returncode == 137
     assert json.loads(output)["verdict"]
     wait_for(lambda: not any(alive(pid) for pid in pids))
+
+
+SAVING = """
+import pathlib, signal, sys, time
+def save(number, frame):
+    time.sleep(2.0)
+    pathlib.Path("FILE.saved").touch()
+    sys.exit(3)
+for kind in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(kind, save)
+pathlib.Path("FILE").touch()
+time.sleep(600)
+"""
+HASTY = "import gpuwise.watch.command as command; command._GRACE_S = 0.5; from gpuwise.cli.main import main; main()"
+
+
+@pytest.mark.parametrize(("kind", "ends", "saved"), [(signal.SIGINT, 3, True), (signal.SIGTERM, 137, False)])
+def test_only_a_second_interrupt_kills_a_program_that_saves(kind: signal.Signals, ends: int, saved: bool, tmp_path: Path) -> None:
+    process = start(SAVING.replace("FILE", str(tmp_path / "up")), [sys.executable, "-c", HASTY, "watch"])
+    wait_for((tmp_path / "up").exists)
+    process.send_signal(kind)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, (tmp_path / "up.saved").exists()) == (ends, saved)
+    assert told.count("waiting for the program to end; ") == 1
+    assert ("Ctrl-C again kills it" in told) == saved
 
 
 HANGING = """

@@ -60,6 +60,24 @@ def test_steps_under_a_profiler_are_not_timed() -> None:
     assert pace.mean_s == pytest.approx(0.1)
 
 
+def test_a_pass_that_begins_under_a_profiler_is_not_counted_twice() -> None:
+    pace = pace_of(7, Tape().mark("E").mark("L", after=1.0).mark("E").mark("P").mark("L", after=1.0).mark("E").data)
+    assert pace is not None
+    assert pace.apart_fraction == pytest.approx(1.0)
+
+
+def test_what_is_no_waiting_is_not_counted_as_such() -> None:
+    tape = Tape().train(10)
+    tape.mark("B").mark("D", 1, after=3.0).mark("B", after=1.0).mark("E", 16, 0.02).mark("S", after=0.08)  # evaluates
+    tape.train(5).mark("B").mark("D", 0, after=0.5).mark("B").mark("E", 16, 0.02).mark("S", after=0.08)  # logs
+    tape.train(5).mark("B").mark("D", 0).mark("E", 16, 0.02).mark("S", after=0.08)  # a wait without a beginning
+    pace = pace_of(7, tape.train(5).data)
+    assert pace is not None
+    assert pace.high_s == pytest.approx(0.1)
+    assert pace.wait_s * pace.steady_count == pytest.approx(0.02 * (pace.steady_count - 1))
+    assert pace.apart_fraction == pytest.approx(4.1 / (2.7 + 4.0 + 0.5))
+
+
 def test_gradients_of_several_batches_are_one_step() -> None:
     tape = Tape()
     for _ in range(10):
@@ -100,7 +118,7 @@ def test_too_few_marks_or_half_a_record_give_no_pace(steps: int, cut: int) -> No
     assert pace_of(7, Tape().train(steps).data + b"\0" * cut) is None
 
 
-@given(st.lists(st.tuples(st.sampled_from("LBECSPQ"), st.floats(0.0, 2.0)), max_size=60))
+@given(st.lists(st.tuples(st.sampled_from("LBECDSPQ"), st.floats(0.0, 2.0)), max_size=60))
 def test_any_order_of_marks_gives_a_sound_pace_or_none(order: list[tuple[str, float]]) -> None:
     tape = Tape()
     for kind, after in order:

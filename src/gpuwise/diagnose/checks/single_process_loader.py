@@ -28,7 +28,7 @@ __all__ = ["CODE", "check", "check_live"]
 
 CODE = "single_process_loader"
 _KEPT = 0.7
-_REMEDY = "DataLoader(..., num_workers=4, persistent_workers=True), up to the number of cores"
+_WORKERS = 4
 
 
 def check(view: View) -> Finding | None:
@@ -44,7 +44,7 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, likely=Change(loading=_KEPT), best=Change(loading=0.1)),
         confidence="high",
         evidence=("the loader's marks are those of _SingleProcessDataLoaderIter",),
-        remedy=_REMEDY,
+        remedy=f"DataLoader(..., num_workers={_WORKERS}, persistent_workers=True), up to the number of cores",
         verify="the marks should read _MultiProcessingDataLoaderIter and take less than 5 % of the step",
     )
 
@@ -54,6 +54,9 @@ def check_live(vitals: Vitals) -> Finding | None:
     share = vitals.wait_s / vitals.step_s if vitals.step_s > 0 else 0.0
     if share < input_starved.THRESHOLD or vitals.workers != 0:
         return None
+    workers = min(_WORKERS, vitals.core_count or _WORKERS)
+    more = ", up to the number of cores" if workers == _WORKERS else ""
+    cores = f"; this machine has {vitals.core_count} cores" if vitals.core_count else ""
     return Finding(
         code=CODE,
         title="the loader runs in the training process (no workers)",
@@ -61,7 +64,8 @@ def check_live(vitals: Vitals) -> Finding | None:
         share_fraction=share,
         gain=input_starved.live_gain(vitals, _KEPT),
         confidence="high",
-        evidence=(f"the loader has no workers; this machine has {vitals.core_count} cores",),
-        remedy=_REMEDY + "; a Keras PyDataset: workers=4, use_multiprocessing=True",
+        evidence=(f"the loader has no workers{cores}",),
+        remedy=f"DataLoader(..., num_workers={workers}, persistent_workers=True){more}; "
+        f"a Keras PyDataset: workers={workers}, use_multiprocessing=True",
         verify="watch again: the wait should fall below 5 % of the step",
     )

@@ -12,7 +12,6 @@ import contextlib
 import functools
 import importlib
 import importlib.abc
-import importlib.util
 import inspect
 import os
 import struct
@@ -42,13 +41,15 @@ _LONGEST_S = 60.0
 
 class Marks:
     """The marks of this process. Kinds: L a loader begins (its workers), B a batch is waited for, E it is there (its samples), C
-    there is none left, S the optimizer has stepped, P a profiler window opens, Q it is closed (1 where it was written)."""
+    there is none left, D the wait counts no more (1 where the step is none of its own: it evaluates, or saves), S the optimizer
+    has stepped, P a profiler window opens, Q it is closed (1 where it was written)."""
 
     def __init__(self, folder: str | os.PathLike[str], *, window: bool = False) -> None:
         self.folder = Path(folder)
         self._file: int | None = None
         self._broken = False
         self._depth = 0
+        self._paused = False
         self._inner = 0  # samples that a loader inside of another has given
         self._window = TraceWindow(self) if window and os.environ.get("RANK", "0") == "0" else None
         if hasattr(os, "register_at_fork"):
@@ -80,6 +81,7 @@ class Marks:
         """A batch is waited for from now on. Loaders inside of loaders count once."""
         self._depth += 1
         if self._depth == 1:
+            self._paused = False
             self.write(b"B")
 
     def end(self, samples: int | None) -> None:
@@ -93,6 +95,20 @@ class Marks:
     def drop(self) -> None:
         """The wait was cut short."""
         self._depth = max(self._depth - 1, 0)
+        if self._depth == 0:
+            self.write(b"D")
+
+    def pause(self, *, apart: bool = True) -> None:
+        """What is done from here on is no waiting: an evaluation, a checkpoint, a log. With `apart` the step is no usual one."""
+        if self._depth and not self._paused:
+            self._paused = True
+            self.write(b"D", int(apart))
+
+    def go_on(self) -> None:
+        """That is over, and the batch is waited for again."""
+        if self._depth and self._paused:
+            self._paused = False
+            self.write(b"B")
 
     def starts(self, workers: int) -> None:
         """A loader begins a pass over its data."""
@@ -268,6 +284,9 @@ def hook_keras(module: Any, marks: Marks) -> Callable[[], None]:
             marks.stepped()
             marks.begin()
 
+        def on_test_begin(self, logs: Any = None) -> None:
+            marks.pause()
+
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             marks.end(None)
 
@@ -312,10 +331,10 @@ class _Finder(importlib.abc.MetaPathFinder):
         self._marks = marks
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        hooks = self._waiting.pop(name, None)
-        if hooks is None:
+        if name not in self._waiting:
             return None
-        spec = importlib.util.find_spec(name)
+        others = [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]
+        spec = next((found for one in others if (found := one.find_spec(name, path, target)) is not None), None)
         loader: Any = None if spec is None else spec.loader
         if loader is None:
             return spec
@@ -324,7 +343,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         def run_and_hook(module: Any) -> None:
             run(module)
             try:
-                for hook in hooks:
+                for hook in self._waiting.pop(name, ()):  # only now: a program may ask for a spec and import much later
                     hook(module, self._marks)
             except Exception as fault:
                 sys.stderr.write(f"gpuwise watch: {name} cannot be watched: {fault}\n")
