@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpuwise.advise.capacity import largest
@@ -35,12 +37,16 @@ class Needs:
         """As `memory` has it: what the framework takes comes on top of what the allocator holds."""
         return self._held(gpu, batch) + framework_bytes(gpu)
 
-    def within(self, gpu: Gpu, batch: int, room: float) -> bool:
-        """Whether it fits. Where the tensors in use at the peak are more than the room, nothing else is looked at."""
+    def within(self, gpu: Gpu, room: float) -> Callable[[int], bool]:
+        """What tells whether a batch fits. Where tensors in use at the peak are more than the room, nothing else is looked at."""
+        left, known = room - framework_bytes(gpu), self._known.setdefault(self._libraries(gpu), {})
+        return lambda batch: self._peak(batch) <= room and (known.get(batch) or self._held(gpu, batch)) <= left
+
+    def _peak(self, batch: int) -> float:
         if batch not in self._peaks:
             size = batch if "batch" in self._workload.symbols else None
             self._peaks[batch] = peak_bytes(self._workload, size, None)
-        return self._peaks[batch] <= room and self.total_bytes(gpu, batch) <= room
+        return self._peaks[batch]
 
     def serves(self, workload: Workload) -> bool:
         """Whether another step holds the same bytes at the same times."""

@@ -110,14 +110,14 @@ class Pacer:
     def _that_fit(self, gpu: Gpu, choices: Choices, sizes: Sequence[int]) -> tuple[int, ...]:
         """The first of them that does."""
         room, need = room_of(gpu).usable_bytes, self._need(choices)
-        return tuple(islice((size for size in sizes if need.within(gpu, size, room)), 1))
+        return tuple(islice(filter(need.within(gpu, room), sizes), 1))
 
     def _of_the_grid(self, gpu: Gpu, choices: Choices) -> tuple[int, ...]:
         """Sizes of the grid that fit: a larger batch needs more, so the first that does not ends them."""
         key = (choices, gpu.name)
         if key not in self._fitting:
             room, need = room_of(gpu).usable_bytes, self._need(choices)
-            self._fitting[key] = tuple(takewhile(lambda size: need.within(gpu, size, room), GRID))
+            self._fitting[key] = tuple(takewhile(need.within(gpu, room), GRID))
         return self._fitting[key]
 
     def _need(self, choices: Choices) -> Needs:
