@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -143,3 +145,15 @@ def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path)
             return
         time.sleep(0.1)
     raise AssertionError(f"prometheus does not get ready: {log.read_text(errors='replace')}")
+
+
+def wait_for_scrapes(address: str, count: int) -> None:
+    """Until the server has seen every GPU so often: it begins some seconds after it is ready."""
+    asked = urllib.parse.urlencode({"query": "min(count_over_time(DCGM_FI_DEV_GPU_UTIL[1m]))"})
+    for _ in range(600):
+        with urllib.request.urlopen(f"{address}/api/v1/query?{asked}", timeout=5) as answer:  # noqa: S310
+            found = json.load(answer)["data"]["result"]
+        if found and float(found[0]["value"][1]) >= count:
+            return
+        time.sleep(0.1)
+    raise AssertionError("prometheus does not scrape")

@@ -74,5 +74,5 @@ def test_needs_are_those_of_memory_and_shared_by_steps_that_hold_the_same(pacer:
     for gpu in GPUS.values():
         whole = needs.memory(gpu, 24).total_bytes
         assert needs.total_bytes(gpu, 24) == pytest.approx(whole)
-        assert needs.within(gpu, 24, whole)
-        assert not needs.within(gpu, 24, whole - 1)
+        assert needs.within(gpu, whole)(24)
+        assert not needs.within(gpu, whole - 1)(24)

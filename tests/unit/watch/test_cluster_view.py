@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise.cli.app import app
-from making_cluster import FakeGpu, start_exporter, start_prometheus
+from making_cluster import FakeGpu, start_exporter, start_prometheus, wait_for_scrapes
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +36,7 @@ CLUSTER = [
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with start_exporter(lambda: CLUSTER) as exporter, start_prometheus(tmp_path_factory.mktemp("data"), exporter) as server:
-        time.sleep(7.0)  # some scrapes
+        wait_for_scrapes(server, 8)
         yield server
 
 
