@@ -80,7 +80,14 @@ def _until(ready: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 def _begun(models: Path, out: Path, on: str, parts: int) -> subprocess.Popen[str]:
     """A sweep in a process group of its own that has made some of its parts."""
     pipe = subprocess.PIPE
-    process = subprocess.Popen(_command(models, out, on), stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        _command(models, out, on),
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background of a shell ignore it
+    )
     _until(lambda: len(_parts(out)) >= parts, process)
     return process
 
