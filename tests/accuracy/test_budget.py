@@ -13,7 +13,7 @@ import fit_changes
 from gpuwise.api.validation import ValidateAnswer, validate
 from gpuwise.evidence.ranges import change_range
 
-MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.107, 0.285, 0.107, 0.275
+MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.109, 0.285, 0.107, 0.275
 TAU, RATIO = 0.95, 0.13
 COVERAGE = (0.75, 0.87)
 BETTER_THAN_RULES = 1.05  # on this small table; twice and more on all rows, see docs/accuracy.md

@@ -108,7 +108,7 @@ def test_a_lower_power_limit_is_slower_and_never_faster() -> None:
     limits = ("350W", "280W", "200W", "150")
     taken = [results("RTX 3090", precision="amp", batch="128", power_limit=limit)[0].step_s for limit in limits]
     assert taken == sorted(taken)
-    assert taken[2] > 1.05 * taken[0]
+    assert taken[2] > 1.03 * taken[0]
     assert taken[3] > 1.10 * taken[0]
 
 

@@ -14,6 +14,7 @@ Group = Mapping[str, tuple[float, float]]
 _JOINING: Group = {"overlap": (1.6, 0.03), "kernel.start_s": (2e-6, 0.2)}
 _MEMORY: Group = {
     "memory.hbm": (0.92, 0.015),
+    "memory.slower_hbm": (0.76, 0.1),
     "memory.gddr": (0.90, 0.04),
     "memory.bytes_per_clock": (24.0, 0.3),
     "memory.doubling_years": (5.0, 0.2),
@@ -42,6 +43,8 @@ _TILES: Group = {
     "tile.whole_waves": (0.8, 0.05),
     "matmul.matrix": (0.85, 0.1),
     "matmul.vector": (0.92, 0.06),
+    "engine.amd": (0.75, 0.15),
+    "vector.mixed": (0.85, 0.1),
     "matmul.unaligned": (1.3, 0.2),
 }
 _CONVOLUTIONS: Group = {

@@ -48,6 +48,8 @@ _TOUCHES = {
     "pool": ("memory_bound",),
     "row": ("memory_bound",),
     "half": ("conv", "matmul", "attention"),
+    "vector": ("conv", "matmul", "attention", "rnn"),
+    "engine": ("conv", "matmul", "attention", "rnn"),
     "matmul": ("matmul", "attention", "rnn"),
     "tile": ("matmul", "attention", "rnn", "conv"),
 }

@@ -85,11 +85,13 @@ def leave_out(problem: Problem, theta: Array, labels: Sequence[str | None], roun
 
 
 def _strange(problem: Problem, theta: Array) -> Array:
-    """ln of the mean factor of a row's class of software over the sources that are not its own."""
+    """ln of the mean factor of a row's class of software over the sources that are not its own, each source once."""
     factors, means = problem.stack_factors(theta), np.zeros(len(problem.stacks))
     for place in range(len(problem.stacks)):
         same = problem.class_of_stack == problem.class_of_stack[place]
-        others = same & (problem.source_of_stack != problem.source_of_stack[place])
-        means[place] = factors[others].mean() if others.any() else 0.0
+        own = problem.source_of_stack == problem.source_of_stack[place]
+        sources = set(problem.source_of_stack[same & ~own])
+        of_sources = [factors[same & (problem.source_of_stack == source)].mean() for source in sources]
+        means[place] = np.mean(of_sources) if of_sources else 0.0
     result: Array = means[problem.stack_of_row]
     return result

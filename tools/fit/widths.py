@@ -54,6 +54,9 @@ def step_widths(problem: Problem, theta: Array, by_gpu: LeftOut, by_generation: 
         if foreign.sum() >= _FEWEST_OF_A_PROCEDURE or (own.sum() >= _FEWEST_OF_A_PROCEDURE and rows.any()):
             used = foreign if foreign.sum() >= _FEWEST_OF_A_PROCEDURE else rows
             found[f"{procedure}_unknown_stack"] = _range(shared, weights, used)
+        if procedure in found and not _holds(found[f"{procedure}_unknown_stack"], found[procedure]):
+            together = _range(np.where(by_gpu.seen, off, shared), weights, rows)
+            found[procedure] = found[f"{procedure}_unknown_stack"] = together
     return _ordered(found)
 
 
@@ -136,6 +139,10 @@ def _ordered(found: dict[str, Range]) -> dict[str, Range]:
     ):
         found[name] = _wider(found[name], found[narrow])
     return found
+
+
+def _holds(wide: Range, narrow: Range) -> bool:
+    return wide.low <= narrow.low and wide.high >= narrow.high
 
 
 def _wider(one: Range, other: Range) -> Range:

@@ -43,6 +43,7 @@ class Architecture:
     first_software: str
     last_software: str
     process_nm: float | None
+    mixed_lanes: float
     last_torch: tuple[int, int] | None
     last_torch_build: str
     introduced_on: date

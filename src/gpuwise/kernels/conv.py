@@ -15,6 +15,7 @@ from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus, dtype_c
 __all__ = ["conv"]
 
 _FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
+_FP32, _TF32 = dtype_code("fp32"), dtype_code("tf32")
 _PASSES = ("forward", "data", "weight")
 
 
@@ -38,8 +39,9 @@ def _at(op: Columns, rows: Array) -> Columns:
 
 
 def _dense(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    peak, matrix = peak_of(op, gpu, k)
     groups, window = op["groups"], op["kernel"]
+    wide = (groups > 1) & (op["dtype"] == _TF32)  # no faster than in fp32: ResNeXt on an A100
+    peak, matrix = peak_of({**op, "dtype": np.where(wide, _FP32, op["dtype"])}, gpu, k)
     outputs, inputs = op["n"] * op["out_positions"], op["n"] * op["in_positions"]
     pad = np.where(matrix > 0, np.where(op["dtype"] <= 1, 4.0, 8.0), 1.0)  # channels of one operand of the matrix engine
     ins, outs = (np.ceil(op[name] / groups / pad) * pad for name in ("c_in", "c_out"))

@@ -54,7 +54,9 @@ def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
     code = op["dtype"][:, 0].astype(np.intp)
     peak, matrix = gpu.peak[code], gpu.matrix[code]
     stored = (matrix == 0) & (op["dtype"] == _FP16) & (gpu.half < 1)  # computed in fp32, converted on the way
-    return peak * np.where(stored, k["half.stored"], 1.0), matrix
+    reached = np.where(gpu.amd > 0, k["engine.amd"], 1.0)  # its libraries keep less of the chip busy
+    reached = reached * np.where(matrix > 0, 1.0, 1.0 - gpu.mixed * (1.0 - k["vector.mixed"]))
+    return peak * reached * np.where(stored, k["half.stored"], 1.0), matrix
 
 
 def touched(op: Columns) -> Array:
@@ -75,12 +77,17 @@ def moved_s(op: Columns, gpu: Gpus, k: Constants, factor: Array | float = 1.0) -
     """
     size = touched(op) * factor
     kept = k["cache.share"] * gpu.cache / (gpu.cache + k["cache.reach"] * touched(op))
-    reached = np.where(gpu.hbm > 0, k["memory.hbm"], k["memory.gddr"]) * gpu.bandwidth
-    memory = (1.0 - kept) / reached
+    memory = (1.0 - kept) / (_reached_fraction(gpu, k) * gpu.bandwidth)
     units = 1.0 / unit_bytes_per_s(gpu, k)
     sharp = k["memory.overlap"]
     seconds: Array = size * (memory**sharp + units**sharp) ** (1.0 / sharp)
     return longer(seconds, size / _powered_bytes(gpu, k), _MEMORY_KNEE)
+
+
+def _reached_fraction(gpu: Gpus, k: Constants) -> Array:
+    """What a long copy reaches of the bandwidth on the data sheet."""
+    hbm = np.where(gpu.slower_hbm > 0, k["memory.slower_hbm"], k["memory.hbm"])
+    return np.where(gpu.hbm > 0, hbm, k["memory.gddr"])
 
 
 def _powered_bytes(gpu: Gpus, k: Constants) -> Array:

@@ -17,10 +17,11 @@ _ASSUMED_CACHE_BYTES_PER_UNIT = 64 * 1024  # where no L2 size is published: what
 _ASSUMED_WATTS = 150.0
 _WIDER = {"tf32": "fp32", "fp8": "bf16", "int8": "bf16", "fp4": "fp8"}  # what a type runs as where it is missing
 _MATRIX_FLOPS_A_UNIT = 1024.0  # a clock, of a V100's multiprocessor: what one unit stands for in the models
+_VOLTA = 2017.3
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
 
 
-_COLUMNS = "units clock bandwidth cache vector half lanes board node process hbm desktop flash".split()
+_COLUMNS = "units clock bandwidth cache vector half lanes board node process hbm slower_hbm amd mixed desktop flash".split()
 
 
 def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | None = None, dtype: Any = np.float64) -> Gpus:
@@ -50,6 +51,9 @@ def _figures(gpu: Gpu) -> tuple[float, ...]:
         _year(gpu),
         gpu.architecture.process_nm or _usual_nm(_year(gpu)),
         float(gpu.memory_type.startswith("HBM")),
+        float(gpu.memory_type.startswith("HBM") and _reaches_less(gpu)),
+        float(gpu.vendor == "AMD"),
+        gpu.architecture.mixed_lanes,
         float(gpu.segment == "desktop"),
         float(_has_flash(gpu)),
         *(rate for rate, _ in engines),
@@ -66,6 +70,12 @@ def _units(gpu: Gpu) -> float:
 
 def _year(gpu: Gpu) -> float:
     return gpu.architecture.introduced_on.year + gpu.architecture.introduced_on.month / 12
+
+
+def _reaches_less(gpu: Gpu) -> bool:
+    """Whether its memory controller reaches less of HBM: NVIDIA's before Volta (a P100 copies at 444 of 732 GB/s, a V100 at 869
+    of 900), and AMD's."""
+    return gpu.vendor == "AMD" or _year(gpu) < _VOLTA
 
 
 def _usual_nm(year: float) -> float:
