@@ -1,0 +1,66 @@
+"""A command line that cannot be read is told in our words, with a line that works."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from test_cli import run
+
+from gpuwise.cli.app import app
+from gpuwise.cli.commands import COMMANDS
+from gpuwise.cli.usage import _EXAMPLES, _MEANT
+
+
+def test_every_command_refuses_what_it_does_not_know_with_an_example() -> None:
+    for command in COMMANDS:
+        done = run(command, "--no-such-option")
+        assert done.returncode == 2, command
+        assert done.stderr.startswith(f"error: gpuwise {command}: no such option: --no-such-option\n"), command
+        assert f"for example `{_EXAMPLES[command]}`" in done.stderr
+        assert "╭" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("which resnet50", "takes --model there"),
+        ('plan llama-2-7b --gpu "8x A100"', "takes --cluster there"),
+        ("sweep models.txt --gpu all", "takes --gpus there"),
+        ("predict resnet50 --gpuu 3090", "--gpu is near"),
+        ("pedict resnet50", "did you mean `gpuwise predict`?"),
+        ("predict", "missing argument 'model'"),
+        ("which --budget", "option '--budget' requires an argument"),
+        ("--nope", "no such option: --nope"),
+    ],
+)
+def test_what_was_meant_is_guessed(line: str, hint: str) -> None:
+    done = run(*shlex.split(line))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: gpuwise")
+    assert hint in done.stderr
+
+
+def test_hints_name_commands_and_options_that_exist() -> None:
+    from typer.main import get_command
+
+    known = get_command(app).commands  # type: ignore[attr-defined]
+    assert set(_EXAMPLES) == set(COMMANDS) == set(known)
+    for command, example in _EXAMPLES.items():
+        options = {option for option in shlex.split(example) if option.startswith("--") and option != "--"}
+        assert options <= _options(known[command]), example
+    for (command, wrong), right in _MEANT.items():
+        assert wrong not in _options(known[command])
+        assert not right.startswith("--") or right in _options(known[command])
+
+
+def _options(command: object) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}  # type: ignore[attr-defined]
+
+
+def test_one_command_alone_answers_as_it_does_among_all() -> None:
+    helped = run("fit", "--help")
+    assert helped.returncode == 0
+    assert "gpuwise fit [OPTIONS]" in helped.stdout
+    assert all(command in run("--help").stdout for command in COMMANDS)
