@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwise.kernels.limits import longer, moved_s, peak_of, powered
+from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered
 from gpuwise.kernels.matmul import tiled_s
 from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus, dtype_code
 
@@ -21,8 +21,12 @@ _ROWS = 64.0  # rows of scores one unit works on
 
 def attention(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """Fused unless the column `unfused` says that the software has no fused kernel."""
-    fused, apart = _fused(op, gpu, k), _unfused(op, gpu, k)
     unfused = op["unfused"] > 0
+    if not unfused.any():
+        return _fused(op, gpu, k)
+    if unfused.all():
+        return _unfused(op, gpu, k)
+    fused, apart = _fused(op, gpu, k), _unfused(op, gpu, k)
     return Cost(
         compute_s=np.where(unfused, apart.compute_s, fused.compute_s),
         memory_s=np.where(unfused, apart.memory_s, fused.memory_s),
@@ -32,11 +36,11 @@ def attention(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     peak, matrix = peak_of(op, gpu, k)
-    products = np.where(op["backward"] > 0, 5.0, 2.0)
+    products = 2.0 + 3.0 * op["backward"]
     rows = np.where(op["q_len"] > 1, np.ceil(op["q_len"] / _ROWS) * _ROWS, op["q_len"])
     keys = np.ceil(op["kv_len"] / _ROWS) * _ROWS
     flops = products * 2.0 * op["batch"] * op["heads"] * rows * keys * op["head_dim"]
-    flops = flops * np.where(op["causal"] > 0, 0.5 + 0.5 / _blocks(op), 1.0)
+    flops = flops * either(op["causal"], 0.5 + 0.5 / _blocks(op), 1.0)
     name = np.where(op["backward"] > 0, k["attention.backward"], k["attention.forward"])
     slower = np.where(gpu.flash > 0, 1.0, k["attention.efficient"])
     small = np.minimum(1.0, op["head_dim"] / 64.0) ** k["attention.small_heads"]
@@ -44,7 +48,7 @@ def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     filled = np.where(op["q_len"] > 1, np.minimum(1.0, parallel / gpu.units), 1.0)  # decoding splits the keys
     wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # softmax does not grow with the matrix engine
     name = name * wider ** -k["attention.growth"]
-    reached = peak * np.where(matrix > 0, name, k["attention.vector"]) * slower * small
+    reached = peak * either(matrix, name, k["attention.vector"]) * slower * small
     begun = np.maximum(1.0, parallel / gpu.units) * k["attention.block_clocks"] / gpu.clock
     return Cost(
         compute_s=longer(flops / (reached * filled), flops / powered(gpu, k, reached, matrix)) + begun,
@@ -61,16 +65,16 @@ def _unfused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     peak, matrix = peak_of(op, gpu, k)
     backward = op["backward"] > 0
     heads = op["batch"] * op["heads"]
-    reached = peak * np.where(matrix > 0, k["matmul.matrix"], k["matmul.vector"])
+    reached = peak * either(matrix, k["matmul.matrix"], k["matmul.vector"])
     one = tiled_s(heads, op["q_len"], op["kv_len"], op["head_dim"], op["dtype"], reached, gpu, k)
     other = tiled_s(heads, op["q_len"], op["head_dim"], op["kv_len"], op["dtype"], reached, gpu, k)
     scores = heads * op["q_len"] * op["kv_len"]
     products = longer(one + other, 4.0 * scores * op["head_dim"] / powered(gpu, k, reached, matrix))
     passes = np.where(backward, k["attention.score_bytes.backward"], k["attention.score_bytes.forward"])
-    passes = passes * np.where(op["dtype"] <= _TF32, _FP32_SCORES, 1.0)
+    passes = passes * either((op["dtype"] <= _TF32).astype(peak.dtype), _FP32_SCORES, 1.0)
     columns = {"read": scores * passes / 2, "written": scores * passes / 2}
     return Cost(
-        compute_s=np.where(backward, 2.0, 1.0) * products,
+        compute_s=(1.0 + op["backward"]) * products,
         memory_s=moved_s(op, gpu, k) + moved_s(columns, gpu, k),
-        launches=np.where(backward, 8.0, 5.0),
+        launches=5.0 + 3.0 * op["backward"],
     )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwise.kernels.limits import longer, moved_s, peak_of, powered
+from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered
 from gpuwise.kernels.matmul import tiled_s
 from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus, dtype_code
 
 __all__ = ["conv"]
 
 _FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
-_FP32, _TF32 = dtype_code("fp32"), dtype_code("tf32")
+_FP32, _TF32, _FP16 = (dtype_code(name) for name in ("fp32", "tf32", "fp16"))
 _PASSES = ("forward", "data", "weight")
 
 
@@ -43,56 +43,58 @@ def _dense(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     wide = (groups > 1) & (op["dtype"] == _TF32)  # no faster than in fp32: ResNeXt on an A100
     peak, matrix = peak_of({**op, "dtype": np.where(wide, _FP32, op["dtype"])}, gpu, k)
     outputs, inputs = op["n"] * op["out_positions"], op["n"] * op["in_positions"]
-    pad = np.where(matrix > 0, np.where(op["dtype"] <= 1, 4.0, 8.0), 1.0)  # channels of one operand of the matrix engine
+    fewest = 8.0 - 4.0 * (op["dtype"] <= _TF32).astype(matrix.dtype)  # channels of one operand of the matrix engine
+    pad = either(matrix, fewest, 1.0)
     ins, outs = (np.ceil(op[name] / groups / pad) * pad for name in ("c_in", "c_out"))
     which = op["pass"]
     rows = _by_pass(which, outputs, inputs, outs)
     columns = _by_pass(which, outs, ins, ins * window)
     # A strided gradient of the input has as many products as the forward pass, spread over more positions.
     depth = _by_pass(which, ins * window, outs * window * outputs / np.maximum(inputs, 1.0), outputs)
-    engine = np.where(matrix > 0, _constants(which, k, "matrix"), _constants(which, k, "vector"))
-    grouped = np.where(groups > 1, k["conv.grouped"], 1.0)
-    wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)
-    engine = engine * np.where(matrix > 0, wider ** -k["conv.growth"], 1.0)  # the wider the engine, the less of it is fed
+    wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # the wider the engine, the less of it is fed
+    engine = either(matrix, _constants(which, k, "matrix") * wider ** -k["conv.growth"], _constants(which, k, "vector"))
+    reached = peak * engine * np.where(groups > 1, k["conv.grouped"], 1.0)
     reuse = 2.0 / (1.0 + 1.0 / np.maximum(window, 1.0))
-    reached = peak * engine * grouped
     seconds = tiled_s(groups, rows, columns, depth, op["dtype"], reached, gpu, k, reuse)
     seconds = longer(seconds, 2.0 * outputs * op["c_in"] * op["c_out"] / groups * window / powered(gpu, k, reached, matrix))
-    fewer = np.where(which < 2, k["conv.winograd"], k["conv.winograd_weight"])
-    seconds = seconds / np.where(_is_winograd(op, matrix), fewer, 1.0)
-    scattered = (groups > 1) & (op["nhwc"] > 0) & (which == 2)  # a group's channels lie apart
-    seconds = np.where(scattered, seconds * k["conv.grouped_nhwc_weight"], seconds)
-    odd = (window != 1) & (window != 9) & (op["c_in"] >= 8) & (matrix > 0)
-    seconds = np.where(odd, seconds * k["conv.odd_window"], seconds)
-    few = (op["c_in"] < 8) & (matrix > 0) & (op["nhwc"] == 0)
-    seconds = np.where(few, seconds * k["conv.few_channels"], seconds)
-    rearranged = np.where((matrix > 0) & (op["nhwc"] == 0), k["conv.rearranged"], 0.0)
+    in_nchw = (op["nhwc"] == 0) * matrix
     return Cost(
-        compute_s=seconds,
-        memory_s=moved_s(op, gpu, k, k["conv.bytes"] + rearranged),
-        launches=1.0 + np.where(rearranged > 0, 1.0, 0.0),
+        compute_s=seconds * _slower(op, matrix, k),
+        memory_s=moved_s(op, gpu, k, k["conv.bytes"] + in_nchw * k["conv.rearranged"]),
+        launches=1.0 + in_nchw,
     )
+
+
+def _slower(op: Columns, matrix: Array, k: Constants) -> Array:
+    """How many times as long the kinds of convolutions take that libraries serve worse, or, by Winograd, better."""
+    window, which = op["kernel"], op["pass"]
+    fewer = np.where(which < 2, k["conv.winograd"], k["conv.winograd_weight"])
+    on_lanes = np.where(_is_winograd(op), 1.0 / fewer, 1.0)
+    scattered = (op["groups"] > 1) & (op["nhwc"] > 0) & (which == 2)  # a group's channels lie apart
+    odd = np.where((window != 1) & (window != 9) & (op["c_in"] >= 8), k["conv.odd_window"], 1.0)
+    few = np.where((op["c_in"] < 8) & (op["nhwc"] == 0), k["conv.few_channels"], 1.0)
+    return either(matrix, odd * few, on_lanes) * np.where(scattered, k["conv.grouped_nhwc_weight"], 1.0)
 
 
 def _depthwise(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """One filter a channel: vector work on few values, bound by how often its bytes are read."""
     products = 2.0 * op["n"] * op["c_out"] * op["kernel"] * op["out_positions"]
     factor = np.where(op["nhwc"] > 0, k["depthwise.nhwc"], 1.0) * _constants(op["pass"], k, "depthwise", "depthwise")
-    lanes = gpu.vector * np.where(op["dtype"] == dtype_code("fp16"), np.minimum(gpu.half, 1.0), 1.0)  # GP10x crawls in fp16
+    lanes = gpu.vector * either(op["dtype"] == _FP16, np.minimum(gpu.half, 1.0), 1.0)  # GP10x crawls in fp16
     reached = lanes * k["depthwise.vector"]
     seconds = longer(products / reached, products / powered(gpu, k, reached, 0.0))
     return Cost(compute_s=seconds, memory_s=moved_s(op, gpu, k, factor))
 
 
-def _is_winograd(op: Columns, matrix: Array) -> Array:
+def _is_winograd(op: Columns) -> Array:
     """3×3, stride 1, enough channels: where cuDNN's heuristics take it on the vector engine."""
-    plain = (op["kernel"] == 9) & (op["strided"] == 0) & (op["groups"] == 1) & (op["c_in"] >= 32) & (op["c_out"] >= 32)
-    result: Array = plain & (matrix == 0)
+    result: Array = (op["kernel"] == 9) & (op["strided"] == 0) & (op["groups"] == 1) & (op["c_in"] >= 32) & (op["c_out"] >= 32)
     return result
 
 
 def _by_pass(which: Array, forward: Array, data: Array, weight: Array) -> Array:
-    return np.where(which == 0, forward, np.where(which == 1, data, weight))
+    result: Array = (which == 0) * forward + (which == 1) * data + (which == 2) * weight
+    return result
 
 
 def _constants(which: Array, k: Constants, name: str, group: str = "conv") -> Array:

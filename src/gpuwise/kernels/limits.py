@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gpuwise.kernels.types import Array, Columns, Constants, Gpus, dtype_code
 
-__all__ = ["longer", "moved_s", "peak_of", "powered", "touched", "unit_bytes_per_s"]
+__all__ = ["either", "longer", "moved_s", "peak_of", "powered", "touched", "unit_bytes_per_s"]
 
 _YEAR = 2016.0
 _NM = 16.0
+_ROOT_OF_3 = math.sqrt(3.0)
 _LEAST_LEFT = 0.1  # of the limit: a board that takes more for itself does not stand still
 _FP16 = dtype_code("fp16")
 _KNEE = 10.0  # how sharply the power limit takes over from the boost clock
@@ -22,7 +25,7 @@ def powered(gpu: Gpus, k: Constants, rate: Array, matrix: Array | float) -> Arra
     A clock costs what its FLOPs need, and what the units take to issue them: a narrow engine or one used badly pays more a FLOP.
     """
     wide = np.maximum(rate, 1.0) / gpu.clock  # FLOPs a clock
-    each = np.where(np.asarray(matrix) > 0, k["power.matrix"], k["power.vector"])
+    each = either(matrix, k["power.matrix"], k["power.vector"])
     return wide * _allowed_clock(gpu, k, wide * each + gpu.lanes * k["power.issue"])
 
 
@@ -36,8 +39,14 @@ def _allowed_clock(gpu: Gpus, k: Constants, joules: Array) -> Array:
     left = np.maximum(gpu.watts - rest, _LEAST_LEFT * gpu.watts)
     free = k["power.free_clock"] * gpu.clock
     reached = left / (joules * (gpu.process / _NM) ** k["power.process"] * free)
-    root: Array = 2.0 / np.sqrt(3.0) * np.sinh(np.arcsinh(1.5 * np.sqrt(3.0) * reached) / 3.0)
+    root: Array = 2.0 / _ROOT_OF_3 * np.sinh(np.arcsinh(1.5 * _ROOT_OF_3 * reached) / 3.0)
     return free * root
+
+
+def either(flag: Array | float, yes: Array | float, no: Array | float) -> Array:
+    """`yes` where the flag is 1, `no` where it is 0: many times as fast as `np.where` on arrays as large as ours."""
+    result: Array = np.asarray(no + flag * (yes - no))
+    return result
 
 
 def longer(one: Array, other: Array, sharp: float = _KNEE) -> Array:
@@ -53,10 +62,11 @@ def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
     """FLOP/s at the boost clock and whether on the matrix engine, for ops with a `dtype`."""
     code = op["dtype"][:, 0].astype(np.intp)
     peak, matrix = gpu.peak[code], gpu.matrix[code]
-    stored = (matrix == 0) & (op["dtype"] == _FP16) & (gpu.half < 1)  # computed in fp32, converted on the way
+    # GP10x stores fp16, computes in fp32 and converts on the way.
+    stored = (op["dtype"] == _FP16) * np.where(gpu.half < 1, k["half.stored"] - 1.0, 0.0)
+    lanes = (1.0 + stored) * (1.0 - gpu.mixed * (1.0 - k["vector.mixed"]))
     reached = np.where(gpu.amd > 0, k["engine.amd"], 1.0)  # its libraries keep less of the chip busy
-    reached = reached * np.where(matrix > 0, 1.0, 1.0 - gpu.mixed * (1.0 - k["vector.mixed"]))
-    return peak * reached * np.where(stored, k["half.stored"], 1.0), matrix
+    return peak * reached * either(matrix, 1.0, lanes), matrix
 
 
 def touched(op: Columns) -> Array:

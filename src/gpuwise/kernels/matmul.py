@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwise.kernels.limits import longer, moved_s, peak_of, powered
+from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered
 from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus
 
 __all__ = ["matmul", "tiled_s"]
@@ -22,12 +22,11 @@ _WIDTH = np.array([4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 8.0, 0.5])  # bytes of each of 
 def matmul(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """(batch) m × k times k × n."""
     peak, matrix = peak_of(op, gpu, k)
-    reached = peak * np.where(matrix > 0, k["matmul.matrix"], k["matmul.vector"])
+    reached = peak * either(matrix, k["matmul.matrix"], k["matmul.vector"])
     seconds = tiled_s(op["batch"], op["m"], op["n"], op["k"], op["dtype"], reached, gpu, k)
     seconds = longer(seconds, 2.0 * op["batch"] * op["m"] * op["n"] * op["k"] / powered(gpu, k, reached, matrix))
-    odd = (op["aligned"] == 0) & (matrix > 0)
-    seconds = np.where(odd, seconds * k["matmul.unaligned"], seconds)
-    return Cost(compute_s=seconds, memory_s=moved_s(op, gpu, k))
+    odd = np.where(op["aligned"] == 0, k["matmul.unaligned"], 1.0)
+    return Cost(compute_s=seconds * either(matrix, odd, 1.0), memory_s=moved_s(op, gpu, k))
 
 
 def tiled_s(
@@ -37,7 +36,7 @@ def tiled_s(
 
     `reuse` is how often an operand byte serves again inside the unit, as the overlapping windows of a convolution do.
     """
-    width = _WIDTH[dtype.astype(np.intp)] / reuse
+    width = _WIDTH.astype(peak.dtype)[dtype.astype(np.intp)] / reuse
     long, short = np.maximum(m, n), np.minimum(m, n)
     per_unit = peak / gpu.units  # FLOP/s of one unit
     wider = np.maximum(1.0, per_unit / gpu.clock / _FLOPS_PER_CLOCK) ** k["tile.feed_growth"]

@@ -40,11 +40,13 @@ class Times:
 
 def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
     """Every op on every GPU. Arithmetic and traffic overlap, not perfectly; every kernel has a start and an end."""
-    shape = (ops.count, len(gpus.names))
-    result = {name: np.zeros(shape, dtype=gpus.clock.dtype) for name in ("seconds", "compute_s", "memory_s", "launches")}
+    shape, dtype = (ops.count, len(gpus.names)), gpus.clock.dtype
+    k = {name: dtype.type(value) for name, value in k.items()}  # one float64 among them would make all arrays float64
+    result = {name: np.zeros(shape, dtype=dtype) for name in ("seconds", "compute_s", "memory_s", "launches")}
     sharp = k["overlap"]
     for group in ops.groups:
-        cost = MODELS[group.kind](group.columns, gpus, k)
+        columns = {name: column.astype(dtype, copy=False) for name, column in group.columns.items()}
+        cost = MODELS[group.kind](columns, gpus, k)
         compute, memory = np.broadcast_arrays(cost.compute_s, cost.memory_s)
         joined = longer(compute, memory, sharp)
         launches = np.broadcast_to(cost.launches, joined.shape)

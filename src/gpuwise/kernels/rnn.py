@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwise.kernels.limits import moved_s, peak_of, unit_bytes_per_s
+from gpuwise.kernels.limits import either, moved_s, peak_of, unit_bytes_per_s
 from gpuwise.kernels.matmul import tiled_s
 from gpuwise.kernels.types import Columns, Constants, Cost, Gpus
 
@@ -18,7 +18,7 @@ __all__ = ["rnn"]
 def rnn(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """All layers and directions of one call; the backward pass has twice the products and as many steps again."""
     peak, matrix = peak_of(op, gpu, k)
-    reached = peak * np.where(matrix > 0, k["matmul.matrix"], k["matmul.vector"])
+    reached = peak * either(matrix, k["matmul.matrix"], k["matmul.vector"])
     gates, hidden, steps, batch = op["gates"], op["hidden"], op["steps"], op["batch"]
     later = np.maximum(op["layers"] - 1.0, 0.0)
     wide = gates * hidden * op["directions"]
@@ -30,7 +30,7 @@ def rnn(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     fetched = weights / unit_bytes_per_s(gpu, k)
     fetched = fetched + np.maximum(0.0, weights - gpu.cache) / gpu.bandwidth
     step = np.maximum(state, fetched) + k["rnn.step_s"]
-    work = np.where(op["backward"] > 0, 2.0, 1.0)
+    work = 1.0 + op["backward"]
     return Cost(
         compute_s=work * (inputs + op["layers"] * steps * step),
         memory_s=moved_s(op, gpu, k),

@@ -217,16 +217,26 @@ def test_a_lower_power_limit_is_never_faster() -> None:
 
 
 def test_every_constant_of_the_file_is_used() -> None:
-    used: set[str] = set()
+    used = {"overlap", "kernel.start_s"}  # by `times` itself
 
     class Spy(dict[str, float]):
         def __getitem__(self, name: str) -> float:
             used.add(name)
             return super().__getitem__(name)
 
-    for work in SAMPLES:
-        times(work, gpus(), Spy(load_constants()))
+    for group in (group for work in SAMPLES for group in work.groups):
+        MODELS[group.kind](group.columns, gpus(), Spy(load_constants()))
     assert sorted(name for name in set(load_constants()) - used if not name.startswith("host.")) == []
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_times_stay_in_the_precision_they_are_asked_in(kind: type) -> None:
+    asked = gpus_of([load_catalog().find(name).gpu for name in ("RTX 3090", "GTX 1070", "MI300X")], dtype=kind)
+    for work in SAMPLES:
+        for group in work.groups:
+            columns = {name: column.astype(kind) for name, column in group.columns.items()}
+            cost = MODELS[group.kind](columns, asked, {name: kind(value) for name, value in load_constants().items()})
+            assert {cost.compute_s.dtype, cost.memory_s.dtype} == {np.dtype(kind)}, group.kind
 
 
 def test_a_wide_7x7_convolution_is_bound_by_compute_on_every_card() -> None:
