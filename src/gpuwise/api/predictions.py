@@ -35,8 +35,8 @@ __all__ = [
     "OpShare",
     "PredictAnswer",
     "Prediction",
-    "bounds_of",
     "correction",
+    "main_bound",
     "peak_in",
     "predict",
     "predict_captured",
@@ -201,7 +201,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     own = _own_s(query, gpu)
     seconds = whole * factor if own is None else own
     fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
-    bound = BOUNDS[int(bounds_of(fractions))]
+    bound = BOUNDS[int(main_bound(fractions))]
     width = _loaded(query, steps, width_of(query, gpu, bound, seen.bytes_fraction)) if own is None else _repeated()
     peak = peak_in(gpu, workload.precision)
     return Prediction(
@@ -226,7 +226,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     )
 
 
-def bounds_of(fractions: Mapping[str, Any]) -> Any:
+def main_bound(fractions: Mapping[str, Any]) -> Any:
     """What holds a step up most, as a place in `BOUNDS`; of numbers or arrays. The GPU's work is told as two parts: what it
     waits for must outweigh both together."""
     busy = fractions["compute"] + fractions["memory"]

@@ -26,7 +26,7 @@ __all__ = ["simulate"]
 
 _SMOOTH = 6.0
 _LAYERS = frozenset("conv matmul attention rnn norm pool embedding".split())  # modules with Python around their kernel
-_PAGEABLE_FRACTION = 0.8  # what a pinned copy reaches of the link
+_PINNED_FRACTION = 0.8  # what a pinned copy reaches of the link
 
 
 def simulate(
@@ -107,7 +107,7 @@ def _host_s(workload: Workload, counts: Array, setting: Setting, k: Constants) -
 def _copy_s(workload: Workload, values: Array, setting: Setting) -> Array:
     if setting.link_bytes_per_s is None:
         return np.zeros(values.shape[0])
-    return input_bytes(workload, values) / (setting.link_bytes_per_s * _PAGEABLE_FRACTION)
+    return input_bytes(workload, values) / (setting.link_bytes_per_s * _PINNED_FRACTION)
 
 
 def _input_s(workload: Workload, batch: Any, points: int, setting: Setting) -> Array:

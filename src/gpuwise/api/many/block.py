@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuwise.api.many.sweep_question import ANY_MODERN_GPU, SweepTask, gpus_meant
 from gpuwise.api.many.versions import check_versions
-from gpuwise.api.predictions import bounds_of, width_of
+from gpuwise.api.predictions import main_bound, width_of
 from gpuwise.api.question import StepQuery, step_query
 from gpuwise.api.workloads import captured
 from gpuwise.errors import GpuwiseError
@@ -189,7 +189,7 @@ def _prices(workload: Workload, query: StepQuery, gpus: Sequence[Gpu], sizes: Se
     waits = {"launch": np.minimum(steps.lanes["gpu"], steps.lanes["host"])} if cpus else {}
     waits |= _spills(workload, gpus, batch, seq, memory)
     whole: Array = steps.seconds + sum(waits.values())
-    bound = bounds_of(_fractions(steps, waits, whole))
+    bound = main_bound(_fractions(steps, waits, whole))
     low, high = _widths(query, gpus, bound, coverage(workload).bytes_fraction)
     return _Priced(step_s=whole, low_s=whole * low, high_s=whole * high, memory_bytes=memory, bound=bound.astype(np.int8))
 
