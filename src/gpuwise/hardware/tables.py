@@ -187,7 +187,7 @@ def _architecture(key: str, row: Mapping[str, Any]) -> Architecture:
         first_software=software.get("first", ""),
         last_software=software.get("last", ""),
         process_nm=row.get("process_nm"),
-        mixed_lanes=row.get("mixed_lanes", 0.0),
+        mixed_lanes=row.get("mixed_lanes", False),
         last_torch=_version(software["torch"]) if "torch" in software else None,
         last_torch_build=software.get("torch_build", ""),
         introduced_on=row["introduced"],

@@ -43,7 +43,7 @@ class Architecture:
     first_software: str
     last_software: str
     process_nm: float | None
-    mixed_lanes: float
+    mixed_lanes: bool
     last_torch: tuple[int, int] | None
     last_torch_build: str
     introduced_on: date

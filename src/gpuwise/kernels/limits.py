@@ -13,6 +13,7 @@ __all__ = ["either", "longer", "moved_s", "peak_of", "powered", "touched", "unit
 _YEAR = 2016.0
 _NM = 16.0
 _ROOT_OF_3 = math.sqrt(3.0)
+_SMALL_BOARD = 70.0  # watts: below, fans and converters are smaller too; the least that was measured (T4)
 _LEAST_LEFT = 0.1  # of the limit: a board that takes more for itself does not stand still
 _FP16 = dtype_code("fp16")
 _KNEE = 10.0  # how sharply the power limit takes over from the boost clock
@@ -35,7 +36,8 @@ def _allowed_clock(gpu: Gpus, k: Constants, joules: Array) -> Array:
     Up to some clock the voltage is the least there is and watts grow with the clock; beyond it they grow with its third power:
     watts = joules · f · (1 + (f / free)²), a cubic with one real root. Memory, fans and leakage take theirs at any clock.
     """
-    rest = np.where(gpu.hbm > 0, k["power.rest_hbm"], k["power.rest_gddr"]) * gpu.board + k["power.board_watts"]
+    shared = np.where(gpu.hbm > 0, k["power.rest_hbm"], k["power.rest_gddr"]) * gpu.board
+    rest = shared + k["power.board_watts"] * np.minimum(1.0, gpu.board / _SMALL_BOARD)
     left = np.maximum(gpu.watts - rest, _LEAST_LEFT * gpu.watts)
     free = k["power.free_clock"] * gpu.clock
     reached = left / (joules * (gpu.process / _NM) ** k["power.process"] * free)
@@ -62,8 +64,7 @@ def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
     """FLOP/s at the boost clock and whether on the matrix engine, for ops with a `dtype`."""
     code = op["dtype"][:, 0].astype(np.intp)
     peak, matrix = gpu.peak[code], gpu.matrix[code]
-    # GP10x stores fp16, computes in fp32 and converts on the way.
-    stored = (op["dtype"] == _FP16) * np.where(gpu.half < 1, k["half.stored"] - 1.0, 0.0)
+    stored = (op["dtype"] == _FP16) * (gpu.converts * (k["half.stored"] - 1.0))
     lanes = (1.0 + stored) * (1.0 - gpu.mixed * (1.0 - k["vector.mixed"]))
     reached = np.where(gpu.amd > 0, k["engine.amd"], 1.0)  # its libraries keep less of the chip busy
     return peak * reached * either(matrix, 1.0, lanes), matrix

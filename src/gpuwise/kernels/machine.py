@@ -21,7 +21,9 @@ _VOLTA = 2017.3
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
 
 
-_COLUMNS = "units clock bandwidth cache vector half lanes board node process hbm slower_hbm amd mixed desktop flash".split()
+_COLUMNS = (
+    "units clock bandwidth cache vector half converts lanes board node process hbm slower_hbm amd mixed desktop flash".split()
+)
 
 
 def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | None = None, dtype: Any = np.float64) -> Gpus:
@@ -38,6 +40,7 @@ def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | No
 def _figures(gpu: Gpu) -> tuple[float, ...]:
     """What the columns have of one GPU, its peaks in every type, and whether each is one of the matrix engine."""
     vector = _vector(gpu)
+    fp16 = gpu.peak_flops_per_s.get("vector", {}).get("fp16")
     engines = [_engine(gpu, name) for name in DTYPES]
     return (
         _units(gpu),
@@ -45,15 +48,16 @@ def _figures(gpu: Gpu) -> tuple[float, ...]:
         gpu.memory_bytes_per_s,
         _cache_bytes(gpu),
         vector,
-        (gpu.peak_flops_per_s.get("vector", {}).get("fp16") or vector) / vector,
+        (fp16 or vector) / vector,
+        float(not fp16 or fp16 < vector),
         max(1.0, vector / gpu.boost_clock_hz / 2),
         gpu.tdp_watts or _ASSUMED_WATTS,
         _year(gpu),
         gpu.architecture.process_nm or _usual_nm(_year(gpu)),
         float(gpu.memory_type.startswith("HBM")),
         float(gpu.memory_type.startswith("HBM") and _reaches_less(gpu)),
-        float(gpu.vendor == "AMD"),
-        gpu.architecture.mixed_lanes,
+        float(_is_amd(gpu)),
+        float(gpu.architecture.mixed_lanes),
         float(gpu.segment == "desktop"),
         float(_has_flash(gpu)),
         *(rate for rate, _ in engines),
@@ -75,7 +79,11 @@ def _year(gpu: Gpu) -> float:
 def _reaches_less(gpu: Gpu) -> bool:
     """Whether its memory controller reaches less of HBM: NVIDIA's before Volta (a P100 copies at 444 of 732 GB/s, a V100 at 869
     of 900), and AMD's."""
-    return gpu.vendor == "AMD" or _year(gpu) < _VOLTA
+    return _is_amd(gpu) or _year(gpu) < _VOLTA
+
+
+def _is_amd(gpu: Gpu) -> bool:
+    return gpu.vendor == "AMD" and not gpu.is_cpu
 
 
 def _usual_nm(year: float) -> float:
@@ -98,6 +106,8 @@ def _engine(gpu: Gpu, dtype: str) -> tuple[float, bool]:
     Where a type is missing or crawls (fp16 on GP10x runs at 1/64), libraries compute in fp32 and only store in the type.
     """
     peaks = gpu.peak_flops_per_s
+    if dtype == "tf32" and gpu.vendor != "NVIDIA":
+        return _engine(gpu, "fp32")  # PyTorch takes it only where it is asked for (ROCm), or not at all
     matrix = peaks.get("matrix", {}).get(dtype)
     if matrix:
         return matrix, True

@@ -52,10 +52,11 @@ class Gpus:
 
     `peak` and `matrix` have one row for each of `DTYPES`: FLOP/s at the rated clock of the engine a library would use, and
     whether that is the matrix engine. `vector` is the rate of the vector lanes in fp32,
-    `half` how many times that they do in fp16. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
+    `half` how many times that they do in fp16, `converts` whether fp16 is only
+    stored and computed in fp32. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
     the power limit, `board` the one it is sold with, `node` the year the architecture came out, `process` its nanometres,
-    `slower_hbm` whether its controller reaches less of its HBM than others do, `mixed` the share of its fp32 lanes that also do
-    integer work.
+    `slower_hbm` whether its controller reaches less of its HBM than others do, `mixed` whether integer work takes
+    slots of its fp32 lanes.
     """
 
     names: tuple[str, ...]
@@ -67,6 +68,7 @@ class Gpus:
     matrix: Array
     vector: Array
     half: Array
+    converts: Array
     lanes: Array
     watts: Array
     board: Array
