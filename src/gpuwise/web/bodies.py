@@ -89,6 +89,8 @@ class CompareBody(Body):
     mode: Name = ""
     precision: Name = ""
     batch: Annotated[str, Field(max_length=12)] = ""
+    stack: Name = ""
+    cpu: Name = ""
     price: Names = []
     currency: Name = ""
 
