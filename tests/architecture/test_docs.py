@@ -39,7 +39,6 @@ def test_every_command_that_answers_by_itself_is_in_the_reference_of_json() -> N
         "bench",
         "doctor",
         "serve",
-        "sweep",
         "validate",
         "watch",
     }
