@@ -21,9 +21,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from peer_memory import by_tracker
 
 from gpuwise.evidence.memory import MemoryQuestion, fitted_half, memory_questions, predicted_bytes
 from gpuwise.evidence.tables import read_table
@@ -84,40 +84,13 @@ def _parameters(entry: MemoryQuestion) -> float:
 
 
 def tracked(entry: MemoryQuestion) -> float:
-    """The peak that MemTracker sees in two training steps on fake tensors, with the optimizer that gpuwise assumes."""
+    """The peak that MemTracker sees."""
     from gpuwise.workload.sources.torchvision import import_torchvision
 
     import_torchvision()  # timm imports it, and its compiled operators may not fit the torch that is there
     import timm
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.distributed._tools.mem_tracker import MemTracker
 
-    model: Any = timm.create_model(entry.cells["model"]).train()  # with real weights: its constructor may read values
-    mode = FakeTensorMode()
-    for module in model.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                module._parameters[name] = torch.nn.Parameter(mode.from_tensor(parameter.detach()))
-        for name, buffer in module._buffers.items():
-            if buffer is not None:
-                module._buffers[name] = mode.from_tensor(buffer)
-    with mode:
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        size = model.default_cfg["input_size"]
-        inputs = torch.randn(int(entry.batch), *size)
-        target = torch.zeros(int(entry.batch), dtype=torch.long)
-        tracker = MemTracker()
-        tracker.track_external(model, optimizer, inputs, target)
-        with tracker:
-            for step in range(2):
-                torch.nn.functional.cross_entropy(model(inputs), target).backward()
-                optimizer.step()
-                optimizer.zero_grad()
-                if step == 0:
-                    tracker.reset_mod_stats()
-        peak = tracker.get_tracker_snapshot("peak")
-    return float(max(entries["Total"] for entries in peak.values()))
+    return by_tracker(timm.create_model(entry.cells["model"]).train(), int(entry.batch))
 
 
 if __name__ == "__main__":

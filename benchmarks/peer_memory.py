@@ -1,4 +1,5 @@
-"""What accelerate and torch's MemTracker say a training step needs. Runs in the environment of those peers, without gpuwise.
+"""What accelerate and torch's MemTracker say a training step needs. Runs in the environment of those peers, without gpuwise;
+`memory_estimators.py` asks the same tracker.
 
 Reads `[[model of timm, batch], …]` as JSON from stdin, and writes `[[bytes by accelerate, bytes by MemTracker], …]`.
 
@@ -24,7 +25,8 @@ def by_accelerate(model: Any) -> float:
 
 
 def by_tracker(model: Any, batch: int) -> float:
-    """The peak that MemTracker sees."""
+    """The peak that MemTracker sees in two training steps on fake tensors, with the optimizer that gpuwise assumes. The model
+    comes with real weights: its constructor may read values."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.distributed._tools.mem_tracker import MemTracker

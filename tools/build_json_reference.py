@@ -36,6 +36,7 @@ QUESTIONS = (
     "prices 'H100 SXM 80GB'",
     "build --gpu '4x RTX 3090' --psu 1600",
     "plan bert-base --cluster '2x RTX 3090'",
+    "sweep models.txt --gpus 'RTX 3090' --batches 1..4 --out table.csv --on here",
     "tune batch resnet50 --gpu 'RTX 3090'",
     "why trace.json",
 )
@@ -57,6 +58,7 @@ def page() -> str:
     """The reference page as it should be now."""
     with build_examples.reader_folder() as folder:
         _write_trace(folder / "trace.json")
+        (folder / "models.txt").write_text("resnet18\n", encoding="utf-8")
         return "\n".join([HEAD, *(_section(question) for question in QUESTIONS)])
 
 

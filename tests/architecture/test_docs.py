@@ -39,7 +39,6 @@ def test_every_command_that_answers_by_itself_is_in_the_reference_of_json() -> N
         "bench",
         "doctor",
         "serve",
-        "sweep",
         "validate",
         "watch",
     }
@@ -128,9 +127,19 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 def test_every_place_named_for_a_change_exists() -> None:
     text = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
-    places = re.findall(r"`((?:src|tests|tools|docs|examples)/[\w./-]*)`", text)
+    places = re.findall(r"`((?:src|tests|tools|docs|examples|benchmarks)/[\w./-]*)`", text)
     assert len(places) > 30
     assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/cases").glob("*.md")), ids=lambda page: page.stem)
+def test_every_case_says_at_its_top_what_to_install(page: Path) -> None:
+    top, _, rest = page.read_text(encoding="utf-8").partition("\n## ")
+    (named,) = re.findall(r'^pip install -e "\.\[([\w,]+)\]"', top, re.MULTILINE)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    wanted = {"keras" if "keras_cnn.py" in rest else "torch", *(["nvidia"] if "$ gpuwise watch" in rest else [])}
+    assert set(named.split(",")) == wanted
+    assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in wanted)
 
 
 def test_readme_shows_what_the_demo_asks() -> None:

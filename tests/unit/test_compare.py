@@ -75,6 +75,44 @@ def test_comparing_says_what_an_ambiguous_name_was_taken_for() -> None:
     assert said["value"] == answer.gpus[1].name
 
 
+def told(answer: api.CompareAnswer) -> dict[str, str]:
+    return {entry["name"]: entry["value"] for entry in answer.assumptions}
+
+
+def test_what_nobody_said_is_listed_once_as_predict_lists_it() -> None:
+    answer = api.compare(["RTX 3090", "RTX 4090"], models=["resnet18"])
+    predicted = api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090"])).assumptions
+    assert {"batch", "precision", "optimizer", "stack", "cpu"} <= {entry["name"] for entry in predicted}
+    assert list(predicted) == list(answer.assumptions)
+    assert answer.to_dict()["assumptions"] == list(answer.assumptions)
+
+
+def test_what_was_said_is_not_assumed_and_is_used() -> None:
+    given = {"batch": "8", "precision": "fp32", "stack": "torch-1.13", "cpu": "old quad-core"}
+    answer = api.compare(["RTX 3090", "RTX 4090"], models=["mnist_cnn"], **given)  # type: ignore[arg-type]
+    assert not told(answer).keys() & given.keys()
+    assert {(pair.batch, pair.baseline_batch, pair.precision) for pair in answer.pairs} == {(8, 8, "fp32")}
+    assert answer.pairs[0].why == "held up by the host: a faster GPU hardly helps"
+
+
+def test_all_gpus_run_the_same_batch_unless_each_is_to_be_filled() -> None:
+    names = ["RTX 3090", "GTX 960", "2x RTX 2070"]
+    assert {pair.batch for pair in api.compare(names, models=["resnet50"]).pairs} == {128}
+    answer = api.compare(names, models=["resnet50"], batch="auto")
+    filled = {pair.gpu: pair.batch for pair in answer.pairs}
+    assert filled["GTX 960"] < answer.pairs[0].baseline_batch
+    assert all(pair.fits and pair.baseline_fits for pair in answer.pairs)
+    assert f"{filled['GTX 960']} on GTX 960" in told(answer)["batch"]
+
+
+def test_what_differs_between_jobs_or_gpus_says_where() -> None:
+    answer = api.compare(["RTX 3090", "GTX 1080"], models=["resnet50", "bert-base"])
+    assert told(answer)["optimizer"] == "momentum for resnet50, adamw for bert-base"
+    assert told(answer)["precision"] == "what suits each GPU"
+    assert {pair.precision for pair in answer.pairs} == {"fp32 against amp"}
+    assert "64 for resnet50" in told(api.compare(["RTX 3090", "RTX 4090"]))["batch"]
+
+
 @pytest.mark.parametrize("options", [{"mode": "infer"}, {"precision": "fp32"}, {"batch": "8"}])
 def test_options_of_a_model_are_not_ignored_without_one(options: dict[str, str]) -> None:
     with pytest.raises(BadValue, match="is for --model"):

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from gpuwise.api.charting import ChartRow, ChartsAnswer, ChartsQuery, charts
     from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
     from gpuwise.api.choosing import WhichAnswer, which
-    from gpuwise.api.comparisons import CompareAnswer, Job, Pair, compare
+    from gpuwise.api.compare_jobs import Job
+    from gpuwise.api.comparisons import CompareAnswer, Pair, compare
     from gpuwise.api.cost_question import CostQuery, cost_query
     from gpuwise.api.costs import BreakEven, CostAnswer, JobCost, cost
     from gpuwise.api.diagnosis import WhyAnswer, why
@@ -141,7 +142,8 @@ _HOMES = {
     "charting": ("ChartRow", "ChartsAnswer", "ChartsQuery", "charts"),
     "checkup": ("CheckedGpu", "Checkup", "doctor"),
     "choosing": ("WhichAnswer", "which"),
-    "comparisons": ("CompareAnswer", "Job", "Pair", "compare"),
+    "compare_jobs": ("Job",),
+    "comparisons": ("CompareAnswer", "Pair", "compare"),
     "cost_question": ("CostQuery", "cost_query"),
     "costs": ("BreakEven", "CostAnswer", "JobCost", "cost"),
     "diagnosis": ("WhyAnswer", "why"),

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.advise.market import price_for
+from gpuwise.api.compare_jobs import Job, assumptions_of, jobs_of, run
 from gpuwise.api.compare_reasons import why
-from gpuwise.api.predictions import PredictAnswer, predict
+from gpuwise.api.predictions import predict
 from gpuwise.api.question import Assumption, assumed, step_query
-from gpuwise.api.rigs import Rig, Throughput, find_rigs, throughput
+from gpuwise.api.rigs import Rig, Throughput, find_rigs
 from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import Range, knows, ratio_range
@@ -25,46 +26,26 @@ from gpuwise.scale.wiring import usual_wires
 from gpuwise.step.cpu import CPU_RANGE
 from gpuwise.units import GIB
 
-__all__ = ["CompareAnswer", "Deal", "Job", "Pair", "compare"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A workload to compare on. `precision` of None is 16 bit where a GPU has matrix cores, else fp32."""
-
-    title: str
-    model: str
-    mode: str = "train"
-    precision: str | None = None
-    phase: str = ""
-    batch: str = ""
+__all__ = ["CompareAnswer", "Deal", "Pair", "compare"]
 
 
 _ROOMIER = 1.2  # times the memory
-JOBS = (
-    Job(title="CNN training (resnet50)", model="resnet50", batch="64"),
-    Job(title="CNN training in fp32 (resnet50)", model="resnet50", precision="fp32", batch="64"),
-    Job(title="transformer training (bert-base)", model="bert-base", batch="16"),
-    Job(title="transformer training in fp32 (bert-base)", model="bert-base", precision="fp32", batch="16"),
-    Job(title="RNN training (word_lstm)", model="word_lstm", batch="64"),
-    Job(title="RNN training in fp32 (word_lstm)", model="word_lstm", precision="fp32", batch="64"),
-    Job(title="image generation (sd15)", model="sd15", mode="infer", batch="1"),
-    Job(title="LLM answering (llama-2-7b decode)", model="llama-2-7b", mode="infer", phase="decode", batch="1"),
-    Job(title="small CNN, batch 32 (mnist_cnn)", model="mnist_cnn", batch="32"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """One GPU or set of GPUs against the first one named, on one workload. A ratio above 1 means faster than the baseline.
 
-    Sets are compared as one job; `ratio_separate` as jobs side by side.
+    Sets are compared as one job; `ratio_separate` as jobs side by side. Batches are those of one GPU, and differ only where each
+    was to be filled.
     """
 
     gpu: str
     baseline: str
     workload: str
     precision: str
+    batch: int
+    baseline_batch: int
     ratio: float
     ratio_low: float
     ratio_high: float
@@ -126,6 +107,8 @@ def compare(
     mode: str = "",
     precision: str = "",
     batch: str = "",
+    stack: str = "",
+    cpu: str = "",
     price: Sequence[str] = (),
     prices: Path | None = None,
     currency: str = "",
@@ -137,14 +120,12 @@ def compare(
     if len(rigs) < 2:
         raise BadValue("two different GPUs are needed", hint='for example `gpuwise compare "RTX 3090" "RTX 4070 Ti"`')
     book = PriceBook.of(prices=price, file=prices, currency=currency, today=today)
-    jobs = _jobs(models, mode, precision, batch)
-    notes += [] if models else [assumed("workloads", f"{len(JOBS)} common jobs", "`--model resnet50` compares on your own")]
-    pairs: list[Pair] = []
-    for wanted in jobs:
-        job, found = _at_a_batch_that_fits(wanted, rigs, progress, shrink=not models)
-        said = [note for each in found for answer in each.answers for note in _own_notes(answer)]
-        notes += [note for note in said if note not in notes]
-        pairs += [_pair(job, rigs[0], found[0], rig, other) for rig, other in zip(rigs[1:], found[1:], strict=True)]
+    jobs = jobs_of(models, mode, precision, batch)
+    notes += [] if models else [assumed("workloads", f"{len(jobs)} common jobs", "`--model resnet50` compares on your own")]
+    ran = [run(job, rigs, stack, cpu, progress) for job in jobs]
+    for note in assumptions_of(ran):
+        notes += [note] if note not in notes else []
+    pairs = [_pair(one.job, rigs[0], one.found[0], *other) for one in ran for other in zip(rigs[1:], one.found[1:], strict=True)]
     deals = _deals(rigs, pairs, book)
     return CompareAnswer(
         verdict=" ".join(_verdict(rig, rigs[0], pairs) for rig in rigs[1:]),
@@ -158,43 +139,6 @@ def compare(
     )
 
 
-def _jobs(models: Sequence[str], mode: str, precision: str, batch: str) -> Sequence[Job]:
-    ignored = {"--mode": mode, "--precision": precision, "--batch": batch}
-    if not models and any(ignored.values()):
-        option = next(name for name, value in ignored.items() if value)
-        raise BadValue(
-            f"{option} is for --model; common jobs have their own",
-            hint=f"for example `--model resnet50 {option} {ignored[option]}`",
-        )
-    return [
-        Job(title=model, model=model, mode=mode or "train", precision=precision or None, batch=batch) for model in models
-    ] or JOBS
-
-
-def _asked(job: Job) -> dict[str, str]:
-    return {"model": job.model, "mode": job.mode, "precision": job.precision or "", "phase": job.phase, "batch": job.batch}
-
-
-def _at_a_batch_that_fits(
-    job: Job, rigs: Sequence[Rig], progress: Callable[[str], None], *, shrink: bool
-) -> tuple[Job, list[Throughput]]:
-    """The job on every set. A common job is made smaller until it fits all of them, if it ever does."""
-    first = [throughput(rig, progress, **_asked(job)) for rig in rigs]
-    batch, found = int(job.batch or 0), first
-    while shrink and batch > 1 and not all(each.fits for each in found):
-        batch //= 2
-        found = [throughput(rig, progress, **_asked(replace(job, batch=str(batch)))) for rig in rigs]
-    if not all(each.fits for each in found) or found is first:
-        return job, first
-    return replace(job, title=f"{job.title.split(', batch')[0]}, batch {batch}"), found
-
-
-def _own_notes(answer: PredictAnswer) -> list[Assumption]:
-    """What was said of one GPU alone, but for what ratios show already."""
-    own = [note for note in answer.results[0].assumptions if note not in answer.assumptions]
-    return [note for note in own if note["name"] != "gpus" and not note["name"].endswith("averaging gradients")]
-
-
 def _pair(job: Job, base: Rig, first: Throughput, rig: Rig, other: Throughput) -> Pair:
     ratio = other.together_per_s / first.together_per_s
     width = _ratio_range(base.gpu, rig.gpu)
@@ -204,6 +148,8 @@ def _pair(job: Job, base: Rig, first: Throughput, rig: Rig, other: Throughput) -
         baseline=base.name,
         workload=job.title,
         precision=two.precision if two.precision == one.precision else f"{two.precision} against {one.precision}",
+        batch=two.batch,
+        baseline_batch=one.batch,
         ratio=ratio,
         ratio_low=ratio * width.low,
         ratio_high=ratio * width.high,

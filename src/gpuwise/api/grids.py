@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from itertools import groupby
 from typing import Any
 
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict_captured
-from gpuwise.api.question import Assumption, named_gpus, parse_batch, step_query, workload_of
-from gpuwise.api.showing import Shown
+from gpuwise.api.question import named_gpus, parse_batch, step_query, workload_of
 from gpuwise.errors import BadValue
 from gpuwise.evidence.ranges import knows, ratio_range
 from gpuwise.hardware.precisions import supported
@@ -22,26 +20,14 @@ _MOST = 32  # batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GridAnswer(Shown):
+class GridAnswer(PredictAnswer):
     """All steps, by precision, then batch, then GPU. `turns` says who is fastest where, and where a precision does not pay."""
 
-    model: str
-    results: tuple[Prediction, ...]
     turns: tuple[str, ...]
-    assumptions: tuple[Assumption, ...]
-    notes: tuple[str, ...]
-    data_date: date
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of `predict`."""
-        return {
-            "model": self.model,
-            "results": [result.to_dict() for result in self.results],
-            "turns": list(self.turns),
-            "assumptions": list(self.assumptions),
-            "notes": list(self.notes),
-            "data_date": self.data_date.isoformat(),
-        }
+        return {**PredictAnswer.to_dict(self), "turns": list(self.turns)}
 
 
 def is_grid(batch: str, precision: str) -> bool:

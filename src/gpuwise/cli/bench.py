@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gpuwise import api
-from gpuwise.cli.output import colour, print_json, print_text, terminal_width
+from gpuwise.cli.output import print_answer
 
 __all__ = ["bench"]
 
@@ -25,10 +25,7 @@ def bench(
     from gpuwise.report.bench import render
 
     answer = api.bench(device, seconds=seconds, progress=_show)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
 
 
 def _show(text: str, share: float) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import check_figure, colour, print_json, print_text, terminal_width, wants_figure, write_figure
+from gpuwise.cli.output import check_figure, print_answer, wants_figure, write_figure
 
 __all__ = ["build"]
 
@@ -42,10 +42,7 @@ def build(
     from gpuwise.report.build import render
 
     answer = api.build(api.build_query(**{"gpu": (), **asked}))
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
     if wants_figure(figure):
         from gpuwise.report.figures.power import power_figure
 

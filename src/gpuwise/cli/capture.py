@@ -10,7 +10,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import colour, print_json, print_text, terminal_width
+from gpuwise.cli.output import print_answer
 
 __all__ = ["capture"]
 
@@ -44,10 +44,7 @@ def capture(
     from gpuwise.report.capture import render
 
     answer = api.capture(api.capture_query(**asked), progress=_show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
 
 
 def _show_progress(text: str) -> None:

@@ -8,16 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import (
-    check_figure,
-    colour,
-    print_json,
-    print_text,
-    show_progress,
-    terminal_width,
-    wants_figure,
-    write_figure,
-)
+from gpuwise.cli.output import check_figure, print_answer, show_progress, write_figure
 
 __all__ = ["charts"]
 
@@ -54,9 +45,5 @@ def charts(
     check_figure(figure)
     check_chart(chart)
     answer = api.charts(api.ChartsQuery.of(**asked), progress=show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
-    if wants_figure(figure):
-        write_figure(figure, lambda: charts_figure(answer, chart), quiet=json)
+    print_answer(answer, render, json=json)
+    write_figure(figure, lambda: charts_figure(answer, chart), quiet=json)

@@ -8,7 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width, wants_figure, write_figure
+from gpuwise.cli.output import print_answer, show_progress, wants_figure, write_figure
 
 __all__ = ["compare"]
 
@@ -20,7 +20,9 @@ def compare(
     model: Annotated[Optional[list[str]], typer.Option("--model", help="Compare on this model; may be repeated.")] = None,
     mode: Annotated[str, typer.Option(help="train (if you give none) or infer, for --model.")] = "",
     precision: Annotated[str, typer.Option(help="A precision for --model; else what suits each GPU.")] = "",
-    batch: Annotated[str, typer.Option(help="Samples per step for --model.")] = "",
+    batch: Annotated[str, typer.Option(help="Samples per step for --model; `auto` fills each GPU.")] = "",
+    stack: options.Stack = "",
+    cpu: options.Cpu = "",
     price: options.Prices = None,
     prices: options.PriceFile = None,
     currency: options.CurrencyRate = "",
@@ -35,15 +37,14 @@ def compare(
         mode=mode,
         precision=precision,
         batch=batch,
+        stack=stack,
+        cpu=cpu,
         price=price or (),
         prices=prices,
         currency=currency,
         progress=show_progress,
     )
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
     if wants_figure(None):  # for a report
         from gpuwise.report.figures.ratios import ratios_figure
 

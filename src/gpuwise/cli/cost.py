@@ -9,16 +9,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import (
-    check_figure,
-    colour,
-    print_json,
-    print_text,
-    show_progress,
-    terminal_width,
-    wants_figure,
-    write_figure,
-)
+from gpuwise.cli.output import check_figure, print_answer, show_progress, wants_figure, write_figure
 from gpuwise.errors import BadValue
 
 __all__ = ["cost"]
@@ -67,10 +58,7 @@ def cost(
         )
     check_figure(figure)
     answer = api.cost(api.cost_query(**{**asked, "gpu": gpu[0] if gpu else ""}), progress=show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
     if wants_figure(figure):
         from gpuwise.report.figures.money import cost_figure
 

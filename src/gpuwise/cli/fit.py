@@ -8,7 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import check_figure, colour, print_json, print_text, show_progress, terminal_width, write_figure
+from gpuwise.cli.output import check_figure, print_answer, show_progress, write_figure
 from gpuwise.errors import BadValue
 
 __all__ = ["fit"]
@@ -58,10 +58,7 @@ def fit(
     from gpuwise.report.fit import render
 
     answer = api.fit(api.fit_query(**{"gpu": (), **asked}), progress=show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
     write_figure(figure, lambda: memory_figure(answer), quiet=json)
     if strict and not answer.fits:
         raise typer.Exit(1)
@@ -75,7 +72,4 @@ def _whole_catalogue(asked: dict[str, object], json: bool) -> None:
     if asked.pop("gpu", None):
         raise BadValue("--all and --gpu were both given", hint="leave one of them out")
     answer = api.fit_catalogue(api.catalogue_query(**asked), progress=show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render_catalogue(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render_catalogue, json=json)

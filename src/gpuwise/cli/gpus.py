@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from gpuwise import api
-from gpuwise.cli.output import colour, print_json, print_text, terminal_width
+from gpuwise.cli.output import print_answer
 from gpuwise.report.gpus import render
 
 __all__ = ["gpus"]
@@ -36,7 +36,4 @@ def gpus(
         catalog=catalog,
     )
     answer = api.gpus(query)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, everything=everything, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json, everything=everything)

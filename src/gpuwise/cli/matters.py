@@ -8,7 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width
+from gpuwise.cli.output import print_answer, show_progress
 
 __all__ = ["matters"]
 
@@ -32,7 +32,4 @@ def matters(
     from gpuwise.report.matters import render
 
     answer = api.matters(**asked, progress=show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from gpuwise.report.figures.types import Figure
 
 __all__ = [
+    "Answer",
     "Kept",
     "check_figure",
     "colour",
     "keeping",
+    "print_answer",
     "print_json",
     "print_text",
     "show_progress",
@@ -84,6 +86,20 @@ def print_json(answer: dict[str, Any]) -> None:
 
         text = json.dumps(json.loads(text), indent=2)  # signs the terminal does not know are written as numbers
     sys.stdout.write(text + "\n")
+
+
+class Answer(Protocol):
+    """What a question of `gpuwise.api` comes to."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def print_answer(answer: Answer, render: Callable[..., str], *, json: bool, **options: Any) -> None:
+    """Write an answer: as one JSON object, or as the text that `render` makes of it with these options."""
+    if json:
+        print_json(answer.to_dict())
+    else:
+        print_text(render(answer, **options, width=terminal_width(), colour=colour()))
 
 
 def show_progress(text: str) -> None:

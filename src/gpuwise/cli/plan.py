@@ -8,7 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width, wants_figure, write_figure
+from gpuwise.cli.output import print_answer, show_progress, wants_figure, write_figure
 
 __all__ = ["plan"]
 
@@ -55,10 +55,7 @@ def plan(
     from gpuwise.report.plan import render
 
     answer = api.plan(api.plan_query(**asked), progress=show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
     if wants_figure(None):  # for a report
         from gpuwise.report.figures.plans import plans_figure
 

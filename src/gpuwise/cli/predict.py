@@ -9,16 +9,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import (
-    check_figure,
-    colour,
-    print_json,
-    print_text,
-    show_progress,
-    terminal_width,
-    wants_figure,
-    write_figure,
-)
+from gpuwise.cli.output import check_figure, print_answer, show_progress, wants_figure, write_figure
 
 __all__ = ["predict"]
 
@@ -67,10 +58,7 @@ def predict(
         _grid(asked, figure, json=json)
         return
     answer = api.predict(api.predict_query(**{"gpu": (), **asked}), progress=show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
     if wants_figure(figure):
         from gpuwise.report.figures.steps import steps_figure
 
@@ -81,10 +69,7 @@ def _grid(asked: dict[str, Any], figure: Path | None, *, json: bool) -> None:
     from gpuwise.report.grid import render
 
     answer = api.predict_grid(progress=show_progress, **{"gpu": (), **asked})
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
     if wants_figure(figure):
         from gpuwise.report.figures.grid import grid_figure
 

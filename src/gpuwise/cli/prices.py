@@ -10,7 +10,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import colour, print_json, print_text, terminal_width
+from gpuwise.cli.output import print_answer, print_json, print_text
 from gpuwise.errors import BadValue
 
 __all__ = ["prices"]
@@ -35,10 +35,7 @@ def prices(
     from gpuwise.report.prices import render
 
     answer = api.prices(names or (), price=price or (), file=file, currency=currency, regions=regions)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
 
 
 def _refresh(rest: list[str], json: bool) -> None:

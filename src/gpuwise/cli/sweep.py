@@ -9,7 +9,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import colour, print_json, print_text, terminal_width
+from gpuwise.cli.output import print_answer
 from gpuwise.cli.progress import counting
 
 __all__ = ["sweep"]
@@ -43,7 +43,4 @@ def sweep(
     query = api.sweep_query(**asked)
     with counting("parts") as tell:
         answer = api.sweep_models(query, out, on=on, fresh=fresh, progress=tell)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)

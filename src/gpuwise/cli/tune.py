@@ -8,7 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import colour, print_json, print_text, show_progress, terminal_width
+from gpuwise.cli.output import print_answer, show_progress
 from gpuwise.errors import BadValue
 
 __all__ = ["tune"]
@@ -73,10 +73,7 @@ def tune(
     what, model, arguments = _parsed(words or [])
     _refuse_others(what, given)
     answer, render = {"batch": _batch, "power": _power}.get(what, _settings)(model, arguments, given)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
 
 
 def _is_given(value: object) -> bool:

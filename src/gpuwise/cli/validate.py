@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from gpuwise import api
-from gpuwise.cli.output import check_figure, colour, print_json, print_text, show_progress, terminal_width, write_figure
+from gpuwise.cli.output import check_figure, print_answer, show_progress, write_figure
 from gpuwise.errors import BadValue
 
 __all__ = ["validate"]
@@ -32,8 +32,5 @@ def validate(
         raise BadValue(f"'{by}' is nothing to break down by", looked_in=", ".join(BREAKDOWNS), hint="for example `--by gpu`")
     check_figure(figure)
     answer = api.validate(held_out, measured_rows=measured_rows, progress=show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, by=by, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json, by=by)
     write_figure(figure, lambda: accuracy_figure(answer, by=by), quiet=json)

@@ -8,16 +8,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli import options
-from gpuwise.cli.output import (
-    check_figure,
-    colour,
-    print_json,
-    print_text,
-    show_progress,
-    terminal_width,
-    wants_figure,
-    write_figure,
-)
+from gpuwise.cli.output import check_figure, print_answer, show_progress, write_figure
 
 __all__ = ["which"]
 
@@ -75,9 +66,5 @@ def which(
     check_figure(figure)
     check_chart(chart)
     answer = api.which(api.which_query(**asked), progress=show_progress)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
-    if wants_figure(figure):
-        write_figure(figure, lambda: choices_figure(answer, chart), quiet=json)
+    print_answer(answer, render, json=json)
+    write_figure(figure, lambda: choices_figure(answer, chart), quiet=json)

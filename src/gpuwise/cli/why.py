@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from gpuwise import api
-from gpuwise.cli.output import colour, print_json, print_text, terminal_width, wants_figure, write_figure
+from gpuwise.cli.output import colour, print_answer, print_json, print_text, terminal_width, wants_figure, write_figure
 from gpuwise.cli.progress import counting
 from gpuwise.errors import BadValue
 
@@ -62,10 +62,7 @@ def _each(files: list[str], each: str, asked: dict[str, Any], compare: str, form
         raise BadValue(f"{told} is for one run, not for many", hint="leave --each, --on, --out and --fresh out")
     with counting("runs") as tell:
         answer = api.why_each(files, each=each, progress=tell, **asked)
-    if json:
-        print_json(answer.to_dict())
-    else:
-        print_text(render(answer, width=terminal_width(), colour=colour()))
+    print_answer(answer, render, json=json)
 
 
 class _Bar:

@@ -16,10 +16,9 @@ from gpuwise.diagnose.intervals import Spans, union
 from gpuwise.diagnose.scene import Scene
 from gpuwise.trace.types import Kind
 
-__all__ = ["IDLE_PARTS", "Breakdown", "Facts", "idle_spans", "launch_latency_ns", "measure", "take_apart"]
+__all__ = ["Breakdown", "Facts", "idle_spans", "launch_latency_ns", "measure", "take_apart"]
 
 _COMPUTE = tuple(name for name in CLASSES if name != "communication")
-IDLE_PARTS = ("input_wait", "allocation", "synchronisation", "host_launch", "graph_wait", "idle_unexplained")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import textwrap
 from gpuwise.api.building import BuildAnswer
 from gpuwise.api.building_speed import KINDS
 from gpuwise.money.box.types import Line
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["render"]
 
@@ -25,7 +25,7 @@ def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = Fals
     head = f"{bold(cards, colour=colour)}: {_SUMMARY[answer.verdict]}{why}"
     lines = "\n".join(_line(line, width or _WIDTH) for line in answer.lines)
     curve = _curve(answer, width, colour)
-    notes = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes = assumption_lines(answer.assumptions)
     return "\n\n".join(filter(None, (head, lines, curve))) + join_notes(notes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.api.charting import PRECISIONS, ChartRow, ChartsAnswer
-from gpuwise.report.text import Column, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, join_notes, table
 from gpuwise.units import GIB
 
 __all__ = ["render"]
@@ -38,7 +38,7 @@ def render(answer: ChartsAnswer, *, width: int | None = None, colour: bool = Fal
     paid = f" at {answer.query.book.currency.show(base.price.usd)}" if base.price else ""
     head = f"{len(rows)} GPUs, fastest first. 2.00 is twice as fast as {base.gpu.name} in its fastest precision{paid}."
     notes = [_EMPTY] + ([] if all(row.known for row in rows) else [_STAR])
-    notes += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes += assumption_lines(answer.assumptions)
     return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpuwise.api.comparisons import CompareAnswer, Pair
 from gpuwise.api.rigs import Rig
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 from gpuwise.units import GIB
 
 __all__ = ["render"]
@@ -25,7 +25,7 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
         head = f"{bold(rig.name, colour=colour)} against {bold(base.name, colour=colour)}  (2.00x means twice as fast)"
         blocks.append(f"{head}\n\n{_table(pairs, several, width, colour)}")
     notes = [_held(answer.rigs), *answer.notes, *(f"turns it round: {flip}" for flip in answer.flips)]
-    notes += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes += assumption_lines(answer.assumptions)
     wide = width or _WIDTH
     said = textwrap.fill(bold(answer.verdict, colour=colour), wide)
     return "\n\n".join([said, *blocks]) + join_notes([textwrap.fill(note, wide, subsequent_indent="  ") for note in notes])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwise.api.costs import BreakEven, CostAnswer, JobCost
 from gpuwise.money.ownership import WEEK_HOURS
 from gpuwise.money.types import Ownership, Rental
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 from gpuwise.units import format_si
 
 __all__ = ["days", "render", "share", "verdict"]
@@ -24,7 +24,7 @@ def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False
         blocks.append(_table(answer, width, colour))
     blocks.append("\n".join([bold("  how it is worked out", colour=colour), _indented(_formulas(answer))]))
     notes = [f"warning: {text}" for text in answer.warnings]
-    notes += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes += assumption_lines(answer.assumptions)
     return "\n\n".join(blocks) + join_notes(notes)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpuwise.advise.types import Rung
 from gpuwise.api.fitting import Fit, FitAnswer
 from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 from gpuwise.step.memory import Memory
 from gpuwise.units import format_si
 
@@ -30,7 +30,7 @@ def render(answer: FitAnswer, *, width: int | None = None, colour: bool = False)
     body = _sheet(answer, answer.results[0], width, colour) if alone else _side_by_side(answer, width, colour)
     notes = [f"note: {note}" for note in answer.notes if not note.startswith(("hyper-parameters", "captured as"))]
     shown = answer.results[0].assumptions
-    said = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in shown]
+    said = assumption_lines(shown)
     return body + join_notes([*notes, *said])
 
 
@@ -223,7 +223,7 @@ def render_catalogue(answer: CatalogueFit, *, width: int | None = None, colour: 
     need = _gib(answer.results[0].memory.total_bytes) if answer.results else "nothing"
     count = sum(row.fits for row in answer.results)
     body = f"{_head(answer.model, answer, colour)}: needs {need}; fits {count} of {len(answer.results)} GPUs"
-    said = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    said = assumption_lines(answer.assumptions)
     return f"{body}\n\n{table(columns, width=width, colour=colour)}" + join_notes(said)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwise.api.grids import GridAnswer
 from gpuwise.api.predictions import Prediction
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 from gpuwise.units import format_si
 
 __all__ = ["render"]
@@ -26,7 +26,7 @@ def render(answer: GridAnswer, *, width: int | None = None, colour: bool = False
         columns.append(Column(title="limited by", cells=[_limit(one) for one in found], right=False))
     size = f", sequence {first.seq}" if first.seq is not None else ""
     head = f"{bold(answer.model, colour=colour)}  {first.mode}{size}, one step"
-    said = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in _assumed(answer)]
+    said = assumption_lines(_assumed(answer))
     notes = [*answer.turns, *(f"note: {note}" for note in answer.notes), *said]
     return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
 

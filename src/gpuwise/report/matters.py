@@ -6,7 +6,7 @@ import textwrap
 
 from gpuwise.api.topics.case import Matter
 from gpuwise.api.topics.registry import MattersAnswer
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["number", "render"]
 
@@ -17,7 +17,7 @@ _SAME = 0.05  # %
 def render(answer: MattersAnswer, *, width: int | None = None, colour: bool = False) -> str:
     """A sheet, or a list."""
     wide = min(width or _WIDTH, _WIDTH)
-    notes = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes = assumption_lines(answer.assumptions)
     said = [textwrap.fill(note, wide, subsequent_indent="  ") for note in notes]
     if len(answer.topics) == 1:
         return f"{_sheet(answer.topics[0], answer.case, wide, colour)}{join_notes(said)}"

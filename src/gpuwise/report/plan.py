@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 from gpuwise.scale.plan_types import Plan
 from gpuwise.units import format_si
 
@@ -38,7 +38,7 @@ def render(answer: PlanAnswer, *, width: int | None = None, colour: bool = False
         blocks += [_plans(answer, width, colour), _time(answer.entries[0]), _write(answer, colour)]
         blocks += [_growth(answer, width, colour), _help(answer)] if answer.points else [_help(answer)]
     blocks.append(_rejected(answer))
-    said = [f"{note['basis']}: {note['name']} = {note['value']} ({note['effect']})" for note in answer.assumptions]
+    said = assumption_lines(answer.assumptions)
     return "\n\n".join(block for block in blocks if block) + join_notes(said)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.api.predictions import PredictAnswer, Prediction
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 from gpuwise.units import format_si
 
 __all__ = ["render"]
@@ -24,11 +24,7 @@ def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = Fa
     """One sheet, or a table."""
     body = _sheet(answer, colour) if len(answer.results) == 1 else _side_by_side(answer, width, colour)
     notes = [f"note: {note}" for note in answer.notes]
-    said = [
-        f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})"
-        for result in answer.results
-        for entry in result.assumptions
-    ]
+    said = [line for result in answer.results for line in assumption_lines(result.assumptions)]
     return body + join_notes([*notes, *dict.fromkeys(said)])
 
 

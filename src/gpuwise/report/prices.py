@@ -7,7 +7,7 @@ from gpuwise.money import age
 from gpuwise.money.refresh import Refreshed
 from gpuwise.money.types import Trend
 from gpuwise.provenance import Basis
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["render", "render_refresh"]
 
@@ -22,7 +22,7 @@ def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = Fal
     body = _sheet(answer, answer.rows[0], width, colour) if alone else _list(answer, width, colour)
     shown = alone and any(offer.kind == "marketplace" for offer in answer.rows[0].offers)
     notes = [_dated(answer), *([_MARKETPLACES] if shown else [])]
-    notes += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes += assumption_lines(answer.assumptions)
     return body + join_notes(notes)
 
 

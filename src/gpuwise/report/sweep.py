@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwise.api.many.sweep import SweptAnswer
 from gpuwise.api.sweeps import SweepAnswer
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 from gpuwise.units import format_si
 
 __all__ = ["render", "render_batches"]
@@ -21,6 +21,8 @@ def render(answer: SweptAnswer, *, width: int | None = None, colour: bool = Fals
         f"{_count(len(answer.batches), 'batch', 'batches')} × {_count(len(answer.precisions), 'precision')}"
     )
     blocks = [bold(head, colour=colour) + f"\n{asked}"]
+    if answer.already_whole:
+        blocks.insert(0, "nothing left to do: the table is already whole (`--fresh` makes it anew)")
     if answer.refused:
         shown = answer.refused[:_SHOWN]
         columns = [
@@ -43,13 +45,12 @@ def render_batches(answer: SweepAnswer, *, width: int | None = None, colour: boo
         Column(title="step", cells=[format_si(point.step_s, "s") for point in answer.points]),
         Column(title="samples/s", cells=[f"{point.samples_per_s:,.4g}" for point in answer.points]),
     ]
-    notes = [f"{note['basis']}: {note['name']} = {note['value']} ({note['effect']})" for note in answer.assumptions]
-    return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
+    return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(assumption_lines(answer.assumptions))
 
 
 def _notes(answer: SweptAnswer) -> list[str]:
-    notes = [f"assumed: {note['name']} {note['value']}; {note['effect']}" for note in answer.assumptions]
-    if answer.kept_parts:
+    notes = assumption_lines(answer.assumptions)
+    if answer.kept_parts and not answer.already_whole:
         notes.append(f"{answer.kept_parts} of {answer.part_count} parts were there from before")
     return notes
 

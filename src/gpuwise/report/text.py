@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Column", "bold", "join_notes", "table"]
+__all__ = ["Column", "assumption_lines", "bold", "join_notes", "table"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,15 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
         for cell, column, width in zip(cells, columns, widths, strict=True)
     )
     return "  ".join(padded).rstrip()
+
+
+def assumption_lines(assumptions: Iterable[Mapping[str, str]]) -> list[str]:
+    """What an answer rests on, a line each.
+
+    >>> assumption_lines([{"basis": "assumed", "name": "batch", "value": "128", "effect": "the usual one"}])
+    ['assumed: batch = 128 (the usual one)']
+    """
+    return [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in assumptions]
 
 
 def join_notes(notes: Sequence[str]) -> str:

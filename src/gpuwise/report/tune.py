@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwise.api.tuning import TuneAnswer
 from gpuwise.report.findings import time_text
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["render"]
 
@@ -13,7 +13,7 @@ def render(answer: TuneAnswer, *, width: int | None = None, colour: bool = False
     """The choice first."""
     head = f"{bold(answer.model, colour=colour)}  {answer.mode}, {answer.precision} on {bold(answer.gpu, colour=colour)}"
     body = _batches(answer, width, colour)
-    notes = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes = assumption_lines(answer.assumptions)
     return f"{head}\n\n{body}{join_notes(notes)}"
 
 

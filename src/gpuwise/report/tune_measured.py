@@ -6,7 +6,7 @@ from statistics import median
 
 from gpuwise.api.tune_answer import MeasuredAnswer, Tried
 from gpuwise.report.findings import time_text
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 from gpuwise.watch.tune.types import Gain
 
 __all__ = ["render_measured"]
@@ -20,7 +20,7 @@ def render_measured(answer: MeasuredAnswer, *, width: int | None = None, colour:
     if answer.tried:
         parts.append(_table(answer, width, colour))
     parts += [part for part in (_failed(answer), _pruned(answer), _together(answer), _diff(answer)) if part]
-    notes = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes = assumption_lines(answer.assumptions)
     return "\n\n".join(parts) + join_notes([*notes, *_cautions(answer)])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwise.api.tune_powering import PowerAnswer, PowerPoint
 from gpuwise.report.findings import time_text
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["render_power"]
 
@@ -22,7 +22,7 @@ def render_power(answer: PowerAnswer, *, width: int | None = None, colour: bool 
         f"  least energy a sample at {least.limit_watts:g} W: {_joules(least):.3g} J, {kept}",
     ]
     faults = [f"{point.limit_watts:g} W: {point.fault}" for point in answer.points if point.fault]
-    notes = [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes = assumption_lines(answer.assumptions)
     return "\n".join([head, "", *lines, "", _table(answer, width, colour)]) + join_notes([*faults, *notes])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwise.api.watching import WatchAnswer
 from gpuwise.diagnose.vitals import GpuVitals
 from gpuwise.report.findings import MOST_FINDINGS, bar, finding_text, shares_of, smaller, time_text, untold
-from gpuwise.report.text import bold, join_notes
+from gpuwise.report.text import assumption_lines, bold, join_notes
 from gpuwise.watch.steps import Pace
 from gpuwise.watch.types import GpuSample, HostSample, Sight
 
@@ -75,7 +75,7 @@ def _closing(answer: WatchAnswer) -> list[str]:
     if answer.window is not None:
         count = len(answer.window.view.scene.steps.start_ns)
         lines.append(f"note: parts other than the wait are of a profiler's window of {count} steps, which are not timed")
-    lines += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    lines += assumption_lines(answer.assumptions)
     return lines
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from gpuwise.api.watching_cluster import ClusterAnswer
 from gpuwise.diagnose.fleet import FleetFinding, Member
 from gpuwise.report.findings import untold
-from gpuwise.report.text import bold, join_notes
+from gpuwise.report.text import assumption_lines, bold, join_notes
 
 __all__ = ["render"]
 
@@ -70,4 +70,4 @@ def _finding(answer: ClusterAnswer, place: int, found: FleetFinding, colour: boo
 def _closing(answer: ClusterAnswer) -> list[str]:
     lines = untold(answer.abstained, otherwise="not exported")
     lines += [f"note: {note}" for note in answer.notes]
-    return lines + [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    return lines + assumption_lines(answer.assumptions)

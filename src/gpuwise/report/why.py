@@ -8,7 +8,7 @@ from gpuwise.api.diagnosis import WhyAnswer
 from gpuwise.diagnose.compare import Difference
 from gpuwise.diagnose.types import Finding
 from gpuwise.report.findings import MOST_FINDINGS, bar, cost, finding_text, shares_of, smaller, time_text, untold
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["FORMATS", "render", "render_html", "render_markdown"]
 
@@ -87,7 +87,7 @@ def _closing(answer: WhyAnswer) -> list[str]:
         lines.append(f"missing: {shown}")
     lines += untold(answer.abstained)
     lines += [f"note: {note}" for note in answer.notes]
-    lines += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    lines += assumption_lines(answer.assumptions)
     return lines
 
 

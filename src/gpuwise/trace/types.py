@@ -7,7 +7,7 @@ of the runtime, or a mark that a person or a framework set. `-1` in a column of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import lru_cache
 
@@ -128,10 +128,6 @@ class Trace:
         """The ops and marks of the host whose name contains one of these parts (lower case)."""
         kind = self.events.kind
         return self.events.where(((kind == Kind.OP) | (kind == Kind.MARK)) & self.named(*parts)[self.events.name])
-
-    def with_events(self, events: Events) -> Trace:
-        """The same trace with another table."""
-        return replace(self, events=events)
 
     def device(self, index: int) -> Device:
         """What is known of one device."""

@@ -19,6 +19,7 @@ __all__ = [
     "MattersBody",
     "PlanBody",
     "PredictBody",
+    "RunBody",
     "StepBody",
     "SweepBody",
     "WhichBody",
@@ -28,6 +29,9 @@ Name = Annotated[str, Field(max_length=200)]
 Names = Annotated[list[Name], Field(max_length=16)]
 Count = Annotated[int, Field(ge=1, le=4096)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Batch = Annotated[str, Field(max_length=12)]
+Samples = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
+Years = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 Money = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 
@@ -37,24 +41,29 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class StepBody(Body):
+class RunBody(Body):
+    """How a model is run, whichever it is."""
+
+    batch: Batch = ""
+    seq: Size | None = None
+    image: Size | None = None
+    precision: Name = ""
+    mode: Name = ""
+    phase: Name = ""
+    cpu: Name = ""
+
+
+class StepBody(RunBody):
     """A model and how it is run."""
 
     model: Name
     gpu: Names
     gpus: Count = 1
-    batch: Annotated[str, Field(max_length=12)] = ""
-    seq: Size | None = None
-    image: Size | None = None
-    precision: Name = ""
-    mode: Name = ""
     optimizer: Name = ""
-    phase: Name = ""
     compiled: bool = Field(default=False, alias="compile")
     channels_last: bool = False
     checkpoint: bool = False
     stack: Name = ""
-    cpu: Name = ""
     pcie: Name = ""
     loader_samples_per_s: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] | None = None
     power_limit: Name = ""
@@ -88,12 +97,14 @@ class CompareBody(Body):
     models: Names = []
     mode: Name = ""
     precision: Name = ""
-    batch: Annotated[str, Field(max_length=12)] = ""
+    batch: Batch = ""
+    stack: Name = ""
+    cpu: Name = ""
     price: Names = []
     currency: Name = ""
 
 
-class WhichBody(Body):
+class WhichBody(RunBody):
     """What to buy, rent or keep?"""
 
     model: Names = []
@@ -101,7 +112,7 @@ class WhichBody(Body):
     budget: Annotated[float, Field(le=1e12, allow_inf_nan=False)] | None = None
     have: Names = []
     hours_per_week: Annotated[float, Field(ge=0, le=168, allow_inf_nan=False)] | None = None
-    years: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    years: Years | None = None
     kwh_price: Money | None = None
     tariff: Name = ""
     region: Name = ""
@@ -113,20 +124,13 @@ class WhichBody(Body):
     vendor: Name = ""
     laptop: bool = False
     deadline: Name = ""
-    samples: Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)] | None = None
+    samples: Samples | None = None
     max_gpus: Annotated[int, Field(ge=1, le=8)] = 4
     psu: Money | None = None
     machine: Money | None = None
     machine_watts: Money | None = None
-    batch: Annotated[str, Field(max_length=12)] = ""
-    seq: Size | None = None
-    image: Size | None = None
-    precision: Name = ""
-    mode: Name = ""
-    phase: Name = ""
     optimizer: Name = ""
     stack: Name = ""
-    cpu: Name = ""
 
 
 class CostBody(Body):
@@ -141,7 +145,7 @@ class CostBody(Body):
     watts: Money | None = None
     utilization: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     hours_per_week: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    years: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    years: Years | None = None
     kwh_price: Money | None = None
     tariff: Name = ""
     bills: Name = ""
@@ -155,9 +159,9 @@ class CostBody(Body):
     commit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     job_hours: Money | None = None
     model: Name = ""
-    samples: Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)] | None = None
+    samples: Samples | None = None
     epochs: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = None
-    batch: Annotated[str, Field(max_length=12)] = ""
+    batch: Batch = ""
     precision: Name = ""
     currency: Name = ""
 
@@ -183,20 +187,13 @@ class BuildBody(Body):
     power_limit: Name = ""
 
 
-class MattersBody(Body):
+class MattersBody(RunBody):
     """Does it matter?"""
 
     topic: Name = ""
     model: Name = ""
     gpu: Name = ""
     gpus: Annotated[int, Field(ge=2, le=8)] = 2
-    batch: Annotated[str, Field(max_length=12)] = ""
-    seq: Size | None = None
-    image: Size | None = None
-    precision: Name = ""
-    mode: Name = ""
-    phase: Name = ""
-    cpu: Name = ""
 
 
 class PlanBody(Body):

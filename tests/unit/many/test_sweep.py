@@ -18,6 +18,7 @@ from gpuwise.api.many.sweep import COLUMNS
 from gpuwise.api.many.sweep_question import gpus_meant, parse_batches
 from gpuwise.cli.app import app
 from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.report.sweep import render
 from gpuwise.workload import files
 
 # Odd ones on purpose: a slow segment, a laptop, a CPU, an unknown generation, no tensor cores, typed specs.
@@ -234,9 +235,19 @@ def test_a_finished_sweep_is_not_done_again(tmp_path: Path) -> None:
     changed = (tmp_path / "rows.jsonl").stat().st_mtime_ns
     again, _ = swept(tmp_path, ("resnet18",))
     assert (again.kept_parts, again.points, again.refused) == (1, first.points, first.refused)
+    assert (first.already_whole, again.already_whole) == (False, True)
+    assert render(again).startswith("nothing left to do: the table is already whole")
+    assert "nothing left to do" not in render(first)
     assert (tmp_path / "rows.jsonl").stat().st_mtime_ns == changed
     (tmp_path / "rows.jsonl").unlink()
     assert swept(tmp_path, ("resnet18",))[1] == rows
+
+
+def test_a_name_that_fits_several_gpus_says_which_was_taken(tmp_path: Path) -> None:
+    query = api.sweep_query(models=listed(tmp_path, "resnet18"), gpus=["curated", "h100", "RTX 3090"], batches="1")
+    taken = [note for note in query.assumptions if note["name"].startswith("gpu ")]
+    assert [(note["name"], note["value"]) for note in taken] == [("gpu 'h100'", "H100 SXM 80GB")]
+    assert taken == list(api.predict_query(model="resnet18", gpu=["h100"]).assumptions[:1])
 
 
 def test_only_tables_can_be_written(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptAnswer(Shown):
-    """What a sweep came to. `kept_parts` were there before it was begun this time."""
+    """What a sweep came to. `kept_parts` were there before it was begun this time; `already_whole` where the table was, too."""
 
     out: Path
     model_count: int
@@ -71,6 +71,7 @@ class SweptAnswer(Shown):
     refused: tuple[Refused, ...]
     part_count: int
     kept_parts: int
+    already_whole: bool
     assumptions: tuple[Assumption, ...]
     data_date: date
 
@@ -88,6 +89,7 @@ class SweptAnswer(Shown):
             "refused": [{"reason": one.reason, "count": one.count, "model": one.model} for one in self.refused],
             "parts": self.part_count,
             "parts_kept": self.kept_parts,
+            "already_whole": self.already_whole,
             "assumptions": list(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
@@ -132,8 +134,8 @@ def sweep_models(
     with alone(folder):
         parts = Parts(folder)
         parts.begin(query.identity(), fresh=fresh, out=out)
-        kept = len(tasks)
-        if parts.finished is None:
+        kept, already_whole = len(tasks), parts.finished is not None
+        if not already_whole:
             kept = carry_out(parts, tasks, block_of, lost=lost_block, on=on, progress=progress)
             counts = _Counts()
             write_table(out, COLUMNS, _pieces(parts, len(tasks), counts))
@@ -148,6 +150,7 @@ def sweep_models(
         **{**came_out, "refused": tuple(Refused(**one) for one in came_out["refused"])},
         part_count=len(tasks),
         kept_parts=kept,
+        already_whole=already_whole,
         assumptions=query.assumptions,
         data_date=tables.data_date(),
     )

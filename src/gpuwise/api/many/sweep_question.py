@@ -11,7 +11,7 @@ import msgspec
 
 from gpuwise.api.many.models_file import digests, read_models, stated
 from gpuwise.api.many.versions import Versions, versions
-from gpuwise.api.question import Assumption, assumed, step_query
+from gpuwise.api.question import Assumption, assumed, named_gpus, step_query
 from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -93,6 +93,7 @@ def sweep_query(
         notes.append(assumed("precisions", ", ".join(wanted), effect))
     named = tuple(dict.fromkeys(name.strip().lower() if name.strip().lower() in _GROUPS else name for name in gpus))
     gpus_meant(named)
+    notes += named_gpus([name for name in named if name not in _GROUPS])[1]
     given = {name: value for name, value in {"mode": mode, **options}.items() if value not in (None, "", False)}
     probe = step_query(model="resnet50", gpu=(ANY_MODERN_GPU,), precision="fp32", **{**given, "seq": None, "image": None})
     notes += [note for note in probe.assumptions if note["name"] in ("stack", "cpu")]

@@ -15,7 +15,7 @@ from gpuwise.workload.sources.keras_backend import choose_backend, import_keras,
 from gpuwise.workload.sources.keras_trace import reason_of
 from gpuwise.workload.sources.request import Request
 
-__all__ = ["compiled_optimizer", "is_keras_model", "subject", "subject_from_model"]
+__all__ = ["compiled_optimizer", "subject", "subject_from_model"]
 
 _OPTIMIZERS = {
     "SGD": "sgd",
@@ -69,11 +69,6 @@ def _need_torch() -> None:
 
 def _image_shape(keras: Any, size: int) -> tuple[int, int, int]:
     return (size, size, 3) if keras.config.image_data_format() == "channels_last" else (3, size, size)
-
-
-def is_keras_model(value: Any) -> bool:
-    """Whether this is a Keras model; imports nothing."""
-    return any(base.__module__.startswith("keras.") and base.__name__ == "Model" for base in type(value).__mro__)
 
 
 def compiled_optimizer(model: Any) -> str | None:
