@@ -1,8 +1,9 @@
 """The error budget: what predictions may miss published steps by, on GPUs and families that their fit has not seen.
 
-The figures only ever shrink. They are of the shipped table as it is answered without timm: the zoo's models, norms in fp32. One
-has grown once: the error of ratios, from 0.105 to 0.13, when power by process came in. On all rows that is better for steps and
-ratios are off by 6.3 %, but this table has few pairs of GPUs, most of them Titan X Maxwell and Titan X Pascal.
+They are of the shipped table as it is answered without timm: the zoo's models, norms in fp32. The figures are there to shrink. What
+has grown: ratios from 0.105 to 0.13, when power by process came in (0.093 of it is needed since decision 21); the median from 0.107
+to 0.113 and nine in ten from 0.285 to 0.288 with decision 21, which left the rows of all sources where they were and made ratios
+between GPUs better; the distance to simple rules from 1.15 to 1.05.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import fit_changes
 from gpuwise.api.validation import ValidateAnswer, validate
 from gpuwise.evidence.ranges import change_range
 
-MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.109, 0.285, 0.107, 0.275
-TAU, RATIO = 0.95, 0.13
+MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.113, 0.288, 0.107, 0.275
+TAU, RATIO = 0.95, 0.10
 COVERAGE = (0.75, 0.87)
 BETTER_THAN_RULES = 1.05  # on this small table; twice and more on all rows, see docs/accuracy.md
 
