@@ -12,8 +12,9 @@ import numpy as np
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.api.showing import Shown
+from gpuwise.api.widths import loaded, repeated, width_of
 from gpuwise.errors import BadValue
-from gpuwise.evidence.ranges import TRUST, Range, knows, range_of, ratio_range
+from gpuwise.evidence.ranges import TRUST
 from gpuwise.hardware import tables
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
@@ -21,7 +22,7 @@ from gpuwise.scale.cluster import Cluster, usual_cluster
 from gpuwise.scale.collectives import collective_s
 from gpuwise.scale.data_parallel import averaged, gradient_bytes, slowed_fraction, waits_fraction
 from gpuwise.scale.timeline import timeline_of
-from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
+from gpuwise.step.cpu import cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
@@ -41,15 +42,12 @@ __all__ = [
     "predict",
     "predict_captured",
     "predict_query",
-    "width_of",
 ]
 
 predict_query = step_query
 _LARGEST_AUTO = 2**16
-_UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
 _WELL_COVERED = 0.9
 _NAMED = 3
-_REPEATS = 1.03  # a number of the user's own, taken again: another node with the same GPU and code moves a step by up to 2.9 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +64,7 @@ class OpShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """One model on one GPU (or several of one kind)."""
+    """One model on one GPU (or several of one kind). `range_basis` is assumed where no measurement supports the range."""
 
     gpu: Gpu
     gpu_count: int
@@ -77,6 +75,7 @@ class Prediction:
     step_s: float
     step_low_s: float
     step_high_s: float
+    range_basis: str
     bound: str
     bound_fractions: dict[str, float]
     lanes_s: dict[str, float]
@@ -108,6 +107,7 @@ class Prediction:
             "step_s": self.step_s,
             "step_low_s": self.step_low_s,
             "step_high_s": self.step_high_s,
+            "range_basis": self.range_basis,
             "samples_per_s": self.samples_per_s,
             "bound": self.bound,
             "bound_fractions": self.bound_fractions,
@@ -165,7 +165,8 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
         own = (*_own_note(query, gpu), *_sharing_note(workload, query, result))
-        own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes))
+        ranged = _own_s(query, gpu) is None and not query.on_this_machine
+        own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes, ranged=ranged))
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     if query.on_this_machine:
         from gpuwise.api.benching import as_measured_here
@@ -202,7 +203,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     seconds = whole * factor if own is None else own
     fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
     bound = BOUNDS[int(main_bound(fractions))]
-    width = _loaded(query, steps, width_of(query, gpu, bound, seen.bytes_fraction)) if own is None else _repeated()
+    width = loaded(query, steps, width_of(query, gpu, bound, seen.bytes_fraction)) if own is None else repeated()
     peak = peak_in(gpu, workload.precision)
     return Prediction(
         gpu=gpu,
@@ -214,6 +215,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         step_s=seconds,
         step_low_s=seconds * width.low,
         step_high_s=seconds * width.high,
+        range_basis="measured" if width.rows else "assumed",
         bound=bound,
         bound_fractions=fractions,
         lanes_s={name: float(lane[0, 0]) * seconds / whole for name, lane in steps.lanes.items()},
@@ -308,27 +310,6 @@ def _own_note(query: StepQuery, gpu: Gpu) -> tuple[Assumption, ...]:
     return ({"name": f"{gpu.name} step", "value": format_si(own, "s"), "basis": "measured", "effect": effect},)
 
 
-def _repeated() -> Range:
-    """The range of what the user measured, measured again."""
-    return Range(low=1 / _REPEATS, high=_REPEATS, rows=0)
-
-
-def width_of(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
-    """The range for this question: wider where little of the model is understood. From a step measured on another GPU it is that
-    of the ratio between the two."""
-    measured = [one for one, _ in query.measured]
-    low, high = CPU_RANGE
-    if gpu.is_cpu:
-        width = Range(low=low, high=high, rows=0)
-    elif any(one.is_cpu for one in measured):
-        width = Range(low=1 / high, high=1 / low, rows=0)
-    elif measured and bound != "launch":
-        width = ratio_range(known=all(knows(one) for one in (gpu, *measured)))
-    else:
-        width = range_of(known_generation=knows(gpu), known_stack=False, bound=bound)  # yours is no source of ours
-    return width.widened(1.0 + _UNKNOWN_WIDENS * max(0.0, 0.98 - covered))
-
-
 def _coverage_notes(workload: Workload) -> tuple[str, ...]:
     """A warning where much of the model is priced by its bytes alone."""
     seen = coverage(workload)
@@ -338,19 +319,6 @@ def _coverage_notes(workload: Workload) -> tuple[str, ...]:
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     share = f"only {100 * seen.bytes_fraction:.0f} % of what this step moves is of ops we know"
     return (f"{share}; the rest ({shown}) is priced by its bytes alone, so the range is wide",)
-
-
-def _loaded(query: StepQuery, steps: Steps, width: Range) -> Range:
-    """The range where a loader has a rate: each end waits for the loader too, at its best and at its worst."""
-    if query.setting.loader_samples_per_s is None:
-        return width
-    slowest, fastest = (query.decoder.low, query.decoder.high) if query.decoder else (1 / _REPEATS, _REPEATS)
-    lanes = {name: float(lane[0, 0]) for name, lane in steps.lanes.items()}
-    loading, seconds = lanes.pop("input"), float(steps.seconds[0, 0])
-    rest = max(lanes.values())
-    low = max(rest * width.low, loading / fastest) / seconds
-    high = max(rest * width.high, loading / slowest) / seconds
-    return Range(low=min(1.0, low), high=max(1.0, high), rows=width.rows)
 
 
 def correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assumption]]:

@@ -44,7 +44,7 @@ def _sheet(answer: PredictAnswer, colour: bool) -> str:
     lines = [
         f"{_head(answer, result, colour)} on {_cards(result, colour)}",
         "",
-        f"  step       {_time(result.step_s)}   (8 measurements in 10 lie between {_range(result)})",
+        f"  step       {_time(result.step_s)}   ({_range(result)})",
         f"  speed      {_rate(result.samples_per_s)} samples/s" + (f", {used}" if used else ""),
         f"  limited by {_MEANING[result.bound]}",
         "             " + ", ".join(f"{name} {share:.0%}" for share, name in shares),
@@ -62,7 +62,9 @@ def _cards(result: Prediction, colour: bool) -> str:
 
 
 def _range(result: Prediction) -> str:
-    return f"{_time(result.step_low_s)} and {_time(result.step_high_s)}"
+    """What the range means: of a CPU, or of a maker whose GPUs were not measured, nobody can say how many lie inside."""
+    ends = f"between {_time(result.step_low_s)} and {_time(result.step_high_s)}"
+    return f"8 measurements in 10 lie {ends}" if result.range_basis == "measured" else f"{ends} is assumed, not measured"
 
 
 def _memory(result: Prediction) -> str:

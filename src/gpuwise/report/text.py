@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Column", "bold", "join_notes", "table"]
+__all__ = ["Column", "bold", "join_notes", "range_words", "table"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,13 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
         for cell, column, width in zip(cells, columns, widths, strict=True)
     )
     return "  ".join(padded).rstrip()
+
+
+def range_words(assumed_of: Iterable[str]) -> str:
+    """What a drawn range means, and of which things it is assumed."""
+    names = list(dict.fromkeys(assumed_of))
+    shown = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+    return "the range meant to hold 8 measurements of 10" + (f" (assumed, not measured, for {shown})" if names else "")
 
 
 def join_notes(notes: Sequence[str]) -> str:
