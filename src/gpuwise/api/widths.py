@@ -1,4 +1,4 @@
-"""How wide the range of an answer is: by the GPU, by what the user measured, by what of the model is understood, by the loader."""
+"""How wide the range of an answer is: by the GPU, what the user measured, what of the model is understood, and the loader."""
 
 from __future__ import annotations
 
