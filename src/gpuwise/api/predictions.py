@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from gpuwise.api.device_notes import device_notes
+from gpuwise.api.own_steps import carried_over
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.api.showing import Shown
 from gpuwise.api.widths import loaded, repeated, width_of
 from gpuwise.errors import BadValue
-from gpuwise.evidence.ranges import TRUST
 from gpuwise.hardware import tables
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
@@ -325,21 +325,13 @@ def correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assump
     """How far the user's own measurements are from the predictions for them, shrunk."""
     if not query.measured:
         return 1.0, []
-    ratios = []
+    found = []
     for gpu, seconds in query.measured:
         batch = _batch(workload, query, gpu)
         steps, memory = _steps(workload, query, gpu, batch), _memory(workload, query, gpu, batch)
         predicted = float(steps.seconds[0, 0]) + sum(_waits(workload, query, gpu, steps, memory).values())
-        ratios.append(np.log(seconds / predicted))
-    factor = float(np.exp(TRUST * np.median(ratios)))
-    raw = float(np.exp(np.median(ratios)))
-    said = {
-        "name": "measured",
-        "value": f"{raw:.2f} times the prediction",
-        "basis": "measured",
-        "effect": f"of which {TRUST:.0%} carries over: other predictions are multiplied by {factor:.2f}",
-    }
-    return factor, [said]
+        found.append((gpu, seconds, predicted))
+    return carried_over(found)
 
 
 def _by_op(steps: Steps, factor: float) -> tuple[OpShare, ...]:

@@ -113,6 +113,7 @@ def validate(
     if held_out is None:
         return _own_table(measured_rows, progress)
     table = read_table(held_out)
+    reasons: Counter[str]
     if table.kind == "e2e":
         asked, reasons = questions(table, progress)
         progress(f"predicting {len(asked):,} rows")
@@ -211,14 +212,18 @@ def _answer(
 
 def _nothing(table: Table, reasons: Counter[str], measured: int) -> BadValue:
     """That there is nothing to score, and why."""
-    told = [f"{count:,} rows: {reason}" for reason, count in reasons.most_common(_NAMED)]
+    told = [f"{_rows(count)}: {reason}" for reason, count in reasons.most_common(_NAMED)]
     told += [f"and {len(reasons) - _NAMED} other reasons"] if len(reasons) > _NAMED else []
     given = table.count - reasons.total()
     if measured and given:
-        told.insert(0, f"{given:,} rows: taken as the user's own measurements")
+        told.insert(0, f"{_rows(given)}: taken as the user's own measurements")
         return BadValue("no row is left to score", looked_in="; ".join(told), hint="give a smaller `--measured-rows`")
     hint = "`gpuwise gpus` lists the GPUs; a row needs the words of `gpuwise predict` for its model, precision and mode"
-    return BadValue(f"none of the {table.count:,} rows can be predicted", looked_in="; ".join(told), hint=hint)
+    return BadValue(f"none of {_rows(table.count)} can be predicted", looked_in="; ".join(told), hint=hint)
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def _seen_note(seen: int, rows: int) -> tuple[Assumption, ...]:
