@@ -12,9 +12,10 @@ import numpy as np
 
 from gpuwise.api.backends import maker_notes
 from gpuwise.api.executors import executor_on
+from gpuwise.api.peaks import step_peak, tf32_fraction
 from gpuwise.api.plan_answer import PlanAnswer, PlanEntry, Separate
 from gpuwise.api.plan_question import PlanQuery
-from gpuwise.api.predictions import correction, peak_in
+from gpuwise.api.predictions import correction
 from gpuwise.api.question import Assumption, assumed, check_precision, workload_of
 from gpuwise.errors import BadValue
 from gpuwise.evidence.parallel import unknown_range
@@ -247,7 +248,8 @@ def _gpu_seconds(point: ScalePoint) -> float:
 
 def _entry(case: _Case, one: Estimate, cluster: Cluster, labels: Sequence[str]) -> PlanEntry:
     low, high = _width(cluster)
-    peak = peak_in(cluster.gpu, case.costs.parts.workload.precision)
+    workload = case.costs.parts.workload
+    peak = step_peak(cluster.gpu, workload.precision, tf32_fraction(workload, case.costs.setting, cluster.gpu))
     return PlanEntry(
         estimate=one,
         gpu_count=cluster.gpu_count,

@@ -11,12 +11,14 @@ import numpy as np
 
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.own_steps import carried_over
+from gpuwise.api.peaks import above_peak, step_peak, tf32_fraction
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.api.showing import Shown
 from gpuwise.api.widths import loaded, repeated, width_of
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.hardware.machines import find_link
+from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import Cluster, usual_cluster
 from gpuwise.scale.collectives import collective_s
@@ -38,7 +40,6 @@ __all__ = [
     "Prediction",
     "correction",
     "main_bound",
-    "peak_in",
     "predict",
     "predict_captured",
     "predict_query",
@@ -64,7 +65,8 @@ class OpShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """One model on one GPU (or several of one kind). `range_basis` is assumed where no measurement supports the range."""
+    """One model on one GPU (or several of one kind). `range_basis` is assumed where no measurement supports the range.
+    `peak_flops_per_s` is what the GPU could do at best in the types that the step `computes_in`."""
 
     gpu: Gpu
     gpu_count: int
@@ -83,17 +85,14 @@ class Prediction:
     fits: bool
     coverage_fraction: float
     utilisation_fraction: float | None
+    peak_flops_per_s: float | None
+    computes_in: str
     by_op: tuple[OpShare, ...]
     assumptions: tuple[Assumption, ...]
 
     @property
     def samples_per_s(self) -> float:
         return self.batch * self.gpu_count / self.step_s
-
-    @property
-    def peak_flops_per_s(self) -> float | None:
-        """What the GPU could do at best in this precision."""
-        return peak_in(self.gpu, self.precision)
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
@@ -116,6 +115,8 @@ class Prediction:
             "fits": self.fits,
             "coverage_fraction": self.coverage_fraction,
             "utilisation_fraction": self.utilisation_fraction,
+            "peak_flops_per_s": self.peak_flops_per_s,
+            "computes_in": self.computes_in,
             "by_op": [asdict(share) for share in self.by_op],
             "assumptions": list(self.assumptions),
         }
@@ -156,7 +157,7 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
         shared.append(assumed("batch", str(workload.batch), "the usual one for this model; `--batch auto` fills the memory"))
     if workload.seq is not None and query.capture.request.seq is None:
         shared.append(assumed("seq", str(workload.seq), "the usual length for this model"))
-    rounded = as_run(query.setting, workload).tf32_convolutions and any(gpu.best_peak("tf32") for gpu in query.gpus)
+    rounded = as_run(query.setting, workload).tf32_convolutions and any(map(convolves_in_tf32, query.gpus))
     if rounded and any(op.kind == "conv" for op in workload.ops):
         shared.append(
             assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay fp32")
@@ -164,7 +165,7 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        own = (*_own_note(query, gpu), *_sharing_note(workload, query, result))
+        own = (*_own_note(query, gpu), *_sharing_note(workload, query, result), *_peak_note(workload, query, result))
         ranged = _own_s(query, gpu) is None and not query.on_this_machine
         own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes, ranged=ranged))
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
@@ -204,7 +205,8 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
     bound = BOUNDS[int(main_bound(fractions))]
     width = loaded(query, steps, width_of(query, gpu, bound, seen.bytes_fraction)) if own is None else repeated()
-    peak = peak_in(gpu, workload.precision)
+    rounded = tf32_fraction(workload, as_run(query.setting, workload), gpu)
+    peak = step_peak(gpu, workload.precision, rounded)
     return Prediction(
         gpu=gpu,
         gpu_count=query.gpu_count,
@@ -223,6 +225,8 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         fits=memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
         coverage_fraction=seen.bytes_fraction,
         utilisation_fraction=float(steps.flops[0, 0]) / seconds / peak if peak else None,
+        peak_flops_per_s=peak,
+        computes_in=f"{workload.precision} with convolutions in TF32" if rounded else workload.precision,
         by_op=_by_op(steps, seconds / whole),
         assumptions=(),
     )
@@ -287,6 +291,15 @@ def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> t
     return (assumed(f"{result.gpu.name} averaging gradients", value, effect),)
 
 
+def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
+    """Why a step reaches more than the peak, where it does."""
+    used = result.utilisation_fraction
+    if used is None or used <= 1:
+        return ()
+    effect = above_peak(workload, measured=bool(query.measured))
+    return ({"name": f"{result.gpu.name} of its peak", "value": f"{used:.0%} as counted", "basis": "computed", "effect": effect},)
+
+
 def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
     size = np.array([float(batch)]) if "batch" in workload.symbols else None
     seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
@@ -347,10 +360,3 @@ def _by_op(steps: Steps, factor: float) -> tuple[OpShare, ...]:
         for entry in steps.classes
     ]
     return tuple(sorted(rows, key=lambda row: -row.seconds))
-
-
-def peak_in(gpu: Gpu, precision: str) -> float | None:
-    """The peak that a step in this precision is held against; that of fp32 where the GPU has no 16-bit rate or only a token one,
-    as GTX 10 has: libraries convert and compute in fp32 there."""
-    dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
-    return max(gpu.best_peak(dtype) or 0.0, gpu.best_peak("fp32") or 0.0) or None

@@ -40,7 +40,7 @@ def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
 def _sheet(answer: PredictAnswer, colour: bool) -> str:
     result = answer.results[0]
     shares = sorted(((share, name) for name, share in result.bound_fractions.items() if share >= 0.05), reverse=True)
-    used = f"{result.utilisation_fraction:.0%} of its peak" if result.utilisation_fraction is not None else ""
+    used = _used(result)
     lines = [
         f"{_head(answer, result, colour)} on {_cards(result, colour)}",
         "",
@@ -53,6 +53,21 @@ def _sheet(answer: PredictAnswer, colour: bool) -> str:
         _ops(result, colour),
     ]
     return "\n".join(lines)
+
+
+def _used(result: Prediction) -> str:
+    """The share of the peak; of which, where its name does not say so. The notes say how it can be more than all."""
+    if result.utilisation_fraction is None:
+        return ""
+    which = "" if result.computes_in == result.precision else f" in {result.computes_in}"
+    return f"{result.utilisation_fraction:.0%} of its peak{which}" + (" as counted" if result.utilisation_fraction > 1 else "")
+
+
+def _types(slow: Prediction, fast: Prediction) -> str:
+    """What two steps compute in, where they differ."""
+    if fast.computes_in == slow.computes_in:
+        return fast.computes_in
+    return f"{fast.precision} ({'its' if slow.computes_in == slow.precision else 'the other'} convolutions in TF32)"
 
 
 def _cards(result: Prediction, colour: bool) -> str:
@@ -131,7 +146,7 @@ def _why(results: Sequence[Prediction]) -> str:
     held = f" {fast.gpu.name} waits for {waits}." if waits else ""
     return (
         f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
-        f"{flops:.1f} times the arithmetic in {fast.precision}, and this model is bound by {_split(slow)}.{held}"
+        f"{flops:.1f} times the arithmetic in {_types(slow, fast)}, and this model is bound by {_split(slow)}.{held}"
     )
 
 

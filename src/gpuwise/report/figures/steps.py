@@ -107,7 +107,7 @@ def _roofline(result: Prediction) -> Plot:
         for name in ("compute", "memory")
     )
     return Plot(
-        title=f"Roofline: {format_si(bandwidth, 'B/s')}, {format_si(peak, 'FLOP/s')} in {result.precision}",
+        title=f"Roofline: {format_si(bandwidth, 'B/s')}, {format_si(peak, 'FLOP/s')} in {result.computes_in}",
         x=Axis(title="FLOPs for each byte moved", low=low, high=high, log=True),
         y=Axis(title="FLOPs each second", low=slowest / 2, high=peak * 2, unit="FLOP/s", log=True),
         series=series,
