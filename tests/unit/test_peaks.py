@@ -86,3 +86,8 @@ def test_comparing_counts_the_arithmetic_that_is_used() -> None:
     base, other = asked("RTX 2080 Ti", "A100 SXM 80GB", model="vgg16").results
     assert (other.peak_flops_per_s or 0) / (base.peak_flops_per_s or 1) > 5
     assert "convolutions in TF32" in render(asked("RTX 2080 Ti", "A100 SXM 80GB", model="vgg16"))
+
+
+def test_a_ratio_is_not_told_what_shares_of_the_peak_need() -> None:
+    answer = api.compare(["Arc B580", "M1 Max 32-core"], models=["vgg16"], precision="fp32", batch="16")
+    assert not any(note["name"].endswith("of its peak") for note in answer.assumptions)

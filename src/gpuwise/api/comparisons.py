@@ -192,7 +192,7 @@ def _at_a_batch_that_fits(
 def _own_notes(answer: PredictAnswer) -> list[Assumption]:
     """What was said of one GPU alone, but for what ratios show already."""
     own = [note for note in answer.results[0].assumptions if note not in answer.assumptions]
-    return [note for note in own if note["name"] != "gpus" and not note["name"].endswith("averaging gradients")]
+    return [note for note in own if note["name"] != "gpus" and not note["name"].endswith(("averaging gradients", "of its peak"))]
 
 
 def _pair(job: Job, base: Rig, first: Throughput, rig: Rig, other: Throughput) -> Pair:

@@ -54,4 +54,6 @@ def _doubt(gpu: Gpu, measured_s: float, predicted_s: float) -> Assumption:
 
 
 def _words(ratio: float) -> str:
-    return f"{_far(ratio):,.3g} times {'slower' if ratio > 1 else 'faster'}"
+    times = _far(ratio)
+    shown = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
+    return f"{shown} times {'slower' if ratio > 1 else 'faster'}"

@@ -45,5 +45,5 @@ def above_peak(workload: Workload, *, measured: bool) -> str:
         return "your step is shorter than its counted products take at the peak: check its batch and precision"
     windows = product_values(workload)[0, [op.sizes[_WINDOW] for op in workload.ops if op.kind == "conv"]]
     if (windows == 9).any():
-        return "3×3 convolutions run as Winograd, with fewer products than are counted (as direct convolutions)"
+        return "3×3 convolutions run as Winograd, with fewer products than are counted"
     return "products are counted as written; libraries need fewer"

@@ -230,7 +230,7 @@ def _seen_note(seen: int, rows: int) -> tuple[Assumption, ...]:
     """That some rows are no test: the constants were fitted on their source and GPU."""
     if not seen:
         return ()
-    effect = "their source and GPU are among those the constants were fitted on; errors of others are larger"
+    effect = "their source and GPU are among those the constants were fitted on: their errors say little of GPUs never seen"
     return ({"name": "in sample", "value": f"{seen:,} of {rows:,} rows", "basis": "fitted", "effect": effect},)
 
 

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
+from gpuwise.api.tune_predicting import Predictor
 from gpuwise.cli.app import app
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows_vendor, pair_range, step_range
 from gpuwise.hardware.catalog import load_catalog
@@ -117,3 +118,14 @@ def test_a_plan_on_an_unmeasured_maker_is_as_unsure() -> None:
     assert best["step_low_s"] <= UNMEASURED_RANGE[0] * best["step_s"] * 1.001
     assert best["step_high_s"] >= UNMEASURED_RANGE[1] * best["step_s"] * 0.999
     assert any("no measurement of Intel" in note["effect"] for note in found["assumptions"])
+
+
+def test_a_gain_on_an_unmeasured_maker_is_assumed_too() -> None:
+    known, unknown = (Predictor(torch="2.9", gpu=gpu(name)) for name in ("RTX 3090", "Arc B580"))
+    wide, narrow = unknown.expected("batch", 2.0), known.expected("batch", 2.0)
+    assert wide is not None
+    assert narrow is not None
+    assert wide.low < narrow.low < narrow.high < wide.high
+    (told,) = unknown.told(("batch",))
+    assert told["basis"] == "assumed"
+    assert "no measurement of Intel" in told["effect"]
