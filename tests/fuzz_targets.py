@@ -23,7 +23,7 @@ import fuzz_seeds as seeds
 from gpuwise import api
 from gpuwise.api.question import parse_batch, step_query
 from gpuwise.api.rigs import find_rigs
-from gpuwise.errors import GpuwiseError
+from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.hardware import machines, specs, tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import refreshed
@@ -133,7 +133,13 @@ def _held_out(path: Path) -> None:
 
     with patch("gpuwise.evidence.e2e.capture_many", never), patch("gpuwise.evidence.memory.capture_many", never):
         for measured in (0, 1):
-            answer = api.validate(path, measured_rows=measured)
+            try:
+                answer = api.validate(path, measured_rows=measured)
+            except BadValue as refused:
+                # nothing is captured here; and where each model has one row, all are given as measured
+                if not any(words in str(refused) for words in ("no workload of", "no row is left")):
+                    raise
+                continue
             msgspec.json.encode(answer.to_dict())
             validate_report.render(answer)
 

@@ -1,8 +1,9 @@
 """The error budget: what predictions may miss published steps by, on GPUs and families that their fit has not seen.
 
-They are of the shipped table as it is answered without timm: the zoo's models, norms in fp32. The figures are there to shrink. What
-has grown: ratios from 0.105 to 0.13, when power by process came in (0.093 of it is needed since decision 21); the median from 0.107
-to 0.113 and nine in ten from 0.285 to 0.288 with decision 21, which gave that for better ratios between GPUs; the distance to simple rules from 1.15 to 1.05.
+They are of the shipped table as it is answered without timm: the zoo's models, norms in fp32. The figures are there to shrink.
+What has grown: ratios from 0.105 to 0.13, when power by process came in (0.10 since decision 21); with decision 21 the median
+from 0.107 to 0.113 and nine in ten from 0.285 to 0.288, given for better ratios between GPUs; the distance to simple rules from
+1.15 to 1.05.
 """
 
 from __future__ import annotations

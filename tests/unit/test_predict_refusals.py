@@ -56,6 +56,21 @@ def test_bad_values_are_refused(options: dict[str, Any], says: str) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(("given", "way"), [("1ns", "faster"), ("1000s", "slower")])
+def test_a_measured_step_that_no_software_explains_is_refused(given: str, way: str) -> None:
+    with pytest.raises(BadValue, match=f"times {way} than predicted") as caught:
+        api.predict(api.predict_query(model="resnet50", gpu=["RTX 4090"], measured=[f"RTX 3090={given}"]))
+    assert "unit" in caught.value.hint
+
+
+@pytest.mark.parametrize(("times", "doubted"), [(0.1, True), (0.5, False), (2.0, False), (10.0, True)])
+def test_a_measured_step_far_from_the_prediction_is_doubted(times: float, doubted: bool) -> None:
+    (plain,) = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"])).results
+    own = [f"RTX 3090={plain.step_s * times * 1e3}ms"]
+    (told,) = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], measured=own)).results
+    assert any("far from the prediction" in note["effect"] for note in told.assumptions) == doubted
+
+
 def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
     with pytest.raises(BadValue, match="has no bf16") as caught:
         results("RTX 2080 Ti", precision="bf16")

@@ -129,6 +129,7 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
         step_s=found.seconds,
         step_low_s=found.seconds * low,
         step_high_s=found.seconds * high,
+        range_basis="measured",
         bound=max(parts, key=parts.__getitem__),
         bound_fractions=dict.fromkeys(result.bound_fractions, 0.0) | parts,
         lanes_s={"gpu": found.seconds - found.overhead_s, "host": found.overhead_s, "copy": 0.0, "input": 0.0},

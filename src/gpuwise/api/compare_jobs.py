@@ -131,4 +131,4 @@ def _by(entries: Sequence[tuple[str, str, str]]) -> str:
 def _own_notes(answer: PredictAnswer) -> list[Assumption]:
     """What was said of one GPU alone, but for what ratios show already."""
     own = [note for note in answer.results[0].assumptions if note not in answer.assumptions]
-    return [note for note in own if note["name"] != "gpus" and not note["name"].endswith("averaging gradients")]
+    return [note for note in own if note["name"] != "gpus" and not note["name"].endswith(("averaging gradients", "of its peak"))]

@@ -17,13 +17,12 @@ from gpuwise.api.question import Assumption, assumed, step_query
 from gpuwise.api.rigs import Rig, Throughput, find_rigs
 from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
-from gpuwise.evidence.ranges import Range, knows, ratio_range
+from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.age import price_text
 from gpuwise.money.prices import PriceBook, purchase_price
 from gpuwise.scale.wiring import usual_wires
-from gpuwise.step.cpu import CPU_RANGE
 from gpuwise.units import GIB
 
 __all__ = ["CompareAnswer", "Deal", "Pair", "compare"]
@@ -49,6 +48,7 @@ class Pair:
     ratio: float
     ratio_low: float
     ratio_high: float
+    range_basis: str
     ratio_separate: float
     fits: bool
     baseline_fits: bool
@@ -141,7 +141,7 @@ def compare(
 
 def _pair(job: Job, base: Rig, first: Throughput, rig: Rig, other: Throughput) -> Pair:
     ratio = other.together_per_s / first.together_per_s
-    width = _ratio_range(base.gpu, rig.gpu)
+    width = pair_range(rig.gpu, base.gpu)  # of times; a ratio of speeds is that of the times the other way round
     one, two = first.slowest, other.slowest
     return Pair(
         gpu=rig.name,
@@ -153,19 +153,12 @@ def _pair(job: Job, base: Rig, first: Throughput, rig: Rig, other: Throughput) -
         ratio=ratio,
         ratio_low=ratio * width.low,
         ratio_high=ratio * width.high,
+        range_basis="measured" if width.rows else "assumed",
         ratio_separate=other.separate_per_s / first.separate_per_s,
         fits=other.fits,
         baseline_fits=first.fits,
         why=why(one, two),
     )
-
-
-def _ratio_range(base: Gpu, other: Gpu) -> Range:
-    """The range of their ratio: wide where one of them is a CPU, whatever the other."""
-    if base.is_cpu == other.is_cpu:
-        return ratio_range(known=knows(base) and knows(other))
-    low, high = CPU_RANGE
-    return Range(low=low, high=high, rows=0) if base.is_cpu else Range(low=1 / high, high=1 / low, rows=0)
 
 
 # ---------------------------------------------------------------- which is faster, and what turns it round

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.api.backends import generation_note, maker_notes
 from gpuwise.api.question import Assumption, assumed
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.cpu import CPU_RANGE
@@ -12,12 +13,13 @@ from gpuwise.units import GIB, MIB, format_si
 __all__ = ["device_notes"]
 
 
-def device_notes(gpu: Gpu, stack: Stack, resident_bytes: float) -> tuple[Assumption, ...]:
-    """What this GPU's answer rests on that others' does not."""
+def device_notes(gpu: Gpu, stack: Stack, resident_bytes: float, *, ranged: bool = True) -> tuple[Assumption, ...]:
+    """What this GPU's answer rests on that others' does not; `ranged` where the answer has a range of ours."""
     if gpu.is_cpu:
         return (_cpu_note(gpu),)
     notes = (_age_note(gpu, stack), _segment_note(gpu, resident_bytes))
-    return tuple(note for note in notes if note is not None)
+    seen = (*maker_notes(gpu, stack.name, ranged=ranged), *(generation_note(gpu) if ranged else ()))
+    return (*(note for note in notes if note is not None), *seen)
 
 
 def _age_note(gpu: Gpu, stack: Stack) -> Assumption | None:

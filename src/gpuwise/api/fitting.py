@@ -191,7 +191,7 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
         step_s=trial.now_s,
         advice=advice,
         serving=_serving(query, trial, advice.final, workload),
-        assumptions=(*shared, *notes, *device_notes(gpu, query.setting.stack, memory.total_bytes)),
+        assumptions=(*shared, *notes, *device_notes(gpu, query.setting.stack, memory.total_bytes, ranged=False)),
     )
 
 

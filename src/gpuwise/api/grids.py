@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, permutations
 from typing import Any
 
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict_captured
 from gpuwise.api.question import named_gpus, parse_batch, step_query, workload_of
 from gpuwise.errors import BadValue
-from gpuwise.evidence.ranges import knows, ratio_range
+from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware.precisions import supported
 
 __all__ = ["ALIKE", "GridAnswer", "is_grid", "predict_grid"]
@@ -119,7 +119,8 @@ def _doubt(results: Sequence[Prediction]) -> list[str]:
     gpus = {result.gpu.name: result.gpu for result in results}.values()
     if len(gpus) < 2 or any(gpu.is_cpu for gpu in gpus):
         return []
-    return [f"a ratio of GPUs below {ratio_range(known=all(map(knows, gpus))).high:.2g} is within the error of a prediction"]
+    sure = max(pair_range(one, two).high for one, two in permutations(gpus, 2))
+    return [f"a ratio of GPUs below {sure:.2g} is within the error of a prediction"]
 
 
 def _winner(row: Sequence[Prediction]) -> str:

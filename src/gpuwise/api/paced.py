@@ -12,11 +12,10 @@ from gpuwise.advise.types import Choices
 from gpuwise.advise.ways import Ways
 from gpuwise.api.asking import asker
 from gpuwise.api.question import Assumption, step_query
-from gpuwise.evidence.ranges import Range, knows, range_of
+from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import gradient_bytes
-from gpuwise.step.cpu import CPU_RANGE
 from gpuwise.workload import find
 
 __all__ = ["Asked", "Priced", "price_jobs", "width"]
@@ -150,7 +149,4 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
 
 def width(gpu: Gpu, bound: str) -> Range:
     """How far a measured step may lie from the predicted one on this GPU."""
-    if gpu.is_cpu:
-        low, high = CPU_RANGE
-        return Range(low=low, high=high, rows=0)
-    return range_of(known_generation=knows(gpu), known_stack=False, bound=bound)
+    return step_range(gpu, bound)

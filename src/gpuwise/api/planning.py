@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.api.backends import maker_notes
 from gpuwise.api.executors import executor_on
+from gpuwise.api.peaks import step_peak, tf32_fraction
 from gpuwise.api.plan_answer import PlanAnswer, PlanEntry, Separate
 from gpuwise.api.plan_question import PlanQuery
-from gpuwise.api.predictions import correction, peak_in
+from gpuwise.api.predictions import correction
 from gpuwise.api.question import Assumption, assumed, check_precision, workload_of
 from gpuwise.errors import BadValue
 from gpuwise.evidence.parallel import unknown_range
+from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows_vendor
 from gpuwise.hardware import tables
 from gpuwise.scale.cluster import MOST_GPUS, Cluster, parse_cluster
 from gpuwise.scale.costs import Costs
@@ -103,7 +106,7 @@ def _case(query: PlanQuery, progress: Callable[[str], None]) -> _Case:
     sizes = Sizes(batches=_sizes(workload, cluster, batch, query.limits), seq=_seq(workload))
     setting = as_run(step.setting, workload)
     factor, measured = correction(workload, step)
-    notes += measured
+    notes += [*measured, *(note for gpu, _ in cluster.kinds for note in maker_notes(gpu, step.setting.stack.name))]
     setting = replace(setting, stack=replace(setting.stack, factor=setting.stack.factor * factor))
     limit = step.power_limit_watts
     costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
@@ -244,8 +247,9 @@ def _gpu_seconds(point: ScalePoint) -> float:
 
 
 def _entry(case: _Case, one: Estimate, cluster: Cluster, labels: Sequence[str]) -> PlanEntry:
-    low, high = unknown_range()
-    peak = peak_in(cluster.gpu, case.costs.parts.workload.precision)
+    low, high = _width(cluster)
+    workload = case.costs.parts.workload
+    peak = step_peak(cluster.gpu, workload.precision, tf32_fraction(workload, case.costs.setting, cluster.gpu))
     return PlanEntry(
         estimate=one,
         gpu_count=cluster.gpu_count,
@@ -257,6 +261,14 @@ def _entry(case: _Case, one: Estimate, cluster: Cluster, labels: Sequence[str]) 
         bound=_bound(case, one),
         recipes=recipes(one.plan, cluster, case.costs.parts),
     )
+
+
+def _width(cluster: Cluster) -> tuple[float, float]:
+    """Measured over predicted time; assumed, and no narrower, where no GPU of a maker was measured."""
+    low, high = unknown_range()
+    if all(knows_vendor(gpu) for gpu, _ in cluster.kinds):
+        return low, high
+    return min(low, UNMEASURED_RANGE[0]), max(high, UNMEASURED_RANGE[1])
 
 
 def _bound(case: _Case, one: Estimate) -> str:

@@ -10,18 +10,21 @@ from typing import Any
 import numpy as np
 
 from gpuwise.api.device_notes import device_notes
+from gpuwise.api.own_steps import carried_over
+from gpuwise.api.peaks import above_peak, step_peak, tf32_fraction
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.api.showing import Shown
+from gpuwise.api.widths import loaded, repeated, width_of
 from gpuwise.errors import BadValue
-from gpuwise.evidence.ranges import TRUST, Range, knows, range_of, ratio_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.machines import find_link
+from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import Cluster, usual_cluster
 from gpuwise.scale.collectives import collective_s
 from gpuwise.scale.data_parallel import averaged, gradient_bytes, slowed_fraction, waits_fraction
 from gpuwise.scale.timeline import timeline_of
-from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
+from gpuwise.step.cpu import cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
@@ -37,19 +40,15 @@ __all__ = [
     "Prediction",
     "correction",
     "main_bound",
-    "peak_in",
     "predict",
     "predict_captured",
     "predict_query",
-    "width_of",
 ]
 
 predict_query = step_query
 _LARGEST_AUTO = 2**16
-_UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
 _WELL_COVERED = 0.9
 _NAMED = 3
-_REPEATS = 1.03  # a number of the user's own, taken again: another node with the same GPU and code moves a step by up to 2.9 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,8 @@ class OpShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """One model on one GPU (or several of one kind)."""
+    """One model on one GPU (or several of one kind). `range_basis` is assumed where no measurement supports the range.
+    `peak_flops_per_s` is what the GPU could do at best in the types that the step `computes_in`."""
 
     gpu: Gpu
     gpu_count: int
@@ -77,6 +77,7 @@ class Prediction:
     step_s: float
     step_low_s: float
     step_high_s: float
+    range_basis: str
     bound: str
     bound_fractions: dict[str, float]
     lanes_s: dict[str, float]
@@ -84,17 +85,14 @@ class Prediction:
     fits: bool
     coverage_fraction: float
     utilisation_fraction: float | None
+    peak_flops_per_s: float | None
+    computes_in: str
     by_op: tuple[OpShare, ...]
     assumptions: tuple[Assumption, ...]
 
     @property
     def samples_per_s(self) -> float:
         return self.batch * self.gpu_count / self.step_s
-
-    @property
-    def peak_flops_per_s(self) -> float | None:
-        """What the GPU could do at best in this precision."""
-        return peak_in(self.gpu, self.precision)
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
@@ -108,6 +106,7 @@ class Prediction:
             "step_s": self.step_s,
             "step_low_s": self.step_low_s,
             "step_high_s": self.step_high_s,
+            "range_basis": self.range_basis,
             "samples_per_s": self.samples_per_s,
             "bound": self.bound,
             "bound_fractions": self.bound_fractions,
@@ -116,6 +115,8 @@ class Prediction:
             "fits": self.fits,
             "coverage_fraction": self.coverage_fraction,
             "utilisation_fraction": self.utilisation_fraction,
+            "peak_flops_per_s": self.peak_flops_per_s,
+            "computes_in": self.computes_in,
             "by_op": [asdict(share) for share in self.by_op],
             "assumptions": list(self.assumptions),
         }
@@ -156,7 +157,7 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
         shared.append(assumed("batch", str(workload.batch), "the usual one for this model; `--batch auto` fills the memory"))
     if workload.seq is not None and query.capture.request.seq is None:
         shared.append(assumed("seq", str(workload.seq), "the usual length for this model"))
-    rounded = as_run(query.setting, workload).tf32_convolutions and any(gpu.best_peak("tf32") for gpu in query.gpus)
+    rounded = as_run(query.setting, workload).tf32_convolutions and any(map(convolves_in_tf32, query.gpus))
     if rounded and any(op.kind == "conv" for op in workload.ops):
         shared.append(
             assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay fp32")
@@ -164,8 +165,9 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        own = (*_own_note(query, gpu), *_sharing_note(workload, query, result))
-        own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes))
+        own = (*_own_note(query, gpu), *_sharing_note(workload, query, result), *_peak_note(workload, query, result))
+        ranged = _own_s(query, gpu) is None and not query.on_this_machine
+        own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes, ranged=ranged))
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
     if query.on_this_machine:
         from gpuwise.api.benching import as_measured_here
@@ -202,8 +204,9 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     seconds = whole * factor if own is None else own
     fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
     bound = BOUNDS[int(main_bound(fractions))]
-    width = _loaded(query, steps, width_of(query, gpu, bound, seen.bytes_fraction)) if own is None else _repeated()
-    peak = peak_in(gpu, workload.precision)
+    width = loaded(query, steps, width_of(query, gpu, bound, seen.bytes_fraction)) if own is None else repeated()
+    rounded = tf32_fraction(workload, as_run(query.setting, workload), gpu)
+    peak = step_peak(gpu, workload.precision, rounded)
     return Prediction(
         gpu=gpu,
         gpu_count=query.gpu_count,
@@ -214,6 +217,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         step_s=seconds,
         step_low_s=seconds * width.low,
         step_high_s=seconds * width.high,
+        range_basis="measured" if width.rows else "assumed",
         bound=bound,
         bound_fractions=fractions,
         lanes_s={name: float(lane[0, 0]) * seconds / whole for name, lane in steps.lanes.items()},
@@ -221,6 +225,8 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         fits=memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
         coverage_fraction=seen.bytes_fraction,
         utilisation_fraction=float(steps.flops[0, 0]) / seconds / peak if peak else None,
+        peak_flops_per_s=peak,
+        computes_in=f"{workload.precision} with convolutions in TF32" if rounded else workload.precision,
         by_op=_by_op(steps, seconds / whole),
         assumptions=(),
     )
@@ -285,6 +291,15 @@ def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> t
     return (assumed(f"{result.gpu.name} averaging gradients", value, effect),)
 
 
+def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
+    """Why a step reaches more than the peak, where it does."""
+    used = result.utilisation_fraction
+    if used is None or used <= 1:
+        return ()
+    effect = above_peak(workload, measured=bool(query.measured))
+    return ({"name": f"{result.gpu.name} of its peak", "value": f"{used:.0%} as counted", "basis": "computed", "effect": effect},)
+
+
 def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
     size = np.array([float(batch)]) if "batch" in workload.symbols else None
     seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
@@ -308,27 +323,6 @@ def _own_note(query: StepQuery, gpu: Gpu) -> tuple[Assumption, ...]:
     return ({"name": f"{gpu.name} step", "value": format_si(own, "s"), "basis": "measured", "effect": effect},)
 
 
-def _repeated() -> Range:
-    """The range of what the user measured, measured again."""
-    return Range(low=1 / _REPEATS, high=_REPEATS, rows=0)
-
-
-def width_of(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
-    """The range for this question: wider where little of the model is understood. From a step measured on another GPU it is that
-    of the ratio between the two."""
-    measured = [one for one, _ in query.measured]
-    low, high = CPU_RANGE
-    if gpu.is_cpu:
-        width = Range(low=low, high=high, rows=0)
-    elif any(one.is_cpu for one in measured):
-        width = Range(low=1 / high, high=1 / low, rows=0)
-    elif measured and bound != "launch":
-        width = ratio_range(known=all(knows(one) for one in (gpu, *measured)))
-    else:
-        width = range_of(known_generation=knows(gpu), known_stack=False, bound=bound)  # yours is no source of ours
-    return width.widened(1.0 + _UNKNOWN_WIDENS * max(0.0, 0.98 - covered))
-
-
 def _coverage_notes(workload: Workload) -> tuple[str, ...]:
     """A warning where much of the model is priced by its bytes alone."""
     seen = coverage(workload)
@@ -340,38 +334,17 @@ def _coverage_notes(workload: Workload) -> tuple[str, ...]:
     return (f"{share}; the rest ({shown}) is priced by its bytes alone, so the range is wide",)
 
 
-def _loaded(query: StepQuery, steps: Steps, width: Range) -> Range:
-    """The range where a loader has a rate: each end waits for the loader too, at its best and at its worst."""
-    if query.setting.loader_samples_per_s is None:
-        return width
-    slowest, fastest = (query.decoder.low, query.decoder.high) if query.decoder else (1 / _REPEATS, _REPEATS)
-    lanes = {name: float(lane[0, 0]) for name, lane in steps.lanes.items()}
-    loading, seconds = lanes.pop("input"), float(steps.seconds[0, 0])
-    rest = max(lanes.values())
-    low = max(rest * width.low, loading / fastest) / seconds
-    high = max(rest * width.high, loading / slowest) / seconds
-    return Range(low=min(1.0, low), high=max(1.0, high), rows=width.rows)
-
-
 def correction(workload: Workload, query: StepQuery) -> tuple[float, list[Assumption]]:
     """How far the user's own measurements are from the predictions for them, shrunk."""
     if not query.measured:
         return 1.0, []
-    ratios = []
+    found = []
     for gpu, seconds in query.measured:
         batch = _batch(workload, query, gpu)
         steps, memory = _steps(workload, query, gpu, batch), _memory(workload, query, gpu, batch)
         predicted = float(steps.seconds[0, 0]) + sum(_waits(workload, query, gpu, steps, memory).values())
-        ratios.append(np.log(seconds / predicted))
-    factor = float(np.exp(TRUST * np.median(ratios)))
-    raw = float(np.exp(np.median(ratios)))
-    said = {
-        "name": "measured",
-        "value": f"{raw:.2f} times the prediction",
-        "basis": "measured",
-        "effect": f"of which {TRUST:.0%} carries over: other predictions are multiplied by {factor:.2f}",
-    }
-    return factor, [said]
+        found.append((gpu, seconds, predicted))
+    return carried_over(found)
 
 
 def _by_op(steps: Steps, factor: float) -> tuple[OpShare, ...]:
@@ -387,10 +360,3 @@ def _by_op(steps: Steps, factor: float) -> tuple[OpShare, ...]:
         for entry in steps.classes
     ]
     return tuple(sorted(rows, key=lambda row: -row.seconds))
-
-
-def peak_in(gpu: Gpu, precision: str) -> float | None:
-    """The peak that a step in this precision is held against; that of fp32 where the GPU has no 16-bit rate or only a token one,
-    as GTX 10 has: libraries convert and compute in fp32 there."""
-    dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
-    return max(gpu.best_peak(dtype) or 0.0, gpu.best_peak("fp32") or 0.0) or None

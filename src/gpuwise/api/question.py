@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpuwise.api.backends import unmeasured_backends
 from gpuwise.api.workloads import CaptureQuery, capture_query, captured
 from gpuwise.errors import BadValue
+from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.precisions import has_matrix_cores, supported
@@ -102,7 +104,7 @@ def step_query(
     size = parse_batch(batch)
     given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}
     asked = capture_query(model=model, batch=size or None, compiled=compiled, **{**given, **filled})
-    software, host = _stack(stack, compiled, notes), _host(cpu, notes)
+    software, host = _stack(stack, compiled, found, notes), _host(cpu, found, notes)
     decoder = _decoder(image_decode, workers, loader_samples_per_s)
     rate = _positive(loader_samples_per_s, "--loader-samples-per-s")
     return StepQuery(
@@ -241,21 +243,31 @@ def _decoded(loader: Loader, host: Host, workers: int | None, gpu_count: int, no
     return rate
 
 
-def _stack(text: str, compiled: bool, notes: list[Assumption]) -> Stack:
+def _stack(text: str, compiled: bool, gpus: Sequence[Gpu], notes: list[Assumption]) -> Stack:
     if text:
         stack, remark = find_stack(text, compiled)
         notes += [assumed("stack", stack.name, remark)] if remark else []
         return stack
     stack = default_stack(compiled)
-    notes.append(assumed("stack", stack.name, "the newest that was measured; `--stack torch-1.13` asks for another"))
+    through = unmeasured_backends(gpus)
+    value = f"{stack.name} through {' and '.join(through)}" if through and not _any_measured(gpus) else stack.name
+    but = f", on CUDA and ROCm: no step through {' or '.join(through)} was" if through else ""
+    notes.append(assumed("stack", value, f"the newest that was measured{but}; `--stack torch-1.13` asks for another"))
     return stack
 
 
-def _host(text: str, notes: list[Assumption]) -> Host:
+def _any_measured(gpus: Sequence[Gpu]) -> bool:
+    return any(gpu.is_cpu or knows_vendor(gpu) for gpu in gpus)
+
+
+def _host(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
     if text:
         return find_host(text)
     host = find_host(_DEFAULT_HOST)
     effect = f"{host.launch_s * 1e6:.0f} µs to issue an op; matters for small models; `--cpu laptop` asks for another"
+    if not _any_measured(gpus):
+        makers = " or ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
+        effect = f"as if such a one issued the work: no host of {makers} devices was measured; {effect}"
     notes.append(assumed("cpu", f"{host.name}, like {host.example}", effect))
     return host
 

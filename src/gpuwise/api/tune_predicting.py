@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuwise.api.question import Assumption
 from gpuwise.errors import BadFile, GpuwiseError, UnknownName
-from gpuwise.evidence.ranges import Range, change_range
+from gpuwise.evidence.ranges import UNMEASURED_RANGE, Range, change_range, knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.precisions import supported
@@ -91,6 +91,8 @@ class Predictor:
             return _PROFILED
         if self.gpu is not None and self.gpu.is_cpu:
             return CPU_RANGE
+        if self.gpu is not None and not knows_vendor(self.gpu):
+            return UNMEASURED_RANGE
         found = change_range(name)
         return (found.low, found.high) if found else _UNKNOWN
 
@@ -104,6 +106,10 @@ class Predictor:
         if self.gpu.is_cpu:
             effect = f"{CPU_RANGE[0]:g} to {CPU_RANGE[1]:g} times the predicted gain; `gpuwise bench` gives a better one"
             return (_told("predicted by", f"a CPU like {self.gpu.name}", "assumed", effect),)
+        if not knows_vendor(self.gpu):
+            low, high = UNMEASURED_RANGE
+            effect = f"{low:g} to {high:g} times the predicted gain; no measurement of {self.gpu.vendor} GPUs supports it"
+            return (_told("predicted by", f"the catalogue's {self.gpu.name}", "assumed", effect),)
         widths = [(name, change_range(name)) for name in names]
         rests = "; ".join(f"{name} {_width_text(own)}" for name, own in widths if own)
         return (_told("predicted by", f"the catalogue's {self.gpu.name}", "computed", f"measured over predicted gain: {rests}"),)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue
+from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.evidence.collectives import collective_baselines, collective_sets, score_collectives
 from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.fits import left_out
@@ -23,13 +24,16 @@ from gpuwise.evidence.operators import batches, score_operators
 from gpuwise.evidence.parallel import parallel_questions, score_parallel
 from gpuwise.evidence.ranges import TRUST
 from gpuwise.evidence.score import score
+from gpuwise.evidence.seen import in_sample
 from gpuwise.evidence.tables import read_table
-from gpuwise.evidence.types import Accuracy, Residual, Table
+from gpuwise.evidence.types import Accuracy, Residual, Skipped, Table
 from gpuwise.hardware import tables
+from gpuwise.hardware.catalog import load_catalog
 
 __all__ = ["BREAKDOWNS", "NOISE_FLOOR", "ValidateAnswer", "corrected", "validate"]
 
-BREAKDOWNS = {"gpu": "gpu", "model": "family", "family": "family", "source": "source"}
+BREAKDOWNS = {name: name for name in ("gpu", "model", "family", "source")}
+_NAMED = 6  # reasons in an error
 _ELSEWHERE = 0.2  # how much of a deviation carries over to another mode, precision or version of fitted software
 # What no predictor can beat, recomputed from published raw files: what changes, and by how much steps differ.
 NOISE_FLOOR = (
@@ -45,7 +49,8 @@ class ValidateAnswer(Shown):
     """The accuracy on one table, in all and by GPU, family and source; every residual; why rows were left out.
 
     On our own table each row is predicted by a fit that has not seen its GPU, and in `unseen_family` by one that has not seen its
-    family of models. A file of the user's is predicted by the shipped fit: `unseen_family` is None.
+    family of models. A file of the user's is predicted by the shipped fit: `unseen_family` is None, and `in_sample` counts the
+    rows of sources and GPUs that this fit has seen. `models` are those that a reason in `skipped` is about.
     """
 
     table: str
@@ -58,6 +63,9 @@ class ValidateAnswer(Shown):
     measured_rows: int
     data_date: date
     unseen_family: Accuracy | None = None
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    in_sample: int = 0
+    assumptions: tuple[Assumption, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
@@ -66,7 +74,9 @@ class ValidateAnswer(Shown):
             "table": self.table,
             "rows": self.rows,
             "predicted": len(self.residuals),
-            "skipped": [{"reason": reason, "count": count} for reason, count in self.skipped],
+            "skipped": [
+                {"reason": reason, "count": count, "models": list(self.models.get(reason, ()))} for reason, count in self.skipped
+            ],
             **figures,
             "baselines": self.baselines,
             "by": {name: {key: asdict(value) for key, value in groups.items()} for name, groups in self.by.items()},
@@ -78,6 +88,7 @@ class ValidateAnswer(Shown):
                     "high": row.high_s,
                     "measured": row.measured_s,
                     "gpu": row.gpu,
+                    "model": row.labels.get("model", ""),
                     "family": row.labels.get("family", ""),
                 }
                 for row in self.residuals
@@ -86,7 +97,8 @@ class ValidateAnswer(Shown):
             "left_out": None if self.unseen_family is None else "gpu",
             "leave_one_family_out": None if self.unseen_family is None else asdict(self.unseen_family),
             "noise_floor": [{"changed": what, "effect": effect} for what, effect in NOISE_FLOOR],
-            "assumptions": [],
+            "in_sample": self.in_sample,
+            "assumptions": list(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
@@ -101,6 +113,7 @@ def validate(
     if held_out is None:
         return _own_table(measured_rows, progress)
     table = read_table(held_out)
+    reasons: Counter[str]
     if table.kind == "e2e":
         asked, reasons = questions(table, progress)
         progress(f"predicting {len(asked):,} rows")
@@ -120,7 +133,7 @@ def validate(
         residuals = score_operators(found)
     if measured_rows:
         residuals = corrected(residuals, measured_rows)
-    return _answer(table.kind, table.count, reasons, residuals, measured_rows)
+    return _answer(table, reasons, residuals, measured_rows)
 
 
 def _memory(table: Table, measured_rows: int, progress: Callable[[str], None]) -> ValidateAnswer:
@@ -130,7 +143,7 @@ def _memory(table: Table, measured_rows: int, progress: Callable[[str], None]) -
     residuals = score_memory(asked)
     if measured_rows:
         residuals = corrected(residuals, measured_rows)
-    answer = _answer(table.kind, table.count, reasons, residuals, measured_rows)
+    answer = _answer(table, reasons, residuals, measured_rows)
     return replace(answer, baselines=memory_baselines(asked))
 
 
@@ -140,7 +153,7 @@ def _collectives(table: Table, measured_rows: int) -> ValidateAnswer:
     residuals = score_collectives(found)
     if measured_rows:
         residuals = corrected(residuals, measured_rows)
-    answer = _answer(table.kind, table.count, reasons, residuals, measured_rows)
+    answer = _answer(table, reasons, residuals, measured_rows)
     return replace(answer, baselines=collective_baselines(found))
 
 
@@ -154,7 +167,7 @@ def _own_table(measured_rows: int, progress: Callable[[str], None]) -> ValidateA
     unseen_family = _unseen(asked, "family", lambda question: question.cells["family"])
     if measured_rows:
         unseen_gpu, unseen_family = (corrected(rows, measured_rows) for rows in (unseen_gpu, unseen_family))
-    answer = _answer(table.kind, table.count, reasons, unseen_gpu, measured_rows)
+    answer = _answer(table, reasons, unseen_gpu, measured_rows, own=True)
     return replace(answer, unseen_family=accuracy(unseen_family))
 
 
@@ -169,17 +182,25 @@ def _unseen(asked: Sequence[Question], by: str, label: Callable[[Question], str]
     return sorted(found, key=lambda row: row.row)
 
 
-def _answer(kind: str, rows: int, reasons: Counter[str], residuals: Sequence[Residual], measured: int) -> ValidateAnswer:
+def _answer(
+    table: Table, reasons: Counter[str], residuals: Sequence[Residual], measured: int, *, own: bool = False
+) -> ValidateAnswer:
+    if not residuals:
+        raise _nothing(table, reasons, measured)
     by: dict[str, dict[str, Accuracy]] = {}
-    for name in ("gpu", "family", "source"):
+    for name in ("gpu", "model", "family", "source"):
         groups: dict[str, list[Residual]] = defaultdict(list)
-        for row in residuals:
-            groups[row.labels.get(name, "")].append(row)
+        for row in residuals:  # an operator's name is its family: there is no model
+            groups[row.labels.get(name, row.labels.get("family", "") if name == "model" else "")].append(row)
         by[name] = {key: accuracy(members) for key, members in sorted(groups.items())}
+    seen = 0 if own else in_sample(table, residuals)
     return ValidateAnswer(
-        table=kind,
-        rows=rows,
+        table=table.kind,
+        rows=table.count,
         skipped=tuple(reasons.most_common()),
+        models={reason: tuple(names) for reason, names in reasons.models.items()} if isinstance(reasons, Skipped) else {},
+        in_sample=seen,
+        assumptions=(*_seen_note(seen, len(residuals)), *_gpu_notes(table, residuals)),
         overall=accuracy(residuals),
         by=by,
         baselines=baselines(residuals),
@@ -187,6 +208,46 @@ def _answer(kind: str, rows: int, reasons: Counter[str], residuals: Sequence[Res
         measured_rows=measured,
         data_date=tables.data_date(),
     )
+
+
+def _nothing(table: Table, reasons: Counter[str], measured: int) -> BadValue:
+    """That there is nothing to score, and why."""
+    told = [f"{_rows(count)}: {reason}" for reason, count in reasons.most_common(_NAMED)]
+    told += [f"and {len(reasons) - _NAMED} other reasons"] if len(reasons) > _NAMED else []
+    given = table.count - reasons.total()
+    if measured and given:
+        told.insert(0, f"{_rows(given)}: taken as the user's own measurements")
+        return BadValue("no row is left to score", looked_in="; ".join(told), hint="give a smaller `--measured-rows`")
+    hint = "`gpuwise gpus` lists the GPUs; a row needs the words of `gpuwise predict` for its model, precision and mode"
+    return BadValue(f"none of {_rows(table.count)} can be predicted", looked_in="; ".join(told), hint=hint)
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def _seen_note(seen: int, rows: int) -> tuple[Assumption, ...]:
+    """That some rows are no test: the constants were fitted on their source and GPU."""
+    if not seen:
+        return ()
+    effect = "their source and GPU are among those the constants were fitted on: their errors say little of GPUs never seen"
+    return ({"name": "in sample", "value": f"{seen:,} of {rows:,} rows", "basis": "fitted", "effect": effect},)
+
+
+def _gpu_notes(table: Table, residuals: Sequence[Residual]) -> tuple[Assumption, ...]:
+    """What names that could mean several GPUs were taken for, each once."""
+    taken = {str(table.columns["gpu"][row.row]): row.gpu for row in residuals} if "gpu" in table.columns else {}
+    notes = []
+    for name, gpu in taken.items():
+        try:
+            match = load_catalog().find(name)
+        except GpuwiseError:
+            continue
+        meant = match.gpu.name if gpu == name else gpu  # some tables keep the name as given
+        others = [one.name for one in (match.gpu, *match.others) if one.name != meant]
+        if match.others:
+            notes.append(assumed(f"gpu '{name}'", meant, "could also be " + ", ".join(others)))
+    return tuple(notes)
 
 
 def corrected(residuals: Sequence[Residual], count: int) -> list[Residual]:

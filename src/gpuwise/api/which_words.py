@@ -13,7 +13,7 @@ from gpuwise.advise.tasks import Job
 from gpuwise.api.paced import Priced
 from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.which_scene import Scene, a, alike, buys, failures, spent
-from gpuwise.evidence.ranges import knows
+from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.age import age_text
 from gpuwise.scale.wiring import usual_wires
 from gpuwise.units import GIB, format_si
@@ -322,9 +322,16 @@ def notes(scene: Scene) -> tuple[Assumption, ...]:
         effect = f"of {newest.isoformat()}, {age_text(newest, query.book.today)}; single offers differ two to four times"
         found["rents"] = assumed("rents", "median of clouds", effect)
     unseen = [option.gpu for option in scene.options if not knows(option.gpu) and not option.gpu.is_cpu]
-    if unseen:
-        names = ", ".join(dict.fromkeys(gpu.architecture.generation for gpu in unseen))
-        found["ranges"] = assumed("ranges", "wider than usual", f"no GPU of these generations was measured: {names}")
+    for makers in (False, True):
+        alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
+        names = ", ".join(dict.fromkeys(gpu.vendor if makers else gpu.architecture.generation for gpu in alike))
+        if names and makers:
+            low, high = UNMEASURED_RANGE
+            effect = f"no measurement of GPUs of these makers supports it: {names}"
+            found["assumed ranges"] = assumed("ranges of unmeasured makers", f"{low:g} to {high:g} times the time", effect)
+        elif names:
+            value = "what was missed on generations left out of the fit"
+            found["ranges"] = assumed("ranges", value, f"no GPU of these generations was measured: {names}")
     return tuple(found.values())
 
 

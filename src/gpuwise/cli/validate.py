@@ -18,7 +18,7 @@ def validate(
     held_out: Annotated[
         Optional[Path], typer.Option("--held-out", help="A file of measurements, .csv or .parquet; else our own table.")
     ] = None,
-    by: Annotated[str, typer.Option(help="Break down by gpu, model or source.")] = "gpu",
+    by: Annotated[str, typer.Option(help="Break down by gpu, model, family or source.")] = "gpu",
     measured_rows: Annotated[int, typer.Option(help="Rows of each (source, model) given as the user's own measurements.")] = 0,
     figure: Annotated[Optional[Path], typer.Option("--figure", help="Draw it too: FILE.svg, FILE.html or FILE.png.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with every residual.")] = False,

@@ -7,7 +7,6 @@ else its steps contain. A row that cannot be asked is counted under its reason.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +14,9 @@ from importlib.util import find_spec
 
 from gpuwise.errors import GpuwiseError
 from gpuwise.evidence.procedures import Procedure, procedure_of
-from gpuwise.evidence.types import Residual, Table
+from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import Catalog, load_catalog
+from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import MOST_GPUS
 from gpuwise.workload import zoo
@@ -29,7 +29,7 @@ from gpuwise.workload.types import Workload
 
 __all__ = ["Question", "questions", "residual"]
 
-_PRECISIONS = {"fp32": "fp32", "tf32": "fp32", "fp16": "amp", "amp": "amp", "bf16": "bf16"}
+_PRECISIONS = {"fp32": "fp32", "tf32": "fp32", "fp16": "amp", "amp": "amp", "bf16": "bf16", "amp-bf16": "amp-bf16"}
 _OPTIMIZERS = {"sgd": "momentum", "adam": "adam", "adamw": "adamw", "lamb": "adam"}
 _COMPILED = ("compile", "xla")
 
@@ -52,15 +52,17 @@ class Question:
 
 def questions(
     table: Table, progress: Callable[[str], None] = lambda text: None, *, zoo_only: bool = False
-) -> tuple[list[Question], Counter[str]]:
+) -> tuple[list[Question], Skipped]:
     """The rows that can be asked, and why the others cannot. With `zoo_only` nothing is captured."""
-    catalog, reasons = load_catalog(), Counter[str]()
+    catalog, reasons = load_catalog(), Skipped()
     begun = []
     for number in range(table.count):
         cells = {name: "" if value is None else str(value) for name, value in table.row(number).items()}
         try:
             gpu, figures = _gpu(catalog, cells), _numbers(cells)
-            begun.append((number, cells, gpu, _request(cells, zoo_only), figures))
+            request = _request(cells, zoo_only)
+            _check_precision(gpu, cells["precision"])
+            begun.append((number, cells, gpu, request, figures))
         except _Unusable as reason:
             reasons[str(reason)] += 1
     workloads = _workloads([request for _, _, _, request, _ in begun], progress)
@@ -69,7 +71,7 @@ def questions(
     for number, cells, gpu, request, (batch, size, measured, count) in begun:
         answer = workloads[request]
         if isinstance(answer, str):
-            reasons[answer] += 1
+            reasons.of_model(answer, cells["model"])
             continue
         workload = run(answer, procedure_of(cells).every_token, cells.get("stack") in _COMPILED)
         found.append(
@@ -107,17 +109,49 @@ def _gpu(catalog: Catalog, cells: Mapping[str, str]) -> Gpu:
 
 
 def _numbers(cells: Mapping[str, str]) -> tuple[float, float, float, int]:
-    try:
-        count = int(float(cells["gpu_count"] or 1))
-        batch, size = float(cells["batch_per_gpu"]), float(cells["image_or_seq"] or 0)
-        measured = float(cells["step_ms"]) / 1e3
-    except (ValueError, OverflowError):
-        raise _Unusable("no step time or batch") from None
-    if not (0 < measured < math.inf and 1 <= batch < 2**31 and 0 <= size < 2**31 and 1 <= count <= MOST_GPUS):
-        raise _Unusable("no step time or batch")
+    """Batch of each GPU, pixels or tokens, seconds a step, GPUs."""
     if "accumulation" in cells.get("note", ""):
         raise _Unusable("gradients accumulated over an unknown number of passes")
-    return batch, size, measured, count
+    count = _number(cells, "gpu_count", "1", "a number of GPUs")
+    if not 1 <= count <= MOST_GPUS:
+        raise _Unusable(f"a number of GPUs that is not between 1 and {MOST_GPUS:,}")
+    batch = _number(cells, "batch_per_gpu", "", "a batch")
+    if not 1 <= batch < 2**31:
+        raise _Unusable("a batch that cannot be run")
+    size = _number(cells, "image_or_seq", "0", "an image size or sequence length")
+    if not 0 <= size < 2**31:
+        raise _Unusable("an image size or sequence length that cannot be run")
+    return batch, size, _step_s(cells, batch * int(count)), int(count)
+
+
+def _number(cells: Mapping[str, str], name: str, default: str, what: str) -> float:
+    text = cells.get(name, "").strip() or default
+    if not text:
+        raise _Unusable(f"no {what.partition(' ')[2]}")
+    try:
+        return float(text)
+    except ValueError:
+        raise _Unusable(f"{what} that is no number") from None
+
+
+def _step_s(cells: Mapping[str, str], samples: float) -> float:
+    """Seconds a step, as given or from the rate of all GPUs together."""
+    if cells.get("step_ms", "").strip():
+        seconds = _number(cells, "step_ms", "", "a step time") / 1e3
+    elif cells.get("samples_per_s", "").strip():
+        rate = _number(cells, "samples_per_s", "", "a rate")
+        seconds = samples / rate if rate else math.inf
+    else:
+        raise _Unusable("no step time")
+    if not 0 < seconds < math.inf:
+        raise _Unusable("a step time that is not positive")
+    return seconds
+
+
+def _check_precision(gpu: Gpu, precision: str) -> None:
+    """Refuse what `predict` refuses too."""
+    if precision not in supported(gpu):
+        raise _Unusable(f"{gpu.name} has no {precision}")
 
 
 def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:
@@ -184,7 +218,13 @@ def residual(question: Question, seconds: float, low: float, high: float, bound:
         low_s=low,
         high_s=high,
         bound=bound,
-        labels={"gpu": gpu.name, "family": cells.get("family", ""), "source": cells["source"], "stack": cells.get("stack", "")},
+        labels={
+            "gpu": gpu.name,
+            "model": cells["model"],
+            "family": cells.get("family", ""),
+            "source": cells["source"],
+            "stack": cells.get("stack", ""),
+        },
         setup=tuple(cells.get(key, "") for key in keys),
         group=(cells["source"], cells["model"]),
         samples=question.batch,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ import numpy as np
 
 from gpuwise.errors import GpuwiseError
 from gpuwise.evidence.memory_language import causal_masks_bytes, counted_bytes
-from gpuwise.evidence.types import Residual, Table
+from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.device_memory import MemoryData, memory_data
@@ -71,11 +70,11 @@ def fitted_half(family: str) -> bool:
 
 def memory_questions(
     table: Table, progress: Callable[[str], None] = lambda text: None, *, zoo_only: bool = False
-) -> tuple[list[MemoryQuestion], Counter[str]]:
+) -> tuple[list[MemoryQuestion], Skipped]:
     """The rows that can be asked, and why the others cannot. Models are captured once and kept in the cache; with `zoo_only`, or
     where timm is not installed, those that the zoo holds are taken from there."""
     stored = zoo_only or find_spec("timm") is None
-    reasons: Counter[str] = Counter()
+    reasons = Skipped()
     begun: list[MemoryQuestion] = []
     for number in range(table.count):
         cells = {name: "" if value is None else str(value) for name, value in table.row(number).items()}
@@ -90,7 +89,7 @@ def memory_questions(
     for entry in begun:
         answer = workloads.get(entry.request) if entry.request is not None else None
         if isinstance(answer, str):
-            reasons[answer] += 1
+            reasons.of_model(answer, entry.cells["model"])
         elif answer is None:
             found.append(entry)
         else:
@@ -201,7 +200,7 @@ def _residual(question: MemoryQuestion, data: MemoryData) -> Residual:
     cells, predicted = question.cells, predicted_bytes(question, data)
     known = data.ranges["device" if question.on_device else "allocated"]
     low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, 0.9))
-    labels = {name: cells.get(name, "") for name in ("gpu", "family", "source", "method")}
+    labels = {name: cells.get(name, "") for name in ("gpu", "model", "family", "source", "method")}
     return Residual(
         row=question.row,
         gpu=cells["gpu"],

@@ -1,7 +1,7 @@
 """How wide a prediction's range must be to hold eight measurements of ten, by kind of question.
 
 The widths are conformal: quantiles of what leave-one-GPU-out predictions missed by, on questions of that kind. `tools/fit` writes
-them with the number of rows behind each.
+them with the number of rows behind each. Of CPUs and of some makers no step was fitted: their ranges are assumed, on no rows.
 """
 
 from __future__ import annotations
@@ -11,15 +11,31 @@ from importlib.resources import files
 
 import msgspec
 
+from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
+from gpuwise.step.cpu import CPU_RANGE
 
-__all__ = ["TRUST", "Range", "change_range", "knows", "operator_range", "range_of", "ratio_range"]
+__all__ = [
+    "TRUST",
+    "UNMEASURED_RANGE",
+    "Range",
+    "as_known",
+    "change_range",
+    "knows",
+    "knows_vendor",
+    "operator_range",
+    "pair_range",
+    "range_of",
+    "ratio_range",
+    "step_range",
+]
 
 TRUST = 0.9  # how much of a measured deviation carries over to other GPUs and settings: the least median error of 0.7 to 1.0
+UNMEASURED_RANGE = (0.6, 1.8)  # assumed: libraries of a maker whose GPUs are in no fit, between those of GPUs and of CPUs
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Measured over predicted time: the bounds that hold 80 %, and how many rows say so."""
+    """Measured over predicted time: the bounds that hold 80 %, and how many rows say so. Without rows they are assumed."""
 
     low: float
     high: float
@@ -28,6 +44,10 @@ class Range(msgspec.Struct, frozen=True):
     def widened(self, factor: float) -> Range:
         """The same range, this many times as wide on a log scale."""
         return Range(low=self.low**factor, high=self.high**factor, rows=self.rows)
+
+    def around(self, other: Range) -> Range:
+        """What holds both ranges, on the fewer rows."""
+        return Range(low=min(self.low, other.low), high=max(self.high, other.high), rows=min(self.rows, other.rows))
 
 
 class _File(msgspec.Struct):
@@ -43,6 +63,48 @@ def _file() -> _File:
 def knows(gpu: Gpu) -> bool:
     """Whether GPUs of this one's generation were measured."""
     return gpu.architecture.generation in _file().generations
+
+
+def knows_vendor(gpu: Gpu) -> bool:
+    """Whether any GPU of this one's maker was measured."""
+    return gpu.architecture.vendor in _vendors() and not gpu.is_cpu
+
+
+@cache
+def _vendors() -> frozenset[str]:
+    known = _file().generations
+    return frozenset(one.vendor for one in tables.architectures().values() if one.generation in known)
+
+
+def step_range(gpu: Gpu, bound: str = "") -> Range:
+    """The range of a step that a user asks for: of software that is no source of ours."""
+    if gpu.is_cpu:
+        return _assumed(gpu)
+    usual = range_of(known_generation=knows(gpu), known_stack=False, bound=bound)
+    return as_known(usual, gpu)
+
+
+def as_known(usual: Range, gpu: Gpu) -> Range:
+    """The range, made wider for a maker of which no step was measured."""
+    return usual if knows_vendor(gpu) else usual.around(_assumed(gpu))
+
+
+def pair_range(base: Gpu, other: Gpu) -> Range:
+    """The range of the time of `other` over that of `base`. What is assumed of one of them stays in the ratio."""
+    found = ratio_range(known=knows(base) and knows(other))
+    if base.is_cpu and other.is_cpu:
+        return Range(low=found.low, high=found.high, rows=0)
+    found = found if knows_vendor(other) else found.around(_assumed(other))
+    return found if knows_vendor(base) else found.around(_inverse(_assumed(base)))
+
+
+def _assumed(gpu: Gpu) -> Range:
+    low, high = CPU_RANGE if gpu.is_cpu else UNMEASURED_RANGE
+    return Range(low=low, high=high, rows=0)
+
+
+def _inverse(one: Range) -> Range:
+    return Range(low=1 / one.high, high=1 / one.low, rows=one.rows)
 
 
 def range_of(*, known_generation: bool, known_stack: bool, bound: str = "", procedure: str = "") -> Range:

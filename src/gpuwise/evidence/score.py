@@ -11,7 +11,7 @@ import numpy as np
 from gpuwise.errors import GpuwiseError
 from gpuwise.evidence.e2e import Question, residual
 from gpuwise.evidence.fits import Fit, shipped
-from gpuwise.evidence.ranges import knows, range_of
+from gpuwise.evidence.ranges import as_known, knows, range_of
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
@@ -105,6 +105,7 @@ def _one(question: Question, steps: Steps, point: int, place: int, known: bool, 
     seconds += _sharing_s(question, steps, point, place, fit)
     procedure = f"{question.cells['source']}/{question.cells.get('stack') or 'eager'}"
     width = range_of(known_generation=knows(question.gpu), known_stack=known, bound=bound, procedure=procedure)
+    width = as_known(width, question.gpu)
     return replace(residual(question, seconds, seconds * width.low, seconds * width.high, bound), known=known)
 
 

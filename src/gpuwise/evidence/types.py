@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Accuracy", "Residual", "Table"]
+__all__ = ["Accuracy", "Residual", "Skipped", "Table"]
 
 Row = Mapping[str, str]
 
@@ -34,6 +35,18 @@ class Residual:
     known: bool = True
     work: tuple[float, float] = (0.0, 0.0)
     rates: tuple[float, float] = (1.0, 1.0)
+
+
+class Skipped(Counter[str]):
+    """How many rows were left out for each reason, and the models that one is about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.models: defaultdict[str, dict[str, None]] = defaultdict(dict)
+
+    def of_model(self, reason: str, model: str) -> None:
+        self[reason] += 1
+        self.models[reason][model] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["has_matrix_cores", "supported"]
+__all__ = ["convolves_in_tf32", "has_matrix_cores", "supported"]
 
 
 def supported(gpu: Gpu) -> tuple[str, ...]:
@@ -16,6 +16,11 @@ def supported(gpu: Gpu) -> tuple[str, ...]:
     found += ["fp16", "amp"] if "fp16" in matrix or "fp16" in vector or gpu.vendor == "NVIDIA" else []
     found += ["bf16", "amp-bf16"] if "bf16" in matrix or "bf16" in vector or "bf16" in gpu.architecture.features else []
     return (*found, *(["fp8"] if "fp8" in matrix else []))
+
+
+def convolves_in_tf32(gpu: Gpu) -> bool:
+    """Whether convolutions in fp32 run as TF32 here unless that is switched off: cuDNN's default, so NVIDIA's since Ampere."""
+    return gpu.vendor == "NVIDIA" and bool(gpu.peak_flops_per_s.get("matrix", {}).get("tf32"))
 
 
 def has_matrix_cores(gpu: Gpu) -> bool:

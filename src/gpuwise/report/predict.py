@@ -36,11 +36,11 @@ def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
 def _sheet(answer: PredictAnswer, colour: bool) -> str:
     result = answer.results[0]
     shares = sorted(((share, name) for name, share in result.bound_fractions.items() if share >= 0.05), reverse=True)
-    used = f"{result.utilisation_fraction:.0%} of its peak" if result.utilisation_fraction is not None else ""
+    used = _used(result)
     lines = [
         f"{_head(answer, result, colour)} on {_cards(result, colour)}",
         "",
-        f"  step       {_time(result.step_s)}   (8 measurements in 10 lie between {_range(result)})",
+        f"  step       {_time(result.step_s)}   ({_range(result)})",
         f"  speed      {_rate(result.samples_per_s)} samples/s" + (f", {used}" if used else ""),
         f"  limited by {_MEANING[result.bound]}",
         "             " + ", ".join(f"{name} {share:.0%}" for share, name in shares),
@@ -51,6 +51,21 @@ def _sheet(answer: PredictAnswer, colour: bool) -> str:
     return "\n".join(lines)
 
 
+def _used(result: Prediction) -> str:
+    """The share of the peak; of which, where its name does not say so. The notes say how it can be more than all."""
+    if result.utilisation_fraction is None:
+        return ""
+    which = "" if result.computes_in == result.precision else f" in {result.computes_in}"
+    return f"{result.utilisation_fraction:.0%} of its peak{which}" + (" as counted" if result.utilisation_fraction > 1 else "")
+
+
+def _types(slow: Prediction, fast: Prediction) -> str:
+    """What two steps compute in, where they differ."""
+    if fast.computes_in == slow.computes_in:
+        return fast.computes_in
+    return f"{fast.precision} ({'its' if slow.computes_in == slow.precision else 'the other'} convolutions in TF32)"
+
+
 def _cards(result: Prediction, colour: bool) -> str:
     if result.gpu_count == 1:
         return bold(result.gpu.name, colour=colour)
@@ -58,7 +73,9 @@ def _cards(result: Prediction, colour: bool) -> str:
 
 
 def _range(result: Prediction) -> str:
-    return f"{_time(result.step_low_s)} and {_time(result.step_high_s)}"
+    """What the range means: of a CPU, or of a maker whose GPUs were not measured, nobody can say how many lie inside."""
+    ends = f"between {_time(result.step_low_s)} and {_time(result.step_high_s)}"
+    return f"8 measurements in 10 lie {ends}" if result.range_basis == "measured" else f"{ends} is assumed, not measured"
 
 
 def _memory(result: Prediction) -> str:
@@ -125,7 +142,7 @@ def _why(results: Sequence[Prediction]) -> str:
     held = f" {fast.gpu.name} waits for {waits}." if waits else ""
     return (
         f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
-        f"{flops:.1f} times the arithmetic in {fast.precision}, and this model is bound by {_split(slow)}.{held}"
+        f"{flops:.1f} times the arithmetic in {_types(slow, fast)}, and this model is bound by {_split(slow)}.{held}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Column", "assumption_lines", "bold", "join_notes", "table"]
+__all__ = ["Column", "assumption_lines", "bold", "join_notes", "range_words", "table"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,13 @@ def assumption_lines(assumptions: Iterable[Mapping[str, str]]) -> list[str]:
     ['assumed: batch = 128 (the usual one)']
     """
     return [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in assumptions]
+
+
+def range_words(assumed_of: Iterable[str]) -> str:
+    """What a drawn range means, and of which things it is assumed."""
+    names = list(dict.fromkeys(assumed_of))
+    shown = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+    return "the range meant to hold 8 measurements of 10" + (f" (assumed, not measured, for {shown})" if names else "")
 
 
 def join_notes(notes: Sequence[str]) -> str:

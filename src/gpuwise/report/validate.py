@@ -7,6 +7,7 @@ from gpuwise.report.text import Column, bold, join_notes, table
 
 __all__ = ["render"]
 
+_NAMED = 5
 _UNSEEN = ", each by a fit that has not seen its GPU"
 
 
@@ -16,7 +17,7 @@ def render(answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None,
     own = answer.unseen_family is not None
     lines = [
         f"{bold(answer.table, colour=colour)}  {len(answer.residuals):,} of {answer.rows:,} rows predicted"
-        + (_UNSEEN if own else ""),
+        + (_UNSEEN if own else _seen(answer)),
         "",
         f"  error      median {_percent(overall.median_ape)}, mean {_percent(overall.mean_ape)}, nine in ten below "
         f"{_percent(overall.p90_ape)}; bias {_percent(overall.bias)}",
@@ -49,12 +50,25 @@ def render(answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None,
         Column(title="bias", cells=[_percent(entry.bias) for entry in groups.values()]),
         Column(title="in range", cells=[_percent(entry.coverage_fraction) for entry in groups.values()]),
     ]
-    notes = [f"left out: {count:,} rows, {reason}" for reason, count in answer.skipped]
+    notes = [f"left out: {count:,} rows, {reason}{_models(answer, reason)}" for reason, count in answer.skipped]
+    notes += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
     if answer.measured_rows:
         notes.append(
             f"{answer.measured_rows} row(s) of each (source, model) were taken as the user's own measurements, and not scored"
         )
     return "\n".join(lines) + "\n\n" + table(columns, width=width, colour=colour) + join_notes(notes)
+
+
+def _seen(answer: ValidateAnswer) -> str:
+    """How many of the rows are of sources and GPUs in the fit."""
+    return f", {answer.in_sample:,} of them in sample" if answer.in_sample else ""
+
+
+def _models(answer: ValidateAnswer, reason: str) -> str:
+    """The first few models that a reason is about."""
+    names = answer.models.get(reason, ())
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ": " + ", ".join(names[:_NAMED]) + more if names else ""
 
 
 def _percent(value: float | None) -> str:

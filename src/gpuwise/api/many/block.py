@@ -14,8 +14,9 @@ import numpy as np
 
 from gpuwise.api.many.sweep_question import ANY_MODERN_GPU, SweepTask, gpus_meant
 from gpuwise.api.many.versions import check_versions
-from gpuwise.api.predictions import main_bound, width_of
+from gpuwise.api.predictions import main_bound
 from gpuwise.api.question import StepQuery, step_query
+from gpuwise.api.widths import width_of
 from gpuwise.api.workloads import captured
 from gpuwise.errors import GpuwiseError
 from gpuwise.hardware.precisions import supported

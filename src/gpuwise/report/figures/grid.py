@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpuwise.api.grids import GridAnswer
 from gpuwise.api.predictions import Prediction
 from gpuwise.report.figures.types import Axis, Figure, Line, Mark, Plot, Series
+from gpuwise.report.text import range_words
 from gpuwise.units import format_si
 
 __all__ = ["grid_figure"]
@@ -21,12 +22,13 @@ def grid_figure(answer: GridAnswer) -> Figure:
     low, high = (min(result.step_low_s for result in answer.results), max(result.step_high_s for result in answer.results))
     y = Axis(title="time of a step", low=low / 1.1, high=high * 1.1, unit="s", log=True)
     first = answer.results[0]
+    ranges = range_words(one.gpu.name for one in answer.results if one.range_basis == "assumed")
     return Figure(
         title=f"{answer.model}: a step by batch",
         subtitle=f"{first.mode}; lower is faster; flat is waiting for the host",
         panels=tuple(_panel(precision, answer.results, names, x, y) for precision in precisions),
         legend=tuple((name, place) for place, name in enumerate(names)),
-        footer=f"gpuwise predict. Lines through marks: the range meant to hold 8 measurements of 10. Data of {answer.data_date}.",
+        footer=f"gpuwise predict. Lines through marks: {ranges}. Data of {answer.data_date}.",
     )
 
 

@@ -8,6 +8,7 @@ from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
 from gpuwise.errors import BadValue
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 from gpuwise.report.plan import name_of
+from gpuwise.report.text import range_words
 from gpuwise.units import format_si
 
 __all__ = ["plans_figure"]
@@ -31,12 +32,13 @@ def plans_figure(answer: PlanAnswer) -> Figure:
     used = [part for part, name in _PARTS.items() if any(getattr(entry.estimate, name) > 0 for entry in entries)]
     legend = [(part, place) for place, part in enumerate(_PARTS) if part in used]
     legend += [(one.label, one.colour) for one in grown.series] if grown is not None else []
+    ranges = range_words(note["name"].removesuffix(" range") for note in answer.assumptions if note["name"].endswith(" range"))
     return Figure(
         title=f"{answer.model} on {answer.cluster.name}",
         subtitle=f"train, {answer.precision}, batch {answer.batch:,} in all; fastest: {name_of(answer.entries[0])}",
         panels=(_steps(entries), *([grown] if grown is not None else [])),
         legend=tuple(legend),
-        footer=f"gpuwise plan. Lines: the range meant to hold 8 measurements of 10. Data of {answer.data_date}.",
+        footer=f"gpuwise plan. Lines: {ranges}. Data of {answer.data_date}.",
     )
 
 

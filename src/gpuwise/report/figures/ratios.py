@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuwise.api.comparisons import CompareAnswer, Pair
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Segment
+from gpuwise.report.text import range_words
 
 __all__ = ["ratios_figure"]
 
@@ -16,13 +17,14 @@ def ratios_figure(answer: CompareAnswer) -> Figure:
         pairs = [pair for pair in answer.pairs if pair.gpu == rig.name]
         bars += [Bar(label=rig.name)] if len(others) > 1 else []
         bars += [_bar(pair) for pair in pairs]
+    ranges = range_words(f"{pair.gpu} against {base}" for pair in answer.pairs if pair.range_basis == "assumed")
     longest = max([1.0, *(bar.high or 0.0 for bar in bars)])
     axis = Axis(title=f"times as fast as {base}", low=0.0, high=longest * 1.04)
     return Figure(
         title=f"{others[0].name} against {base}" if len(others) == 1 else f"{len(others)} sets of GPUs against {base}",
         subtitle=answer.verdict,
         panels=(Bars(title=f"Longer is faster; {base} is 1", axis=axis, bars=tuple(bars), share=1.0),),
-        footer=f"gpuwise compare. Lines: the range meant to hold 8 measurements of 10. Data of {answer.data_date}.",
+        footer=f"gpuwise compare. Lines: {ranges}. Data of {answer.data_date}.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
+from gpuwise.report.text import range_words
 from gpuwise.step.types import BOUNDS
 from gpuwise.units import format_si
 
@@ -23,7 +24,7 @@ def steps_figure(answer: PredictAnswer) -> Figure:
     panels = (_ops(first), _roofline(first)) if alone else (_speeds(answer, same=len(sizes) == 1), _limits(answer))
     used = {name for result in answer.results for name, share in result.bound_fractions.items() if share >= 0.01}
     kept = ("compute", "memory") if alone else [name for name in BOUNDS if name in used]
-    ranges = "" if alone else " Lines: the range meant to hold 8 measurements of 10."
+    ranges = "" if alone else f" Lines: {range_words(one.gpu.name for one in answer.results if one.range_basis == 'assumed')}."
     return Figure(
         title=f"{answer.model} on {first.gpu.name}" if alone else f"{answer.model} on {len(answer.results)} GPUs",
         subtitle=f"{how}: {time}, limited by {first.bound}" if alone else how,
@@ -106,7 +107,7 @@ def _roofline(result: Prediction) -> Plot:
         for name in ("compute", "memory")
     )
     return Plot(
-        title=f"Roofline: {format_si(bandwidth, 'B/s')}, {format_si(peak, 'FLOP/s')} in {result.precision}",
+        title=f"Roofline: {format_si(bandwidth, 'B/s')}, {format_si(peak, 'FLOP/s')} in {result.computes_in}",
         x=Axis(title="FLOPs for each byte moved", low=low, high=high, log=True),
         y=Axis(title="FLOPs each second", low=slowest / 2, high=peak * 2, unit="FLOP/s", log=True),
         series=series,

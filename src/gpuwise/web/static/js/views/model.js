@@ -65,10 +65,10 @@ function figures({ answer, result, fit, gpu }) {
   const own = { ...answer, assumptions: result.assumptions };
   const lanes = Object.entries(result.lanes_s).map(([name, value]) => [`${name} lane`, f.seconds(value)]);
   return facts([
-    ["a step", num(f.seconds(result.step_s), { title: "A step", formula: "the longest lane sets the pace:\n" + lanes.map(([name, value]) => `${name}: ${value}`).join("\n"), rows: [["range", `${f.seconds(result.step_low_s)} to ${f.seconds(result.step_high_s)}: eight in ten measurements lie within, on GPUs never seen`], ["known ops", f.percent(result.coverage_fraction)]], answer: own }), `${f.seconds(result.step_low_s)} – ${f.seconds(result.step_high_s)}`],
+    ["a step", num(f.seconds(result.step_s), { title: "A step", formula: "the longest lane sets the pace:\n" + lanes.map(([name, value]) => `${name}: ${value}`).join("\n"), rows: [["range", `${f.seconds(result.step_low_s)} to ${f.seconds(result.step_high_s)}${result.range_basis === "assumed" ? " is assumed: no such device was measured" : ": eight in ten measurements lie within, on GPUs never seen"}`], ["known ops", f.percent(result.coverage_fraction)]], answer: own }), `${f.seconds(result.step_low_s)} – ${f.seconds(result.step_high_s)}`],
     ["samples a second", num(f.number(result.samples_per_s), { title: "Samples a second", formula: `batch ${result.batch} × ${result.gpu_count} GPU ÷ ${f.seconds(result.step_s)} = ${f.number(result.samples_per_s)}`, answer: own }), `batch ${result.batch}, ${result.precision}`],
     ["bound by", num(result.bound, { title: "Bound by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "by what share the step would shrink if that one thing were a little faster"]], answer: own }), f.percent(result.bound_fractions[result.bound])],
-    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result.precision), "FLOP")} of a step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result.precision), "FLOP/s")}, the dense peak of ${gpu.name} in ${result.precision}`, answer: own })],
+    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} of a step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${gpu.name} in ${result.computes_in}`, answer: own })],
     ["largest batch", num(fit.max_batch ?? "none", { title: "Largest batch", formula: `the largest batch whose step stays within ${f.gib(fit.usable_memory_bytes)}; batch ${result.batch} takes ${f.gib(result.memory.total_bytes)}`, rows: [["safe batch", fit.safe_batch ?? "–"], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `surely ${fit.safe_batch}` : ""],
   ]);
 }
@@ -109,14 +109,15 @@ function waterfallChart({ result }) {
   };
 }
 
-const peakOf = (gpu, precision) => {
+const peakOf = (gpu, { precision, peak_flops_per_s: peak }) => {
+  if (peak) return peak;
   const type = { fp32: "fp32", tf32: "tf32", bf16: "bf16", "amp-bf16": "bf16", fp8: "fp8" }[precision] ?? "fp16";
   const peaks = gpu.peak_dense_flops_per_s;
   return Math.max(peaks.matrix?.[type] ?? 0, peaks.vector?.[type] ?? 0, peaks.vector?.fp32 ?? 0);
 };
 
 function rooflineChart({ result, gpu }) {
-  const peak = peakOf(gpu, result.precision);
+  const peak = peakOf(gpu, result);
   const wide = gpu.memory_bytes_per_s;
   const ops = result.by_op.filter((op) => op.moved_bytes > 0 && op.seconds > 0);
   const edge = 0.3;
@@ -156,7 +157,7 @@ function growthChart({ swept, fit, result }) {
 }
 
 function opTable({ result, gpu, answer }) {
-  const peak = peakOf(gpu, result.precision);
+  const peak = peakOf(gpu, result);
   return table(["", "calls", "time", "share", head("bound by"), "of the peak", "of the bandwidth"],
     result.by_op.map((op) => row([
       f.words(op.op),

@@ -1,0 +1,49 @@
+"""The peak that a step is held against: of the types it computes in, whatever it is called."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuwise.hardware.precisions import convolves_in_tf32
+from gpuwise.hardware.types import Gpu
+from gpuwise.step.types import Setting
+from gpuwise.workload.evaluate import call_counts, op_flops, product_values
+from gpuwise.workload.types import KINDS, Workload
+
+__all__ = ["above_peak", "peak_in", "step_peak", "tf32_fraction"]
+
+_WINDOW = KINDS["conv"].index("kernel")
+
+
+def peak_in(gpu: Gpu, precision: str) -> float | None:
+    """The peak in this precision; that of fp32 where the GPU has no 16-bit rate or only a token one, as GTX 10 has: libraries
+    convert and compute in fp32 there."""
+    dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
+    return max(gpu.best_peak(dtype) or 0.0, gpu.best_peak("fp32") or 0.0) or None
+
+
+def tf32_fraction(workload: Workload, setting: Setting, gpu: Gpu) -> float:
+    """The share of the products of an fp32 step that this GPU runs as TF32: its convolutions, or none."""
+    if not setting.tf32_convolutions or not convolves_in_tf32(gpu):
+        return 0.0
+    flops = op_flops(workload, product_values(workload))[0] * call_counts(workload).sum(axis=0)
+    rounded = np.array([op.kind == "conv" and op.dtype == "fp32" for op in workload.ops])
+    return float(flops[rounded].sum() / max(flops.sum(), 1.0))
+
+
+def step_peak(gpu: Gpu, precision: str, rounded: float) -> float | None:
+    """FLOP/s at best with a share `rounded` of the products in TF32, the others in the step's precision, one after the other."""
+    peak, faster = peak_in(gpu, precision), gpu.best_peak("tf32")
+    if peak is None or faster is None or not rounded:
+        return peak
+    return 1.0 / (rounded / max(peak, faster) + (1.0 - rounded) / peak)
+
+
+def above_peak(workload: Workload, *, measured: bool) -> str:
+    """Why a step can need less time than its counted products take at the peak."""
+    if measured:
+        return "your step is shorter than its counted products take at the peak: check its batch and precision"
+    windows = product_values(workload)[0, [op.sizes[_WINDOW] for op in workload.ops if op.kind == "conv"]]
+    if (windows == 9).any():
+        return "3×3 convolutions run as Winograd, with fewer products than are counted"
+    return "products are counted as written; libraries need fewer"

@@ -1,0 +1,154 @@
+"""`validate` with odd rows: each left out for its own reason, nothing chosen in silence, nothing boasted of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuwise.api import validate
+from gpuwise.api.validation import ValidateAnswer
+from gpuwise.cli.app import app
+from gpuwise.errors import BadValue
+from gpuwise.evidence.e2e import questions
+from gpuwise.evidence.tables import read_table
+from gpuwise.hardware.precisions import supported
+from gpuwise.report.validate import render
+
+COLUMNS = (
+    "source gpu gpu_count model family mode precision batch_per_gpu image_or_seq samples_per_s step_ms "
+    "framework framework_version stack layout optimizer note"
+).split()
+USUAL = {
+    "source": "mine",
+    "gpu": "RTX 3090",
+    "gpu_count": "1",
+    "model": "resnet50",
+    "family": "resnet",
+    "mode": "train",
+    "precision": "amp",
+    "batch_per_gpu": "64",
+    "image_or_seq": "224",
+    "step_ms": "80",
+    "framework": "torch",
+    "framework_version": "2.4",
+    "stack": "eager",
+    "layout": "nchw",
+    "optimizer": "sgd",
+}
+
+
+def written(folder: Path, *changes: dict[str, str]) -> Path:
+    rows = [{**USUAL, **change} for change in changes]
+    path = folder / "e2e.csv"
+    path.write_text("\n".join([",".join(COLUMNS), *(",".join(row.get(name, "") for name in COLUMNS) for row in rows)]) + "\n")
+    return path
+
+
+def answered(folder: Path, *changes: dict[str, str]) -> ValidateAnswer:
+    return validate(written(folder, *changes))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"gpu_count": "99999999"}, "a number of GPUs that is not between"),
+        ({"gpu_count": "two"}, "a number of GPUs that is no number"),
+        ({"batch_per_gpu": "1000000000000"}, "a batch that cannot be run"),
+        ({"batch_per_gpu": ""}, "no batch"),
+        ({"image_or_seq": "big"}, "an image size or sequence length that is no number"),
+        ({"step_ms": "-12"}, "a step time that is not positive"),
+        ({"step_ms": "nan"}, "a step time that is not positive"),
+        ({"step_ms": ""}, "no step time"),
+        ({"step_ms": "", "samples_per_s": "0"}, "a step time that is not positive"),
+        ({"gpu": "GTX 1080", "precision": "bf16"}, "GTX 1080 has no bf16"),
+        ({"gpu": "GTX 1080 Ti", "precision": "tf32"}, "GTX 1080 Ti has no tf32"),
+    ],
+)
+def test_every_odd_row_has_its_own_reason(tmp_path: Path, change: dict[str, str], reason: str) -> None:
+    answer = answered(tmp_path, {}, change)
+    ((said, count),) = answer.skipped
+    assert count == 1
+    assert said.startswith(reason)
+
+
+def test_a_step_is_worked_out_from_the_rate_of_all_gpus(tmp_path: Path) -> None:
+    answer = answered(tmp_path, {"step_ms": "", "samples_per_s": "3200", "gpu_count": "4"})
+    assert answer.residuals[0].measured_s == pytest.approx(64 * 4 / 3200)
+
+
+def test_a_rate_of_accumulated_gradients_gives_no_step(tmp_path: Path) -> None:
+    answer = answered(tmp_path, {}, {"step_ms": "", "samples_per_s": "900", "note": "gradient accumulation 8192"})
+    assert [reason for reason, _ in answer.skipped] == ["gradients accumulated over an unknown number of passes"]
+
+
+def test_autocast_to_bf16_is_asked_as_predict_asks_it(tmp_path: Path) -> None:
+    answer = answered(tmp_path, {"precision": "amp-bf16"})
+    assert len(answer.residuals) == 1
+    assert questions(read_table(written(tmp_path, {"precision": "amp-bf16"})))[0][0].request.settings.precision == "amp-bf16"
+
+
+def test_every_shipped_row_is_in_a_precision_of_its_gpu() -> None:
+    path = Path(__file__).parents[3] / "src/gpuwise/evidence/data/measurements.csv"
+    asked, _ = questions(read_table(path), zoo_only=True)
+    assert len(asked) > 800
+    assert all(question.cells["precision"] in supported(question.gpu) for question in asked)
+
+
+def test_nothing_predicted_is_an_error_with_the_reasons_counted(tmp_path: Path) -> None:
+    path = written(tmp_path, {"gpu": "RTX 9999 Ultra"}, {"gpu": "RTX 9999 Ultra"}, {"step_ms": "-1"})
+    done = CliRunner().invoke(app, ["validate", "--held-out", str(path)])
+    assert done.exit_code != 0
+    with pytest.raises(BadValue, match="none of 3 rows") as caught:
+        validate(path)
+    assert "2 rows: unknown GPU RTX 9999 Ultra" in caught.value.looked_in
+    assert "1 row: a step time" in caught.value.looked_in
+
+
+def test_rows_that_are_all_given_as_measured_leave_nothing_to_score(tmp_path: Path) -> None:
+    with pytest.raises(BadValue, match="no row is left to score"):
+        validate(written(tmp_path, {}), measured_rows=1)
+
+
+def test_models_without_a_workload_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuwise.evidence.e2e.capture_many", lambda missing: [(request, None) for request in missing])
+    names = [f"unet{place}" for place in range(8)]
+    answer = answered(tmp_path, {}, *({"model": name} for name in [*names, names[0]]))
+    (skipped,) = answer.to_dict()["skipped"]
+    assert (skipped["count"], skipped["models"]) == (9, names)
+    assert "unet0, unet1, unet2, unet3, unet4 and 3 more" in render(answer)
+
+
+def test_a_name_that_could_mean_several_gpus_is_told_once(tmp_path: Path) -> None:
+    answer = answered(tmp_path, {"gpu": "A100"}, {"gpu": "A100", "batch_per_gpu": "32"}, {})
+    (note,) = answer.to_dict()["assumptions"]
+    assert note["name"] == "gpu 'A100'"
+    assert note["value"] == answer.residuals[0].gpu
+    assert "A100 PCIe" in note["effect"]
+    assert "gpu 'A100'" in render(answer)
+
+
+def test_by_model_is_by_model_and_by_family_by_family(tmp_path: Path) -> None:
+    answer = answered(tmp_path, {}, {"model": "resnet18"})
+    assert set(answer.by["model"]) == {"resnet50", "resnet18"}
+    assert set(answer.by["family"]) == {"resnet"}
+    assert "resnet18" in render(answer, by="model")
+
+
+def test_rows_of_a_source_and_gpu_in_the_fit_are_said_to_be_in_sample(tmp_path: Path) -> None:
+    fitted = {"source": "timm", "framework_version": "2.4.0"}
+    answer = answered(tmp_path, {}, fitted, {**fitted, "gpu": "RTX 3080"})
+    assert answer.in_sample == 1
+    assert answer.to_dict()["in_sample"] == 1
+    assert "1 of 3 rows" in {note["value"] for note in answer.assumptions if note["name"] == "in sample"}
+    assert "1 of them in sample" in render(answer)
+    assert "in sample" not in render(answered(tmp_path, {}))
+
+
+def test_json_still_has_the_keys_of_the_contract(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["validate", "--held-out", str(written(tmp_path, {}, {"step_ms": ""})), "--json"])
+    found = json.loads(done.stdout)
+    assert {"reason", "count"} <= set(found["skipped"][0])
+    assert {"gpu", "family", "source"} <= set(found["by"])
