@@ -127,7 +127,7 @@ def why(
     views, skipped = _views(paths, gpu, notes, progress)
     ranks = as_ranks(views)
     chosen = typical(ranks).view
-    expected = _expected(chosen, model, progress) if model else None
+    expected, unused = _expected(chosen, model, progress) if model else (None, ())
     findings, abstained = run_checks(ranks, expected)
     findings, abstained = _without_basis(chosen, findings, abstained)
     other = _view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
@@ -139,7 +139,7 @@ def why(
         findings=findings,
         abstained=abstained,
         verdict=_verdict(chosen, findings, abstained),
-        notes=(*skipped, *_notes(ranks, chosen)),
+        notes=(*skipped, *unused, *_notes(ranks, chosen)),
         difference=difference(chosen, other) if other is not None else None,
         compared=other.scene.trace.file if other is not None else "",
         assumptions=tuple(notes),
@@ -230,22 +230,26 @@ def _alike(device: Device) -> Gpu | None:
     return None
 
 
-def _expected(view: View, model: str, progress: Progress) -> Expectation | None:
-    """What `predict` says of the model, on the GPU, at the batch and precision of the trace."""
+def _expected(view: View, model: str, progress: Progress) -> tuple[Expectation | None, tuple[str, ...]]:
+    """What `predict` says of the model, on the GPU, at the batch and precision of the trace; or why it was not asked."""
     from gpuwise.api.predictions import predict
     from gpuwise.api.question import step_query
+    from gpuwise.workload.find import check_name
 
-    if view.gpu is None:
-        return None
+    if view.gpu is None or view.scene.on_cpu:
+        check_name(model)
+        missing = "no work of a GPU" if view.scene.on_cpu else "no name of a GPU that is known; `--gpu` names it"
+        return None, (f"--model {model} is not compared: the trace holds {missing}",)
     batch = shapes.batch_of(view.scene)
     precision = _precision(view)
     mode = "train" if _is_training(view.scene.trace) else "infer"
     query = step_query(model=model, gpu=[view.gpu.name], mode=mode, precision=precision, batch=str(batch or ""))
     found = predict(query, lambda text: progress(text, 0.0)).results[0]
     setting = f"batch {found.batch}{'' if batch else ' (assumed)'}, {found.precision}, {mode}"
-    return Expectation(
+    expected = Expectation(
         model=model, gpu=view.gpu.name, step_s=found.step_s, low_s=found.step_low_s, high_s=found.step_high_s, setting=setting
     )
+    return expected, ()
 
 
 def _precision(view: View) -> str:

@@ -325,10 +325,10 @@ def _shared(case: _Case, best: PlanEntry) -> PlanEntry | None:
 
 
 def _smallest(case: _Case, progress: Callable[[str], None]) -> tuple[str, int] | None:
-    """The smallest cluster of the same GPUs, doubling, on which some plan fits."""
-    count, gpu = case.cluster.gpu_count, case.cluster.gpu
-    while count * 2 <= MOST_GPUS:
-        count *= 2
+    """The smallest cluster of the same GPUs on which some plan fits: any number within a node, then doubling."""
+    begun, gpu = case.cluster.gpu_count, case.cluster.gpu
+    larger = (max(begun, _NODE) << step for step in range(1, MOST_GPUS.bit_length()))
+    for count in (*range(begun + 1, _NODE + 1), *(each for each in larger if each <= MOST_GPUS)):
         text = f"{count}x{gpu.name}" if count <= _NODE else f"{count // _NODE}x{_NODE}x{gpu.name}"
         progress(f"trying {text}")
         try:

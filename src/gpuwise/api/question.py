@@ -92,7 +92,8 @@ def step_query(
 
         gpu, gpus = gpu_here(gpu, gpus), 1
     if not gpu:
-        raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
+        meant = f"; `--gpus` counts them: did you mean `--gpu {gpus}`?" if gpus > 1 else ""
+        raise BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
     if not 1 <= gpus <= _MOST_GPUS:
         raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint="between 1 and 4096")
     found, notes = named_gpus(gpu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from gpuwise.hardware.types import Gpu
 
 __all__ = ["Catalog", "load_catalog"]
 
+_SEVERAL = re.compile(r"(\d{1,4})\s*[x×]?\s+(\S.*)")
 _LONGEST = 400  # letters of a name or of typed specs
 
 
@@ -77,6 +79,9 @@ class Catalog:
             hint = f"a GPU of that name is known but was refused ({reason}); type its specs instead: {specs.EXAMPLE}"
         elif name.strip().lower() in VENDORS:
             hint = f"that is a vendor: list its GPUs with `gpuwise gpus --vendor {name.strip()}`"
+        elif (several := _SEVERAL.fullmatch(name.strip())) and self._index.loose(several[2]):
+            count, one = several.groups()
+            hint = f'the number goes apart: `--gpu "{one}" --gpus {count}`; `plan`, `build` and `compare` take "{count}x {one}"'
         elif near:
             hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? See `gpuwise gpus`"
         else:

@@ -12,7 +12,7 @@ from gpuwise.workload.sources.registry import PREFIXES
 from gpuwise.workload.sources.request import Request
 from gpuwise.workload.types import Workload
 
-__all__ = ["is_script", "tells_itself", "unknown", "workload"]
+__all__ = ["check_name", "is_script", "tells_itself", "unknown", "workload"]
 
 _FLAGS = {"implementation": "--optimizer-impl", "channels_last": "--channels-last", "inputs": "--input"}
 # What a script or a workload file was captured with, where nothing else is written down.
@@ -113,8 +113,7 @@ def _stored(request: Request) -> Workload | None:
         return _resized(files.read(Path(request.model)), request) if _is_workload_file(request.model) else None
     if zoo.has(request.model):
         return _resized(zoo.load(request.model, request), request)
-    if ":" not in request.model and not request.model.endswith(".py"):
-        raise unknown(request.model)
+    check_name(request.model)
     from gpuwise.workload import cache
 
     kept = cache.find(request)
@@ -134,6 +133,12 @@ def _resized(found: Workload, request: Request) -> Workload:
             note = f"{name} {wanted} was not run, only computed: capture the model at it where its code depends on the {name}"
             found = replace(found, notes=(*found.notes, note))
     return found
+
+
+def check_name(model: str) -> None:
+    """Refuse a plain name that the zoo does not have; names with a prefix and files are looked for when they are captured."""
+    if ":" not in model and not model.endswith((".py", *files.ENDINGS)) and not zoo.has(model):
+        raise unknown(model)
 
 
 def unknown(model: str) -> GpuwiseError:
