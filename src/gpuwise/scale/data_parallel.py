@@ -17,7 +17,7 @@ from gpuwise.scale.cluster import Cluster, usual_cluster
 from gpuwise.scale.collectives import collective_s
 from gpuwise.scale.constants import load_scaling
 from gpuwise.scale.habits import Habits
-from gpuwise.scale.overlap import Overlap, overlapped
+from gpuwise.scale.overlap import BUCKET_BYTES, Overlap, overlapped
 from gpuwise.scale.timeline import Timeline, gradients_of, timeline_of
 from gpuwise.step.types import Setting
 from gpuwise.workload.evaluate import product_values
@@ -164,8 +164,13 @@ def all_reduce_s(moved_bytes: float, gpu: Gpu, count: int) -> float:
 
 
 def exposed_s(moved_bytes: float, gpu: Gpu, count: int, gpu_s: float) -> float:
-    """Seconds by which the averaging makes a step longer, where only its length is known and not its graph."""
-    return max(0.0, all_reduce_s(moved_bytes, gpu, count) - _HIDDEN_FRACTION * gpu_s)
+    """Seconds by which several GPUs make a step longer, where only its length is known and not its graph: what does not hide
+    behind the backward pass, at least the last bucket, which is whole when that ends; and waiting for each other."""
+    if count <= 1:
+        return 0.0
+    last = all_reduce_s(min(moved_bytes, BUCKET_BYTES), gpu, count)
+    exposed = max(last, all_reduce_s(moved_bytes, gpu, count) - _HIDDEN_FRACTION * gpu_s)
+    return exposed + waits_fraction(count) * (gpu_s + exposed)
 
 
 def gradient_bytes(workload: Workload) -> float:
