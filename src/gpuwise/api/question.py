@@ -92,8 +92,7 @@ def step_query(
 
         gpu, gpus = gpu_here(gpu, gpus), 1
     if not gpu:
-        meant = f"; `--gpus` counts them: did you mean `--gpu {gpus}`?" if gpus > 1 else ""
-        raise BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
+        raise _unnamed(gpus)
     if not 1 <= gpus <= _MOST_GPUS:
         raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint="between 1 and 4096")
     found, notes = named_gpus(gpu)
@@ -126,6 +125,11 @@ def step_query(
         on_this_machine=on_this_machine,
         assumptions=without_assumed(notes) if on_this_machine else tuple(notes),
     )
+
+
+def _unnamed(count: int) -> BadValue:
+    meant = f"; `--gpus` counts them: did you mean `--gpu {count}`?" if count > 1 else ""
+    return BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
 
 
 def named_gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
