@@ -39,7 +39,7 @@ def _at(op: Columns, rows: Array) -> Columns:
 
 
 def _dense(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Where TF32 may be used, the library takes it if it is faster; for groups it has no such kernels (ResNeXt on an A100)."""
+    """TF32, where it may be used, is taken if its arithmetic is faster; for groups it has no kernels (ResNeXt on an A100)."""
     may = op["dtype"] == _TF32
     own = _on_its_engine(op, gpu, k)
     if not may.any():
