@@ -68,6 +68,36 @@ def test_host_launch_time_has_a_range(host: Host) -> None:
     assert 1e-6 < host.launch_low_s <= host.launch_s <= host.launch_high_s < 1e-3
 
 
+@pytest.mark.parametrize(
+    ("cpu", "host"),
+    [
+        ("Intel(R) Core(TM) i7-6700K CPU @ 4.00GHz", "desktop of 2017"),
+        ("Core i7-8700K", "desktop of 2017"),
+        ("i7-920", "old quad-core"),
+        ("Core 2 Quad Q6600", "old quad-core"),
+        ("i5-7200U", "old quad-core"),
+        ("12th Gen Intel(R) Core(TM) i7-12700K", "desktop"),
+        ("Ryzen 9 5950X", "desktop"),
+        ("AMD Ryzen 9 9900X 12-Core Processor", "fast desktop"),
+        ("Ryzen 7 4800H", "laptop"),
+        ("Core Ultra 7 155H", "laptop"),
+        ("Xeon E5-2630 v3", "old quad-core"),
+        ("Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", "server"),
+        ("EPYC 7763", "server"),
+        ("AMD Ryzen Threadripper PRO 7995WX", "workstation"),
+    ],
+)
+def test_a_cpu_is_known_by_its_name(cpu: str, host: str) -> None:
+    assert find_host(cpu).name == host
+
+
+def test_an_unknown_cpu_is_refused_with_what_would_do() -> None:
+    with pytest.raises(UnknownName) as caught:
+        find_host("i7")
+    assert "i7-8700K" in caught.value.hint
+    assert "`laptop`" in caught.value.hint
+
+
 @pytest.mark.parametrize("loader", loaders().values(), ids=lambda loader: loader.name)
 def test_a_core_loads_as_many_images_as_are_reported(loader: Loader) -> None:
     """100 to 700 images a second and core are seen, from old cores with augmentation to new ones that only decode."""

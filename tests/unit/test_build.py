@@ -47,7 +47,7 @@ def lines(**asked: object) -> dict[str, Line]:
         (["--chipset-link", "NVLink 3.0"], "is no PCIe link"),
         (["--riser", "wire"], "no link called"),
         (["--cooler", "ice"], "no cooler called 'ice'"),
-        (["--cpu", "no such cpu at all"], "no host called"),
+        (["--cpu", "no such cpu at all"], "no CPU called"),
         (["--cpu-watts", "0"], "0 W"),
         (["--cpu-watts", "nan"], "nan W"),
         (["--case-slots", "0"], "--case-slots 0"),
@@ -238,3 +238,10 @@ def test_the_curve_is_drawn(tmp_path: Path, ending: str) -> None:
     assert all(kind.title in text for kind in KINDS)
     assert "LLM answering at 250 W" in text
     assert "Data of" in text
+
+
+def test_the_loaders_of_several_gpus_share_the_cores_as_predict_counts_them() -> None:
+    asked = api.predict_query(model="resnet50", gpu=["RTX 3090"], gpus=4, image_decode=True, workers=8, cpu="workstation")
+    (rate,) = (note["value"] for note in api.predict(asked).assumptions if note["name"] == "image loading")
+    each = float(rate.split()[0].replace(",", ""))
+    assert lines(gpu=["4x RTX 3090"], cpu="Threadripper PRO 5975WX")["loader"].value == pytest.approx(4 * each, rel=0.01)

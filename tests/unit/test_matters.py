@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -59,6 +60,25 @@ def test_what_hardly_matters_for_a_large_cnn_on_one_gpu_is_near_zero(topic: str,
 def test_a_small_model_feels_the_host() -> None:
     assert one("cpu", model="mnist_cnn", batch="32").value > 10
     assert one("windows-wsl", model="mnist_cnn", batch="32").value > 10
+
+
+def test_cores_for_photographs_are_those_that_predict_asks_for(usual: dict[str, Matter]) -> None:
+    match = re.search(r"asks for (\d+) of today's cores", usual["cpu"].answer)
+    assert match is not None
+    enough = int(match[1])
+    bounds = [
+        api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], image_decode=True, workers=workers, cpu="desktop"))
+        .results[0]
+        .bound
+        for workers in (enough - 1, enough)
+    ]
+    assert bounds[0] == "input"
+    assert bounds[1] != "input"
+
+
+@pytest.mark.parametrize("model", ["mnist_mlp", "bert-base", "wav2vec2"])
+def test_what_is_no_photograph_is_not_decoded(model: str) -> None:
+    assert "JPEG" not in one("cpu", model=model, gpu="RTX 3090").answer
 
 
 def test_tensor_cores_matter_more_for_products_than_for_a_cnn_that_waits_for_memory(usual: dict[str, Matter]) -> None:

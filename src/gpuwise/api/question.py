@@ -32,6 +32,7 @@ __all__ = [
     "named_gpus",
     "parse_batch",
     "step_query",
+    "takes_images",
     "workload_of",
 ]
 
@@ -267,7 +268,10 @@ def _any_measured(gpus: Sequence[Gpu]) -> bool:
 
 def _host(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
     if text:
-        return find_host(text)
+        host = find_host(text)
+        if text.lower() not in {name.lower() for name in (host.name, *host.aliases)}:
+            notes.append(assumed("cpu", f"{host.name}, like {host.example}", f"the class of a {text} by its name"))
+        return host
     host = find_host(_DEFAULT_HOST)
     effect = f"{host.launch_s * 1e6:.0f} µs to issue an op; matters for small models; `--cpu laptop` asks for another"
     if not _any_measured(gpus):
@@ -316,7 +320,7 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
         check_precision(query.capture.request.settings.precision, query.gpus)
     workload = captured(query.capture, progress)
     check_precision(workload.precision, query.gpus)
-    if query.decoder and not _takes_images(workload):
+    if query.decoder and not takes_images(workload):
         raise BadValue(
             f"{workload.model} takes no images, so there is nothing to decode",
             hint="leave `--image-decode` out; `--loader-samples-per-s` gives the rate of any loader",
@@ -324,7 +328,7 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
     return workload
 
 
-def _takes_images(workload: Workload) -> bool:
+def takes_images(workload: Workload) -> bool:
     """Whether an input is a grid of numbers, as high as wide."""
     inputs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
     shapes = [workload.products[tensor.elements] for tensor in inputs if "int" not in tensor.dtype]

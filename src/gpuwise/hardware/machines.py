@@ -16,6 +16,7 @@ from gpuwise.units import parse
 __all__ = ["find_host", "find_link", "find_node", "hosts", "links", "loaders", "nodes"]
 
 _LONGEST = 200  # letters of a name
+_MAKERS = re.compile(r"\(r\)|\(tm\)|\b(?:intel|amd|apple|core|cpu|processor|\d+-core)\b|\b\d+(?:st|nd|rd|th) gen\b")
 _Named = TypeVar("_Named", bound="Link | Node | Host")
 _Entry = TypeVar("_Entry", bound="Link | Node | Host | Loader")
 
@@ -55,7 +56,15 @@ def find_node(name: str) -> Node:
 
 
 def find_host(name: str) -> Host:
-    """The host class of this name or alias."""
+    """The host class of this name or alias, or the one that knows a CPU of this name."""
+    if len(name) <= _LONGEST and _key(name) not in _spelled(hosts):
+        model = " ".join(_MAKERS.sub(" ", name.lower()).split("@")[0].split())
+        for host in hosts().values():
+            if any(re.fullmatch(pattern, model) for pattern in host.models):
+                return host
+        classes = ", ".join(f"`{host}`" for host in hosts())
+        hint = f"a CPU such as `i7-8700K`, `Ryzen 5 5600` or `Xeon Gold 6248`, or a class: {classes}"
+        raise UnknownName(f"no CPU called '{name}'", looked_in=f"{len(hosts())} classes of CPUs", hint=hint)
     return _find(name, hosts, "host")
 
 
@@ -124,6 +133,7 @@ def _host(name: str, row: Mapping[str, Any]) -> Host:
     return Host(
         name=name,
         aliases=tuple(row["aliases"]),
+        models=tuple(row.get("models", ())),
         example=row["example"],
         core_count=row["core_count"],
         launch_s=parse(row["launch"], "time"),

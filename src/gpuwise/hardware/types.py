@@ -183,10 +183,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A class of CPU, by what it costs to issue work from Python."""
+    """A class of CPU, by what it costs to issue work from Python. `models` are patterns of the names of CPUs in it."""
 
     name: str
     aliases: tuple[str, ...]
+    models: tuple[str, ...]
     example: str
     core_count: int
     launch_s: float

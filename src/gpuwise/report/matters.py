@@ -49,10 +49,10 @@ def _unit(topic: Matter) -> str:
 def number(topic: Matter) -> str:
     """The number as a person says it."""
     size = abs(topic.value)
-    return (
-        f"{topic.value:,.0f}"
-        if size >= 20
-        else f"{topic.value:.1f}"
-        if size >= 2 and topic.unit.startswith("%")
-        else f"{topic.value:.2f}"
-    )
+    if size >= 20:
+        return f"{topic.value:,.0f}"
+    if not topic.unit.startswith("%"):
+        return f"{topic.value:.2f}"
+    if 0 < size < _SAME:
+        return "<0.1"
+    return f"{topic.value:.1f}" if size else "0"

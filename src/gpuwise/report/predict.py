@@ -160,4 +160,4 @@ def _rate(value: float) -> str:
 
 
 def _bytes(value: float) -> str:
-    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
+    return f"{value / 2**30:,.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"

@@ -251,6 +251,19 @@ def test_ram_follows_the_gpus_memory() -> None:
     assert line(check_build(gpu("RTX 3090"), 2, box(2)), "ram").verdict == "pass"
 
 
+def test_heat_of_more_than_an_electric_heater_is_told() -> None:
+    one, four = (line(check_build(gpu("RTX 4090"), count, box(count)), "heat") for count in (1, 4))
+    assert one.verdict == "pass"
+    assert four.verdict == "tight"
+    assert "air conditioning" in four.remedy
+
+
+def test_more_cards_than_any_board_has_slots_go_into_several_machines() -> None:
+    four, nine = (line(check_build(gpu("RTX 4090"), count, box(count)), "slots") for count in (4, 9))
+    assert "machines" not in four.remedy
+    assert "several machines" in nine.remedy
+
+
 def test_a_small_room_grows_hot() -> None:
     rises = [line(check_build(gpu("RTX 3090"), 1, box(1, room_m2=size)), "heat") for size in (5, 15, 50)]
     assert [one.verdict for one in rises] == ["tight", "tight", "pass"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+from gpuwise.api.question import takes_images
 from gpuwise.api.topics.case import Case, Matter
 from gpuwise.hardware.machines import find_host, loaders
-from gpuwise.step.loading import seconds_per_image
+from gpuwise.step.loading import images_per_s, workers_for
 from gpuwise.units import GIB, format_si
 
 __all__ = ["cpu", "ram_size", "ram_speed", "ssd", "windows_wsl"]
@@ -12,6 +15,9 @@ __all__ = ["cpu", "ram_size", "ram_speed", "ssd", "windows_wsl"]
 _JPEG_BYTES = 110e3  # an ImageNet photograph; 1.28 million of them are about 140 GB
 _DISKS = {"a hard disk": 150e6, "a SATA SSD": 500e6, "an NVMe SSD": 3e9}  # read in long stretches, one reader
 _GUIDE = "a guide to hardware for deep learning (2015, 2018)"
+_PHOTO_BYTES = 3 * 128 * 128 * 2
+_FELT = 0.05  # %
+_OLD = "old quad-core"
 _WSL_LAUNCH = 2.0
 _PASSES = 3.0  # of inputs through the host's memory: written by a worker, read and written again when collected into a batch
 _DDR4_2133, _DDR4_3200 = 34.1e9, 51.2e9  # bytes a second of two channels
@@ -19,22 +25,35 @@ _DDR4_2133, _DDR4_3200 = 34.1e9, 51.2e9  # bytes a second of two channels
 
 def cpu(case: Case) -> Matter:
     """An old CPU in place of a current one."""
-    old, new = case.seconds(cpu="old quad-core"), case.seconds(cpu="desktop")
-    step = case.step()
-    images = _takes_images(case)
-    need = ""
-    if images:
-        cores = step.samples_per_s * seconds_per_image(loaders()["pillow"], find_host("desktop"))
-        need = f" To decode JPEGs as fast as it trains takes {cores:.0f} cores with Pillow."
+    old, new = case.seconds(cpu=_OLD), case.seconds(cpu="desktop")
+    slower = 100 * (1 - new / old)
+    decodes = _takes_photographs(case)
+    felt = f"{slower:.1f} % slower" if slower >= _FELT else "not slower"
+    ready = " if the data are ready" if decodes else ""
     return Matter(
         topic="cpu",
         question="Is my CPU fast enough?",
-        value=100 * (1 - new / old),
-        unit="% slower with a quad-core of 2013",
-        answer=f"An old quad-core in place of a current desktop CPU: {100 * (1 - new / old):.1f} % slower.{need}",
+        value=slower,
+        unit="% slower with a quad-core of 2013" + (", data ready" if decodes else ""),
+        answer=f"An old quad-core in place of a current desktop CPU: {felt}{ready}.{_decoding(case) if decodes else ''}",
         how="the host issues every op of the step; only what the GPU does not hide is felt",
         source=f"computed; {_GUIDE}: 1 to 10 % for a CPU of 2007, two threads for each GPU",
-        unless="the model is small (the host then sets the pace), or images are decoded on few cores: see `gpuwise why`",
+        unless="the model is small: the host then sets the pace",
+    )
+
+
+def _decoding(case: Case) -> str:
+    """What reading photographs asks of the cores, as `predict --image-decode` and `build` count it."""
+    loader, rate = loaders()["pillow"], case.step().samples_per_s
+    old, new = find_host(_OLD), find_host("desktop")
+    cores = workers_for(loader, new, rate)
+    needs = f"{cores:.0f} of today's cores with Pillow" if cores < math.inf else "more than one process collects with Pillow"
+    reached = images_per_s(loader, old, old.core_count)
+    times = rate / reached
+    felt = f"and training would be {times:.1f} times as slow" if times > 1 else "which is enough"
+    return (
+        f" But JPEGs have to be decoded: as fast as it trains ({rate:,.0f} images/s), that asks for {needs}; "
+        f"{old.core_count} old cores decode {reached:,.0f}/s, {felt}. See `gpuwise predict --image-decode`."
     )
 
 
@@ -75,7 +94,7 @@ def ram_speed(case: Case) -> Matter:
 def ssd(case: Case) -> Matter:
     """A fast disk for data."""
     rate = case.step().samples_per_s
-    images = _takes_images(case)
+    images = _takes_photographs(case)
     size = _JPEG_BYTES if images else case.input_bytes() / case.step().batch
     need = rate * size
     enough = next((name for name, speed in _DISKS.items() if speed >= need), "several disks, or memory")
@@ -107,10 +126,6 @@ def windows_wsl(case: Case) -> Matter:
     )
 
 
-def _takes_images(case: Case) -> bool:
-    return case.workload().options.get("image") is not None or case.query.capture.request.image is not None or _photo(case)
-
-
-def _photo(case: Case) -> bool:
-    """A sample as large as a photograph of 224 pixels or more in 32 or 16 bits."""
-    return case.input_bytes() / case.step().batch >= 3 * 224 * 224 * 2
+def _takes_photographs(case: Case) -> bool:
+    """Images large enough to lie on the disk as photographs."""
+    return takes_images(case.workload()) and case.input_bytes() / case.step().batch >= _PHOTO_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ _GOOD = 0.9  # of what the outlet carries: a screen or a lamp hangs on it too
 _BTU_PER_H = 3.412  # for each watt
 _LOSS_WATTS_PER_K_M2 = 5.0  # what a closed room loses through walls, door and air for each m² of floor, assumed
 _WARM = 5.0  # kelvins
+_HEATER_WATTS = 1500.0  # what an electric heater for a room draws at most on 120 V
 
 
 def efficiency(label: str, load_fraction: float, volts: float) -> float:
@@ -50,7 +52,8 @@ def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> Line:
     if verdict != "fail":
         return replace(line, remedy="nothing else on this circuit" if verdict == "tight" else "")
     limit = highest_limit(cards, box, lambda held: wall_watts(cards, held) <= carries)
-    stronger = "a stronger circuit, or two supplies on two circuits"
+    circuits = math.ceil(watts / carries)
+    stronger = f"a stronger circuit, or {circuits} supplies on {circuits} circuits"
     remedy = f"{stronger}, or a power limit of {limit:.0f} W a GPU" if limit else stronger
     return replace(line, remedy=remedy, power_limit_watts=limit)
 
@@ -59,9 +62,17 @@ def _room(watts: float, box: Box) -> Line:
     """Heat alone never fails: a window can be opened."""
     heat = f"{watts:,.0f} W of heat under load: {watts * _BTU_PER_H:,.0f} BTU/h, {watts * 24 / 1000:.0f} kWh a day"
     if box.room_m2 is None:
-        return Line(check="heat", verdict="pass", value=watts, limit=None, unit="W", text=heat)
+        line = Line(check="heat", verdict="pass", value=watts, limit=_HEATER_WATTS, unit="W", text=heat)
+        if watts <= _HEATER_WATTS:
+            return line
+        text = f"{heat}, as {watts / _HEATER_WATTS:.1f} electric heaters"
+        return replace(line, verdict="tight", text=text, remedy=f"{_cooled(watts)}; `--room 20` tells of a room of 20 m²")
     rise = watts / (_LOSS_WATTS_PER_K_M2 * box.room_m2)
     verdict = "pass" if rise <= _WARM else "tight"
     text = f"{heat}; a closed room of {box.room_m2:g} m² grows about {rise:.0f} °C warmer"
-    remedy = "" if verdict == "pass" else f"an open door or window, or {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"
+    remedy = "" if verdict == "pass" else _cooled(watts)
     return Line(check="heat", verdict=verdict, value=rise, limit=_WARM, unit="K", text=text, remedy=remedy)
+
+
+def _cooled(watts: float) -> str:
+    return f"an open door or window, or {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"

@@ -14,6 +14,7 @@ __all__ = ["Placement", "placed", "slot_lines", "thickness"]
 
 _USUAL_SLOTS = 2.0  # where a card's thickness is not published
 _BLOWER_SLOTS = 2.0  # cards with a blower are sold two slots thick, even where the usual one takes three
+_MOST_LONG_SLOTS = 7  # of the positions an ATX board has
 _WATER_SLOTS = 1.0
 
 
@@ -75,7 +76,7 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
 def _on_risers(total: int, count: int, box: Box) -> Line:
     if count > box.board.x16:
         text = f"{count} cards on risers, {box.board.x16} long slots"
-        return _line("fail", count, box.board.x16, text, "a board with more long slots")
+        return _line("fail", count, box.board.x16, text, _longer(count))
     verdict = "pass" if total <= box.case_slots else "tight"
     text = f"{count} cards on risers; they take {_many(total)} where the case has {box.case_slots}"
     return _line(verdict, total, box.case_slots, text, "" if verdict == "pass" else "an open frame, or cards upright in the case")
@@ -88,7 +89,11 @@ def _remedy(widths: Sequence[int], box: Box) -> str:
         ways.append("cards two slots thick with a blower")
     if placed([1] * len(widths), box.board, box.case_slots):
         ways.append("water blocks, one slot thick")
-    return ", or ".join([*ways, "risers and an open frame" if len(widths) <= box.board.x16 else "a board with more long slots"])
+    return ", or ".join([*ways, "risers and an open frame" if len(widths) <= box.board.x16 else _longer(len(widths))])
+
+
+def _longer(count: int) -> str:
+    return "a board with more long slots" if count <= _MOST_LONG_SLOTS else "several machines: no board has so many long slots"
 
 
 def _cards(widths: Sequence[int]) -> str:
