@@ -305,3 +305,10 @@ def test_json_has_the_keys_of_the_contract() -> None:
 def test_no_line_is_longer_than_the_terminal(width: int) -> None:
     text = render(api.compare(["4x RTX 2070", "2x RTX 2080 Ti"]), width=width)
     assert max(map(len, text.splitlines())) <= width
+
+
+def test_the_reason_names_the_cache_behind_the_l2_and_what_amds_libraries_reach() -> None:
+    answer = api.compare(["RX 7900 XTX", "RTX 3090"], models=["resnet50"], precision="amp", batch="64")
+    assert "times the cache" in answer.pairs[0].why
+    assert any(note["name"] == "RX 7900 XTX libraries" for note in answer.assumptions)
+    assert not any(note["name"] == "RTX 3090 libraries" for note in answer.assumptions)

@@ -6,6 +6,7 @@ from gpuwise.api.predictions import Prediction
 
 __all__ = ["why"]
 
+_NAMES = {"memory": "bandwidth", "compute": "arithmetic"}
 _FELT = 0.15  # of the step: less explains no ratio
 
 
@@ -19,21 +20,25 @@ def why(base: Prediction, other: Prediction) -> str:
     if base.bound != other.bound:
         return f"bound {_held_by(other.bound, base, other)}; {base.gpu.name} {_held_by(base.bound, base, other)}"
     if other.bound == "memory":
-        cache = (other.gpu.l2_bytes or 0.0) / (base.gpu.l2_bytes or float("inf"))
+        cache = _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
         more = f", {cache:.2g} times the cache" if cache >= 1.5 or 0 < cache <= 0.67 else ""
-        return f"bound by memory: {_more('memory', base, other):.2f} times the bandwidth{more}"
+        return f"bound by memory: {_more('memory', base, other):.2f} times the bandwidth{more}{_also('compute', base, other)}"
     if other.bound == "compute":
-        return f"bound by compute: {_more('compute', base, other):.2f} times the arithmetic{_also_memory(base, other)}"
+        return f"bound by compute: {_more('compute', base, other):.2f} times the arithmetic{_also('memory', base, other)}"
     return f"bound {_held_by(other.bound, base, other)}"
 
 
-def _also_memory(base: Prediction, other: Prediction) -> str:
-    """Bandwidth, where arithmetic alone would tell the wrong order."""
+def _cache_bytes(result: Prediction) -> float:
+    return (result.gpu.l2_bytes or 0.0) + (result.gpu.l3_bytes or 0.0)
+
+
+def _also(second: str, base: Prediction, other: Prediction) -> str:
+    """What else holds the step up, where the first alone would tell the wrong order."""
     faster = other.samples_per_s / other.gpu_count > base.samples_per_s / base.gpu_count
-    bandwidth, share = _more("memory", base, other), other.bound_fractions["memory"]
-    if (_more("compute", base, other) > 1) == faster or (bandwidth > 1) != faster or share < _FELT:
+    more, share = _more(second, base, other), other.bound_fractions[second]
+    if (_more(other.bound, base, other) > 1) == faster or (more > 1) != faster or share < _FELT:
         return ""
-    return f", but {bandwidth:.2f} times the bandwidth, which holds up {share:.0%} of the step"
+    return f", but {more:.2f} times the {_NAMES[second]}, which holds up {share:.0%} of the step"
 
 
 def _held_by(bound: str, base: Prediction, other: Prediction) -> str:

@@ -1,10 +1,11 @@
-"""What must be said of one device beside its figures: software that no longer serves it, slow memory, that it is a CPU."""
+"""What must be said of one device beside its figures: its software and what it reaches, slow memory, that it is a CPU."""
 
 from __future__ import annotations
 
 from gpuwise.api.backends import generation_note, maker_notes
 from gpuwise.api.question import Assumption, assumed
 from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.constants import load_constants
 from gpuwise.step.cpu import CPU_RANGE
 from gpuwise.step.segments import spilled_bytes
 from gpuwise.step.types import Stack
@@ -17,7 +18,7 @@ def device_notes(gpu: Gpu, stack: Stack, resident_bytes: float, *, ranged: bool 
     """What this GPU's answer rests on that others' does not; `ranged` where the answer has a range of ours."""
     if gpu.is_cpu:
         return (_cpu_note(gpu),)
-    notes = (_age_note(gpu, stack), _segment_note(gpu, resident_bytes))
+    notes = (_age_note(gpu, stack), _libraries_note(gpu), _segment_note(gpu, resident_bytes))
     seen = (*maker_notes(gpu, stack.name, ranged=ranged), *(generation_note(gpu) if ranged else ()))
     return (*(note for note in notes if note is not None), *seen)
 
@@ -35,6 +36,16 @@ def _age_note(gpu: Gpu, stack: Stack) -> Assumption | None:
     newer = torch is None or (stack.framework == "torch" and stack.version > torch)
     effect = f"the times are as if {stack.name} served it" if newer else "newer releases no longer serve it"
     return assumed(f"{gpu.name} software", f"nothing newer than {architecture.last_software}{shown}", effect)
+
+
+def _libraries_note(gpu: Gpu) -> Assumption | None:
+    """What explains that a ratio to another maker's GPU is not that of their sheets."""
+    if gpu.vendor != "AMD":
+        return None
+    constants = load_constants()
+    memory = f" and {constants['memory.slower_hbm']:.2f} of its bandwidth" if "hbm" in gpu.memory_type.lower() else ""
+    reached = f"{constants['engine.amd']:.2f} of what NVIDIA's reach of their arithmetic{memory}"
+    return assumed(f"{gpu.name} libraries", reached, "fitted on other GPUs of AMD; releases of ROCm differ")
 
 
 def _segment_note(gpu: Gpu, resident_bytes: float) -> Assumption | None:
