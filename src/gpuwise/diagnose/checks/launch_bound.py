@@ -91,7 +91,7 @@ def _on_cpu(lost_s: float, view: View, median: float) -> Finding:
         title="much of the step is overhead between small ops",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
-        gain=view.gain(lost_s + small_s),
+        gain=view.gain(lost_s + small_s, beyond="fewer and larger tensors shorten the small ops themselves too"),
         confidence="medium",
         evidence=(
             f"{view.count(view.scene.kernels):,.0f} ops {view.per}, the median one {median * 1e6:.1f} µs",

@@ -44,7 +44,7 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, likely=Change(host=0.85), best=Change(host=0.1)),
         confidence="high",
         evidence=(
-            f"GPU busy {view.facts.busy_fraction:.0%}, median kernel {median * 1e6:.1f} µs",
+            f"the GPU computes {compute:.0%} of the time, median kernel {median * 1e6:.1f} µs",
             f"{waiting:.0%} of the time it waits for launches",
         ),
         remedy="a larger batch, torch.compile or CUDA graphs; not a faster GPU",
