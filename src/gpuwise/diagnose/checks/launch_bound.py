@@ -25,7 +25,7 @@ from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.diagnose.view import View
 
-__all__ = ["CODE", "check"]
+__all__ = ["CODE", "check", "waiting_s"]
 
 CODE = "launch_bound"
 _THRESHOLD = 0.15
@@ -37,7 +37,7 @@ _FOR_GRAPHS = "record once without CUDA graphs to see what runs in them; then fe
 
 def check(view: View) -> Finding | None:
     """Idle with an empty queue."""
-    waiting, graphs = view.parts.parts_s["host_launch"] - _claimed_s(view), view.parts.parts_s["graph_wait"]
+    waiting, graphs = waiting_s(view), view.parts.parts_s["graph_wait"]
     lost_s = waiting + graphs
     median = view.median_kernel_s()
     if lost_s < _THRESHOLD * view.step_s:
@@ -68,6 +68,11 @@ def check(view: View) -> Finding | None:
         else 'torch.compile(mode="reduce-overhead") or CUDA graphs; a larger batch; fused optimizer',
         verify="GPU busy should rise; with the batch doubled, the step should take hardly longer",
     )
+
+
+def waiting_s(view: View) -> float:
+    """Waiting for launches in a step, less what narrower checks name."""
+    return view.parts.parts_s["host_launch"] - _claimed_s(view)
 
 
 def _claimed_s(view: View) -> float:
