@@ -148,7 +148,8 @@ def why(
     findings, abstained = run_checks(ranks, expected)
     findings, abstained = _without_basis(chosen, findings, abstained)
     other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
-    cut = _cut_files([*(rank.view for rank in ranks), *filter(None, [other])])
+    looked_at = [*(rank.view for rank in ranks), *filter(None, [other])]
+    cut = _cut_files(looked_at)
     return WhyAnswer(
         files=tuple(rank.view.scene.trace.file for rank in ranks),
         view=chosen,
@@ -156,7 +157,7 @@ def why(
         missing=missing_ranks(ranks),
         findings=findings,
         abstained=abstained,
-        verdict=_cut_first(cut) + _verdict(chosen, findings, abstained),
+        verdict=_cut_first(cut, len(looked_at)) + _verdict(chosen, findings, abstained),
         cut=cut,
         notes=(*skipped, *_notes(ranks, chosen)),
         difference=difference(chosen, other) if other is not None else None,
@@ -248,15 +249,15 @@ def _cut_files(views: Sequence[View]) -> tuple[CutFile, ...]:
     )
 
 
-def _cut_first(cut: Sequence[CutFile]) -> str:
-    """What the verdict begins with where a file was cut off."""
+def _cut_first(cut: Sequence[CutFile], file_count: int) -> str:
+    """What the verdict begins with where one of so many files was cut off."""
     if not cut:
         return ""
     if len(cut) > 1:
         return f"{len(cut)} files are cut off, only whole steps count: "
     whole, lost = cut[0].whole_steps, cut[0].lost_steps
     count = f", {whole} of {whole + lost} steps count" if lost else f", {whole} whole steps count" if whole > 1 else ""
-    return f"the file is cut off{count}: "
+    return f"{'the file' if file_count == 1 else cut[0].file} is cut off{count}: "
 
 
 def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:

@@ -69,8 +69,9 @@ def _scene(path: Path, trace: Trace) -> Scene:
 
 def _whole_part(path: Path, scene: Scene, cut: CutOff) -> Scene:
     """Of a file that was cut off, the steps that are whole. One without the GPU's events is not taken for a run on the CPU."""
-    if scene.on_cpu and (len(scene.launches) or cut.hides_gpu):
-        raise _cut_off(path, scene.trace, cut, "nothing that ran on a GPU is there, which profilers write last")
+    kernels = not scene.on_cpu and scene.kernels.any()
+    if not kernels and (cut.hides_gpu or len(scene.launches)):
+        raise _cut_off(path, scene.trace, cut, "no kernel that ran on a GPU is there, which profilers write last")
     whole = with_whole_steps(scene) if len(scene.work) else None
     if whole is None:
         raise _cut_off(path, scene.trace, cut, _no_step(scene))

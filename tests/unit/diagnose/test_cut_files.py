@@ -124,7 +124,7 @@ def test_a_run_on_a_cpu_is_answered_only_where_the_file_says_that_there_was_no_g
     assert api.why([str(tmp_path / "cut.json")]).view.scene.on_cpu
     text = json.dumps({"traceEvents": run.events}, indent=1)
     (tmp_path / "cut.json").write_text(text[: int(len(text) * 0.9)], encoding="utf-8")
-    with pytest.raises(BadFile, match="nothing that ran on a GPU is there"):
+    with pytest.raises(BadFile, match="no kernel that ran on a GPU is there"):
         api.why([str(tmp_path / "cut.json")])
 
 
@@ -136,7 +136,7 @@ def test_a_cut_rank_is_skipped_or_said(tmp_path: Path) -> None:
     assert answer.missing == (1,)
     assert any("rank1.json' ends early" in note for note in answer.notes)
     assert [one.file for one in answer.cut] == ["rank2.json"]
-    assert answer.verdict.startswith("the file is cut off")
+    assert answer.verdict.startswith("rank2.json is cut off")
 
 
 def test_an_xplane_without_its_first_plane_ends_early(tmp_path: Path) -> None:
@@ -145,6 +145,12 @@ def test_an_xplane_without_its_first_plane_ends_early(tmp_path: Path) -> None:
         api.why([str(tmp_path / "cut.pb")])
     (tmp_path / "cut.pb").write_bytes((xplane() + message((1, message((2, "/host:CPU"), (3, b"x" * 100)))))[:-50])
     assert api.why([str(tmp_path / "cut.pb")]).verdict.startswith("the file is cut off")
+    copies = message((2, "Stream #1"), (4, message((1, 1), (2, 0), (3, 5_000_000))))
+    name = message((1, 1), (2, message((1, 1), (2, "MemcpyH2D"))))
+    first = message((1, message((2, "/device:GPU:0"), (3, copies), (4, name))))
+    (tmp_path / "cut.pb").write_bytes((first + message((1, message((2, "/device:GPU:1"), (3, b"x" * 100)))))[:-50])
+    with pytest.raises(BadFile, match="no kernel that ran on a GPU is there"):
+        api.why([str(tmp_path / "cut.pb")])
 
 
 @pytest.mark.parametrize("kept", [0.001, 0.1, 0.5, 0.99])
