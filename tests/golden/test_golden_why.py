@@ -24,6 +24,7 @@ CASES = {
     "xplane": ["jax.pb"],
     "nsys": ["nsys.sqlite", "--gpu", "V100 SXM 32GB"],
     "cut": ["cut.json.gz"],
+    "error_cut": ["short.json"],
     "error_empty": ["empty.json"],
     "error_other": ["other.txt"],
     "error_missing": ["nothing.json"],
@@ -39,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     whole = training(load_us=6000.0, workers=False, name=SGEMM).write(tmp_path / "starved.json.gz")
     (tmp_path / "cut.json.gz").write_bytes(whole.read_bytes()[:-400])
     training().write(tmp_path / "healthy.json")
+    (tmp_path / "short.json").write_bytes((tmp_path / "healthy.json").read_bytes()[:2000])
     training(Run(begin_us=1_700_000_000_000_000.0)).write(tmp_path / "later.json")
     training(kernels=200, kernel_us=4.0, gap_us=15.0).write(tmp_path / "launch.json")
     for rank in range(3):

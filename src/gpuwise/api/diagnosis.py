@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpuwise.api.question import Assumption, assumed
+from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
+from gpuwise.api.trace_views import Progress, read_view, read_views
 from gpuwise.diagnose import shapes
+from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.compare import Difference, difference
 from gpuwise.diagnose.ranks import Rank, as_ranks, missing_ranks, typical
 from gpuwise.diagnose.registry import run_checks
-from gpuwise.diagnose.scene import Scene, make_scene
 from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Abstained, Finding
-from gpuwise.diagnose.view import View, make_view
-from gpuwise.errors import BadFile, BadValue, UnknownName
+from gpuwise.diagnose.view import View
+from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.types import Gpu
-from gpuwise.trace.read import find_files, read_trace
-from gpuwise.trace.types import Device, Trace
+from gpuwise.trace.read import find_files
+from gpuwise.trace.types import Trace
 
-__all__ = ["WhyAnswer", "finding_dict", "why"]
-
-Progress = Callable[[str, float], None]
+__all__ = ["CutFile", "WhyAnswer", "finding_dict", "why"]
 
 _FRAGMENT = 0.25
 _BEHIND = 0.1
+_NO_GPU = ("no work of a GPU", "on a CPU `gpuwise bench` once, then `gpuwise watch --model` compares")
+_UNNAMED = ("no GPU that is known", "name it with --gpu")
 _STEPS_BY = {
     "profiler": "ProfilerStep marks",
     "steps line": "the Steps line of the device",
@@ -42,6 +40,22 @@ _STEPS_BY = {
     "kernels": "inferred: the same kernels again and again",
     "span": "none found: the whole recording is taken as one",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutFile:
+    """A file that was cut off, and how much of it the answer rests on. `read_fraction` is at most so much, None if unknown."""
+
+    file: str
+    where: str
+    read_fraction: float | None
+    whole_steps: int
+    lost_steps: int
+
+    def __str__(self) -> str:
+        share = "" if self.read_fraction is None else f", at most {self.read_fraction:.0%} of it is here"
+        rest = f"; {self.lost_steps} of its steps left out, not known to be whole" if self.lost_steps else ""
+        return f"{self.file} is cut off {self.where}{share}{rest}; copy or export it again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +69,7 @@ class WhyAnswer(Shown):
     findings: tuple[Finding, ...]
     abstained: tuple[Abstained, ...]
     verdict: str
+    cut: tuple[CutFile, ...]
     notes: tuple[str, ...]
     difference: Difference | None
     compared: str
@@ -76,9 +91,11 @@ class WhyAnswer(Shown):
         steps = self.view.scene.steps
         return {
             "files": list(self.files),
+            "cut": [asdict(one) for one in self.cut],
             "format": self.view.scene.trace.format,
             "gpu": None if self.view.scene.on_cpu else self.device_name or None,
             "step_s": steps.median_s,
+            "mean_step_s": self.view.step_s,
             "busy_fraction": self.view.whole.busy_fraction,
             "verdict": self.verdict,
             "findings": [finding_dict(finding) for finding in self.findings],
@@ -124,13 +141,15 @@ def why(
             )
     paths = find_files(files)
     notes: list[Assumption] = []
-    views, skipped = _views(paths, gpu, notes, progress)
+    views, skipped = read_views(paths, gpu, notes, progress)
     ranks = as_ranks(views)
     chosen = typical(ranks).view
-    expected, unused = _expected(chosen, model, progress) if model else (None, ())
+    expected = _expected(chosen, model, progress) if model else None
     findings, abstained = run_checks(ranks, expected)
     findings, abstained = _without_basis(chosen, findings, abstained)
-    other = _view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
+    other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
+    looked_at = [*(rank.view for rank in ranks), *filter(None, [other])]
+    cut = _cut_files(looked_at)
     return WhyAnswer(
         files=tuple(rank.view.scene.trace.file for rank in ranks),
         view=chosen,
@@ -138,8 +157,9 @@ def why(
         missing=missing_ranks(ranks),
         findings=findings,
         abstained=abstained,
-        verdict=_verdict(chosen, findings, abstained),
-        notes=(*skipped, *unused, *_notes(ranks, chosen)),
+        verdict=_cut_first(cut, len(looked_at)) + _verdict(chosen, findings, abstained),
+        cut=cut,
+        notes=(*skipped, *_notes(ranks, chosen)),
         difference=difference(chosen, other) if other is not None else None,
         compared=other.scene.trace.file if other is not None else "",
         assumptions=tuple(notes),
@@ -147,90 +167,7 @@ def why(
     )
 
 
-def _views(paths: Sequence[Path], gpu: str, notes: list[Assumption], progress: Progress) -> tuple[list[View], list[str]]:
-    """Every file that can be read; of several, one that cannot is skipped and named."""
-    views: list[View] = []
-    skipped: list[str] = []
-    for path in paths:
-        try:
-            views.append(_view(path, gpu, notes, progress))
-        except BadFile as fault:
-            if len(paths) == 1 or (path is paths[-1] and not views):
-                raise
-            skipped.append(f"skipped: {fault.message}")
-    return views, skipped
-
-
-def _view(path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "") -> View:
-    trace = read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction))
-    if not len(trace.events):
-        lost = "; ".join(loss.what for loss in trace.losses)
-        raise BadFile(
-            f"'{path.name}' holds no event that lasts" + (f" ({lost})" if lost else ""),
-            hint="was anything recorded? Run at least three steps inside the profiler",
-        )
-    scene = make_scene(trace)
-    if not len(scene.work):
-        raise BadFile(
-            f"'{path.name}' holds neither kernels nor ops",
-            looked_in=f"{len(trace.events):,} events",
-            hint="record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
-        )
-    _check_gpu_recorded(path, scene)
-    found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
-    if found is None and otherwise and not scene.on_cpu:
-        found = load_catalog().find(otherwise).gpu
-    return make_view(scene, found)
-
-
-def _check_gpu_recorded(path: Path, scene: Scene) -> None:
-    """Refuse to take a run on a GPU for one on the CPU because the GPU's part is missing. A CPU's trace on a machine that has a
-    GPU names it too, so a name alone says nothing unless the file was cut."""
-    trace = scene.trace
-    if not scene.on_cpu or not (len(scene.launches) or (trace.devices and trace.losses)):
-        return
-    lost = "; ".join(loss.what for loss in trace.losses)
-    raise BadFile(
-        f"'{path.name}' is of a run on a GPU and holds nothing that ran there" + (f" ({lost})" if lost else ""),
-        looked_in=f"{len(trace.events):,} events, {len(scene.launches):,} of them launches",
-        hint="record with ProfilerActivity.CUDA too; profilers write the GPU's events last, so a cut file has lost them",
-    )
-
-
-def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:
-    """The GPU of the trace in the catalogue: by name, else by its multiprocessors and memory."""
-    device = scene.device
-    if scene.on_cpu:
-        return None
-    if device.name:
-        try:
-            return load_catalog().find(device.name).gpu
-        except UnknownName:
-            pass
-    found = _alike(device)
-    if found is not None:
-        told = assumed(
-            "gpu",
-            found.name,
-            f"by {device.sm_count} multiprocessors and {(device.memory_bytes or 0) / 1e9:.1f} GB; --gpu names it",
-        )
-        if told not in notes:
-            notes.append(told)
-    return found
-
-
-def _alike(device: Device) -> Gpu | None:
-    if not device.sm_count or not device.memory_bytes:
-        return None
-    version = ".".join(str(part) for part in device.capability or ())
-    for gpu in load_catalog().curated:
-        same = gpu.sm_count == device.sm_count and abs(gpu.memory_bytes / device.memory_bytes - 1.0) < 0.08
-        if same and (not version or gpu.vendor != "NVIDIA" or gpu.architecture.capability == version):
-            return gpu
-    return None
-
-
-def _expected(view: View, model: str, progress: Progress) -> tuple[Expectation | None, tuple[str, ...]]:
+def _expected(view: View, model: str, progress: Progress) -> Expectation | Abstained:
     """What `predict` says of the model, on the GPU, at the batch and precision of the trace; or why it was not asked."""
     from gpuwise.api.predictions import predict
     from gpuwise.api.question import step_query
@@ -238,18 +175,17 @@ def _expected(view: View, model: str, progress: Progress) -> tuple[Expectation |
 
     if view.gpu is None or view.scene.on_cpu:
         check_name(model)
-        missing = "no work of a GPU" if view.scene.on_cpu else "no name of a GPU that is known; `--gpu` names it"
-        return None, (f"--model {model} is not compared: the trace holds {missing}",)
+        missing, then = _NO_GPU if view.scene.on_cpu else _UNNAMED
+        return Abstained(code=SLOWER, reason=f"{model} is not compared: the trace holds {missing}", record_next=then)
     batch = shapes.batch_of(view.scene)
     precision = _precision(view)
     mode = "train" if _is_training(view.scene.trace) else "infer"
     query = step_query(model=model, gpu=[view.gpu.name], mode=mode, precision=precision, batch=str(batch or ""))
     found = predict(query, lambda text: progress(text, 0.0)).results[0]
     setting = f"batch {found.batch}{'' if batch else ' (assumed)'}, {found.precision}, {mode}"
-    expected = Expectation(
+    return Expectation(
         model=model, gpu=view.gpu.name, step_s=found.step_s, low_s=found.step_low_s, high_s=found.step_high_s, setting=setting
     )
-    return expected, ()
 
 
 def _precision(view: View) -> str:
@@ -290,12 +226,38 @@ def _verdict(view: View, findings: tuple[Finding, ...], abstained: tuple[Abstain
     if serious:
         top = serious[0]
         gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times the speed"
-        return f"{top.title}: {top.share_fraction:.0%} of the step; fixing it gives {gain}"
+        of = "step" if view.scene.steps.marked else "recording"
+        return f"{top.title}: {top.share_fraction:.0%} of the {of}; fixing it gives {gain}"
     if view.parts.share("idle_unexplained", "graph_wait") > 0.3 and not view.scene.on_cpu:
         return f"the device idles and the trace does not hold the cause ({busy})"
     if view.facts.busy_fraction >= 0.8:
         return f"healthy: {busy}, and no check found more than a minor loss"
     return f"no single cause above minor was found ({busy})"
+
+
+def _cut_files(views: Sequence[View]) -> tuple[CutFile, ...]:
+    return tuple(
+        CutFile(
+            file=view.scene.trace.file,
+            where=cut.where,
+            read_fraction=cut.read_fraction,
+            whole_steps=len(view.scene.steps.start_ns),
+            lost_steps=view.scene.steps.lost_count,
+        )
+        for view in views
+        if (cut := view.scene.trace.cut) is not None
+    )
+
+
+def _cut_first(cut: Sequence[CutFile], file_count: int) -> str:
+    """What the verdict begins with where one of so many files was cut off."""
+    if not cut:
+        return ""
+    if len(cut) > 1:
+        return f"{len(cut)} files are cut off, only whole steps count: "
+    whole, lost = cut[0].whole_steps, cut[0].lost_steps
+    count = f", {whole} of {whole + lost} steps count" if lost else f", {whole} whole steps count" if whole > 1 else ""
+    return f"{'the file' if file_count == 1 else cut[0].file} is cut off{count}: "
 
 
 def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
@@ -305,7 +267,8 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     notes += view.scene.steps.notes
     if not view.scene.steps.marked:
         notes.append("no steps were found; shares are of the whole recording, warm-up included")
-    if view.whole.outside_fraction > _BEHIND and view.scene.steps.marked and len(view.scene.steps.start_ns) > 1:
+    several = view.scene.steps.marked and len(view.scene.steps.start_ns) > 1 and not view.scene.steps.lost_count
+    if view.whole.outside_fraction > _BEHIND and several:
         notes.append(f"the GPU runs behind the host: {view.whole.outside_fraction:.0%} of its work lies outside of the steps")
     if not view.scene.on_cpu and not _is_training(view.scene.trace):
         notes.append("nothing of a backward pass: this looks like inference")
@@ -331,8 +294,9 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "share_fraction": finding.share_fraction,
         "gain_low": finding.gain.low,
         "gain_high": finding.gain.high,
+        "gain_reason": finding.gain.beyond or None,
         "confidence": finding.confidence,
-        "evidence": list(finding.evidence),
+        "evidence": list(finding.lines),
         "remedy": finding.remedy,
         "verify": finding.verify,
     }

@@ -12,6 +12,7 @@ from gpuwise.api.diagnosis import WhyAnswer, finding_dict, why
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.watching_vitals import catalogue_gpu, used_gpus, vitals_of
+from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
 from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
 from gpuwise.diagnose.registry import ranked, run_live_checks
 from gpuwise.diagnose.types import Abstained, Finding, Gain
@@ -69,6 +70,7 @@ class WatchAnswer(Shown):
             "watched": self.title,
             "gpu": self.vitals.gpus[0].name if self.vitals.gpus else None,
             "step_s": pace.median_s if pace else None,
+            "mean_step_s": pace.mean_s if pace else None,
             "busy_fraction": self.busy_fraction,
             "verdict": self.verdict,
             "findings": [finding_dict(finding) for finding in self.findings],
@@ -134,7 +136,8 @@ def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> Watc
     pace = typical_pace(run.marks)
     notes: list[str] = []
     window = _window(run.traces, notes)
-    expected, assumptions = _held_against(run, pace, model, precision, notes)
+    held, assumptions = _held_against(run, pace, model, precision) if model else (None, ())
+    expected = held if isinstance(held, Expectation) else None
     vitals = vitals_of(run, pace, expected.step_s if expected else None)
     findings, abstained = run_live_checks(vitals)
     if window is not None:
@@ -143,7 +146,7 @@ def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> Watc
         live = {entry.code for entry in abstained} | {"slower_than_expected"}
         told = {"pcie_degraded", "vram_spill", "throttled", "power_limited", "shared_gpu", "cpu_starved"} | live
         abstained += tuple(entry for entry in window.abstained if entry.code not in told)
-    slow = judge_step(pace.median_s, expected) if pace else None
+    slow = judge_step(pace.mean_s, held) if pace else held
     if isinstance(slow, Finding):
         findings = (*findings, slow)
     elif isinstance(slow, Abstained):
@@ -177,10 +180,12 @@ def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
     if not traces:
         return None
     try:
-        return why([str(traces[0])])
+        found = why([str(traces[0])])
     except GpuwiseError as fault:
         notes.append(f"the profiler's window could not be read: {fault.message}")
         return None
+    notes += [f"of the profiler's window: {cut}" for cut in found.cut]
+    return found
 
 
 def _as_timed(finding: Finding, window: WhyAnswer, pace: Pace | None) -> Finding:
@@ -201,24 +206,22 @@ def _as_timed(finding: Finding, window: WhyAnswer, pace: Pace | None) -> Finding
         finding,
         seconds_per_step=lost_s,
         share_fraction=lost_s / step_s,
-        gain=Gain(low=gain(finding.gain.low), high=gain(finding.gain.high)),
+        gain=Gain(low=gain(finding.gain.low), high=gain(finding.gain.high), beyond=finding.gain.beyond),
     )
 
 
 def _held_against(
-    run: Run, pace: Pace | None, model: str, precision: str, notes: list[str]
-) -> tuple[Expectation | None, tuple[Assumption, ...]]:
-    """What is expected of the model; a note where it cannot be told of the GPU and batch that were seen."""
+    run: Run, pace: Pace | None, model: str, precision: str
+) -> tuple[Expectation | Abstained, tuple[Assumption, ...]]:
+    """What is expected of the model, or why that cannot be told of the GPU and batch that were seen."""
     try:
-        return _expected(run, pace, model, precision, notes) if model else (None, ())
+        return _expected(run, pace, model, precision)
     except GpuwiseError as fault:
-        notes.append(f"nothing is expected of {model}: {fault.message}")
-        return None, ()
+        reason = f"nothing is expected of {model}: {fault.message}"
+        return Abstained(code=SLOWER, reason=reason, record_next=fault.hint or "`gpuwise predict` says what it needs"), ()
 
 
-def _expected(
-    run: Run, pace: Pace | None, model: str, precision: str, notes: list[str]
-) -> tuple[Expectation | None, tuple[Assumption, ...]]:
+def _expected(run: Run, pace: Pace | None, model: str, precision: str) -> tuple[Expectation | Abstained, tuple[Assumption, ...]]:
     """What `predict` says of the model on the GPU that was seen, at the batch that was seen; without a GPU, on this machine's
     CPU where that was measured."""
     from gpuwise.api.predictions import predict
@@ -228,8 +231,10 @@ def _expected(
     batch = str(pace.batch) if pace and pace.batch else ""
     where: dict[str, Any] = {"gpu": [gpu.name], "gpus": len(used_gpus(run))} if gpu else {"gpu": [], "on_this_machine": True}
     if gpu is None and not _cpu_was_measured():
-        notes.append("no GPU of the catalogue was seen, so nothing is expected of the model; `gpuwise bench` measures the CPU")
-        return None, ()
+        reason = f"nothing is expected of {model}: no GPU of the catalogue was seen"
+        return Abstained(
+            code=SLOWER, reason=reason, record_next="`gpuwise bench` measures the CPU, to expect something of it"
+        ), ()
     query = step_query(model=model, mode="train", precision=precision or ("" if gpu else "fp32"), batch=batch, **where)
     found = predict(query).results[0]
     setting = (

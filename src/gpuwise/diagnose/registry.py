@@ -92,7 +92,9 @@ _OF_FLEETS = {  # what is the matter with several GPUs
 CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS, *_LIVE, gpu_fault.CODE, idle_gpu.CODE)
 
 
-def run_checks(ranks: Sequence[Rank], expected: Expectation | None) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
+def run_checks(
+    ranks: Sequence[Rank], expected: Expectation | Abstained | None
+) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
     """What is wrong, the largest gain first, and what this trace cannot tell. That a step is slow is no cause: told last."""
     view = typical(ranks).view
     answers = [check(view) for check in _CHECKS]

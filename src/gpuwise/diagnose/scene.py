@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuwise.diagnose import classes, cpu_work
 from gpuwise.diagnose.intervals import Spans, union
-from gpuwise.diagnose.steps import LOADER, OPTIMIZER, Steps, find_steps
+from gpuwise.diagnose.steps import LOADER, OPTIMIZER, Steps, find_steps, only_whole
 from gpuwise.trace.types import Device, Events, Kind, Mask, Trace
 
-__all__ = ["Scene", "make_scene"]
+__all__ = ["Scene", "make_scene", "with_whole_steps"]
 
 _SYNC = re.compile(
     r"^(cuda|hip)(Device|Stream|Event)Synchronize|^cu(Ctx|Stream|Event)Synchronize|^(cuda|hip)Memcpy$", re.IGNORECASE
@@ -117,6 +117,15 @@ def make_scene(trace: Trace) -> Scene:
         allocations=_matching(trace, _ALLOCATE, runtime),
         launches=launches,
     )
+
+
+def with_whole_steps(scene: Scene) -> Scene | None:
+    """The scene of a file that was cut off, with no other steps than those known to be whole; None where there are none."""
+    if scene.trace.cut is None or not scene.trace.cut.ragged:
+        return scene
+    called = scene.launch_ns[scene.launch_ns >= 0]
+    steps = only_whole(scene.steps, called if len(called) else scene.work.start_ns)
+    return None if steps is None else replace(scene, steps=steps)
 
 
 def _busiest(work: Events) -> int:

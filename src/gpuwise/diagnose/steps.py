@@ -4,14 +4,14 @@ used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuwise.trace.types import Events, Kind, Mask, Trace
 
-__all__ = ["LOADER", "OPTIMIZER", "Steps", "find_steps"]
+__all__ = ["LOADER", "OPTIMIZER", "Steps", "find_steps", "only_whole"]
 
 LOADER = ("enumerate(dataloader)", "iteratorgetnext", "dataloader_next", "_next_data")
 OPTIMIZER = ("optimizer.step#",)
@@ -23,19 +23,22 @@ _REPEATS = 4
 _SHORTEST = 4  # kernels: shorter sequences repeat inside a step
 _FILLED = 0.9
 _ALIKE = 0.9
+_WHOLE = 0.98  # of the work that whole steps have
 
 Times = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The steps of a trace, and which of them are taken as steady."""
+    """The steps of a trace, and which of them are taken as steady. Of a file that was cut off only those are here that are known
+    to be whole; `lost_count` others were begun."""
 
     start_ns: Times
     end_ns: Times
     steady: Mask
     by: str
     notes: tuple[str, ...] = ()
+    lost_count: int = 0
 
     @property
     def window(self) -> tuple[int, int]:
@@ -85,6 +88,31 @@ def find_steps(trace: Trace, work: Events) -> Steps:
         return _steps(starts[:-1], starts[1:], "kernels")
     begin, end = (int(work.start_ns.min()), int(work.end_ns.max())) if len(work) else (0, 1)
     return _steps(np.array([begin]), np.array([max(end, begin + 1)]), "span")
+
+
+def only_whole(steps: Steps, called_ns: Times) -> Steps | None:
+    """Of a file whose events are missing from some time on, or here and there: the longest row of whole steps. `called_ns` is
+    when each piece of work was called for.
+
+    Whole steps hold the same work, so two that do are taken for whole, and all that hold no less; of steps that all differ none
+    is known to be whole: None. A step behind one that is not whole is left out too: the device may still have worked on that.
+    """
+    moments = np.sort(called_ns)
+    held = np.searchsorted(moments, steps.end_ns) - np.searchsorted(moments, steps.start_ns)
+    least_to_most = np.sort(held[held > 0])
+    alike = least_to_most[1:][least_to_most[:-1] >= _WHOLE * least_to_most[1:]]
+    if not steps.marked or not len(alike):
+        return None
+    whole = held >= _WHOLE * alike[-1]
+    whole[1:] &= whole[:-1].copy()
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], whole, [False]])))
+    first, last = max(
+        zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True), key=lambda row: row[1] - row[0], default=(0, 0)
+    )
+    if first == last:
+        return None
+    kept = _steps(steps.start_ns[first:last], steps.end_ns[first:last], steps.by)
+    return replace(kept, lost_count=len(whole) - (last - first))
 
 
 def _repeats(work: Events) -> Times:

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["Abstained", "Finding", "Gain"]
 
 _MINOR = 1.05
 _MAJOR = 1.2
+_LEAST_LEFT = 0.05  # of a step, whatever is mended
+_ROUNDING = 1.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """How many times as fast a step would be: `high` if nothing else held it up, `low` with the next limit in place."""
+    """How many times as fast a step would be: `high` if nothing else held it up, `low` with the next limit in place.
+
+    A fix gives back at most what its cause costs. `beyond` says, in one clause, why one may give more.
+    """
 
     low: float
     high: float
+    beyond: str = ""
 
     @property
     def middle(self) -> float:
         """What findings are ranked by: the middle of the range, on a scale of ratios."""
         return math.sqrt(self.low * self.high)
 
+    def bounded(self, share: float) -> Gain:
+        """The gain of a cause that takes this share of the step: not above 1 / (1 - share), unless there is a reason for it."""
+        most = 1.0 / max(1.0 - share, _LEAST_LEFT)
+        if self.high <= most * _ROUNDING:
+            return replace(self, beyond="")
+        return self if self.beyond else Gain(low=min(self.low, most), high=most)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One cause of lost time. `seconds_per_step` is what it costs now, not what fixing it saves. A `circumstance` is none of the
-    program's own: told behind its causes, however large."""
+    """One cause of lost time. `seconds_per_step` is what it costs now, not what fixing it saves; `share_fraction` is that of the
+    mean step, and bounds the gain. A `circumstance` is none of the program's own: told behind its causes, however large."""
 
     code: str
     title: str
@@ -39,6 +52,14 @@ class Finding:
     remedy: str
     verify: str
     circumstance: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gain", self.gain.bounded(self.share_fraction))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The evidence, and where the gain is larger than the share allows, why."""
+        return (*self.evidence, f"more than its share allows: {self.gain.beyond}") if self.gain.beyond else self.evidence
 
     @property
     def severity(self) -> str:

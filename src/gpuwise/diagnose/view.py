@@ -20,6 +20,8 @@ __all__ = ["View", "make_view"]
 _PROFILED = (
     1.3  # what recording costs ops on a CPU: measured 1.0 to 2.2, the more the smaller the ops (tools/record_pathologies.py)
 )
+_MOST = 20.0
+_UNPROFILED = "a profiler slows the ops of a CPU, so without it the cause is a larger part of a shorter step"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +64,15 @@ class View:
         alone = self.scene.spans(chosen).within(begin, end).without(self.scene.spans(~chosen))
         return alone.total_ns * 1e-9 / max(self.scene.steps.steady_count, 1)
 
-    def gain(self, saved_s: float, *, likely: Change | None = None, best: Change | None = None, least: float = 0.3) -> Gain:
+    def gain(
+        self, saved_s: float, *, likely: Change | None = None, best: Change | None = None, least: float = 0.3, beyond: str = ""
+    ) -> Gain:
         """The range of a fix that could save `saved_s` of a step.
 
         The upper end is the step without it, nothing else in the way (or the replay of `best`, where that is given). The lower
         end is the replay of `likely`, a modest version of the fix, in which everything else still holds the step up; without
-        a recording, `least` of the saving. Without a GPU the upper end is wider: the profiler slows the work itself.
+        a recording, `least` of the saving. Without a GPU the upper end is wider: the profiler slows the work itself. `beyond` is
+        why a replay may show more than the cause costs; without it, it is held to that (`Gain.bounded`).
         """
         step = self.step_s
         high = step / max(step - saved_s, 0.05 * step)
@@ -78,8 +83,9 @@ class View:
         else:
             low = step / max(step - least * saved_s, 0.05 * step)
         if self.scene.on_cpu:
-            high *= _PROFILED
-        return Gain(low=min(low, high), high=max(low, high, 1.0))
+            high = min(high * _PROFILED, _MOST)
+            beyond = f"{beyond}; {_UNPROFILED}" if beyond else _UNPROFILED
+        return Gain(low=min(low, high), high=max(low, high, 1.0), beyond=beyond)
 
     def shrink(self, chosen: Mask, factor: float) -> Change:
         """The change that multiplies the time of chosen work."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.report.text import bold
 
-__all__ = ["MOST_FINDINGS", "bar", "cost", "finding_text", "shares_of", "smaller", "time_text", "untold"]
+__all__ = ["MOST_FINDINGS", "bar", "cost", "finding_text", "overlap", "shares_of", "smaller", "time_text", "untold"]
 
 MOST_FINDINGS = 5
 _BAR_WIDTH = 60
@@ -34,16 +34,16 @@ def bar(shares: Sequence[tuple[str, float]]) -> str:
     return f"[{''.join(cells).ljust(_BAR_WIDTH)}]\n{legend}"
 
 
-def finding_text(place: int, finding: Finding, colour: bool) -> str:
+def finding_text(place: int, finding: Finding, colour: bool, per: str = "a step") -> str:
     """What happens, what it costs, the evidence, what to do and how to check it."""
     head = f"{place}. {finding.code} ({finding.severity}): {finding.title}"
-    lines = [bold(head, colour=colour), f"   {cost(finding)}", *(f"   {line}" for line in finding.evidence)]
+    lines = [bold(head, colour=colour), f"   {cost(finding, per)}", *(f"   {line}" for line in finding.lines)]
     return "\n".join([*lines, f"   do: {finding.remedy}", f"   check: {finding.verify}"])
 
 
-def cost(finding: Finding) -> str:
+def cost(finding: Finding, per: str = "a step") -> str:
     """Seconds now, speed then."""
-    now = f"{time_text(finding.seconds_per_step)} a step ({finding.share_fraction:.0%})"
+    now = f"{time_text(finding.seconds_per_step)} {per} ({finding.share_fraction:.0%})"
     then = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times as fast"
     return f"{now}; fixed: {then}; confidence {finding.confidence}"
 
@@ -55,6 +55,13 @@ def smaller(findings: Sequence[Finding]) -> list[str]:
         return []
     names = ", ".join(finding.code for finding in findings[MOST_FINDINGS:])
     return [f"{more} smaller finding{'s' if more > 1 else ''}: {names} (--json has all)"]
+
+
+def overlap(findings: Sequence[Finding]) -> list[str]:
+    """Several causes may be of the same time."""
+    if len(findings) < 2:
+        return []
+    return ["findings overlap, their gains do not multiply: do the first, then look again"]
 
 
 def untold(abstained: Sequence[Abstained], otherwise: str = "not in a trace") -> list[str]:

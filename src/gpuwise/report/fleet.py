@@ -32,9 +32,13 @@ def _table(jobs: list[Diagnosed], width: int | None, colour: bool) -> str:
         Column(title="step", cells=[time_text(job.step_s or 0.0) for job in jobs], drop=1),
         Column(title="busy", cells=[f"{job.busy_fraction or 0.0:.0%}" for job in jobs], drop=2),
         Column(title="gain", cells=[_gain(job) for job in jobs]),
-        Column(title="first cause", cells=[job.code or "none above minor" for job in jobs], right=False),
+        Column(title="first cause", cells=[_cause(job) for job in jobs], right=False),
     ]
     return table(columns, width=width, colour=colour)
+
+
+def _cause(job: Diagnosed) -> str:
+    return (job.code or "none above minor") + (" (file cut off)" if job.cut else "")
 
 
 def _gain(job: Diagnosed) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwise.api.watching import WatchAnswer
 from gpuwise.diagnose.vitals import GpuVitals
-from gpuwise.report.findings import MOST_FINDINGS, bar, finding_text, shares_of, smaller, time_text, untold
+from gpuwise.report.findings import MOST_FINDINGS, bar, finding_text, overlap, shares_of, smaller, time_text, untold
 from gpuwise.report.text import assumption_lines, bold, join_notes
 from gpuwise.watch.steps import Pace
 from gpuwise.watch.types import GpuSample, HostSample, Sight
@@ -27,13 +27,14 @@ def _head(answer: WatchAnswer) -> str:
     lines = [_end(answer)]
     pace = answer.pace
     if pace is not None:
-        spread = f"median of {pace.steady_count} steady, {time_text(pace.low_s)} to {time_text(pace.high_s)}"
+        most = f"most {time_text(pace.low_s)} to {time_text(pace.high_s)}"
+        spread = f"mean of {pace.steady_count} steady; median {time_text(pace.median_s)}, {most}"
         batch = f", batch {pace.batch}" if pace.batch else ""
-        lines.append(f"step {time_text(pace.median_s)} ({spread}){batch}, waits for input {pace.wait_fraction:.0%}")
+        lines.append(f"step {time_text(pace.mean_s)} ({spread}){batch}, waits for input {pace.wait_fraction:.0%}")
         lines.append(f"steps: {_BY[pace.by]}")
     expected = answer.expected
     if expected is not None:
-        measured = f", measured {time_text(pace.median_s)}" if pace is not None else ""
+        measured = f", measured {time_text(pace.mean_s)}" if pace is not None else ""
         width = f"({time_text(expected.low_s)} to {time_text(expected.high_s)}; {expected.setting})"
         lines.append(f"expected on {expected.gpu}: {time_text(expected.step_s)} {width}{measured}")
     lines += [_gpu(gpu) for gpu in answer.vitals.gpus]
@@ -69,7 +70,7 @@ def _gpu(gpu: GpuVitals) -> str:
 
 
 def _closing(answer: WatchAnswer) -> list[str]:
-    lines = smaller(answer.findings)
+    lines = [*smaller(answer.findings), *overlap(answer.findings)]
     lines += untold(answer.abstained, otherwise="not seen")
     lines += [f"note: {note}" for note in answer.notes]
     if answer.window is not None:

@@ -7,7 +7,7 @@ from html import escape
 from gpuwise.api.diagnosis import WhyAnswer
 from gpuwise.diagnose.compare import Difference
 from gpuwise.diagnose.types import Finding
-from gpuwise.report.findings import MOST_FINDINGS, bar, cost, finding_text, shares_of, smaller, time_text, untold
+from gpuwise.report.findings import MOST_FINDINGS, bar, cost, finding_text, overlap, shares_of, smaller, time_text, untold
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["FORMATS", "render", "render_html", "render_markdown"]
@@ -23,7 +23,10 @@ def render(answer: WhyAnswer, *, width: int | None = None, colour: bool = False)
     blocks = [bold(answer.verdict, colour=colour), _head(answer), _bar(answer)]
     if len(answer.ranks) > 1:
         blocks.append(_rank_table(answer, width, colour))
-    blocks += [finding_text(place, finding, colour) for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1)]
+    blocks += [
+        finding_text(place, finding, colour, answer.view.per)
+        for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1)
+    ]
     if answer.difference is not None:
         blocks.append(_difference(answer, answer.difference, width, colour))
     return "\n\n".join(blocks) + join_notes(_closing(answer))
@@ -36,11 +39,11 @@ def _head(answer: WhyAnswer) -> str:
     busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.1%}"
     if steps.steady_count < len(steps.start_ns):
         busy += f" ({view.facts.busy_fraction:.1%} in steady steps)"
-    count = f"median of {len(steps.start_ns)}" if len(steps.start_ns) > 1 else "one only"
+    count = f"mean of {steps.steady_count}" if steps.steady_count > 1 else "one only"
     if abs(view.step_s / max(steps.median_s, 1e-12) - 1.0) > _UNEVEN:
-        count += f"; shares are of the mean, {time_text(view.step_s)}"
-    length = f"step {time_text(steps.median_s)} ({count})" if steps.marked else f"{time_text(steps.median_s)} recorded"
-    return f"{where}, {length}, {busy}\nsteps: {answer.steps_by}"
+        count += f"; the median is {time_text(steps.median_s)}"
+    length = f"step {time_text(view.step_s)} ({count})" if steps.marked else f"{time_text(view.step_s)} recorded"
+    return "\n".join([*map(str, answer.cut), f"{where}, {length}, {busy}", f"steps: {answer.steps_by}"])
 
 
 def _parts(answer: WhyAnswer) -> list[tuple[str, float]]:
@@ -57,7 +60,7 @@ def _rank_table(answer: WhyAnswer, width: int | None, colour: bool) -> str:
     views = [rank.view for rank in answer.ranks]
     columns = [
         Column(title="rank", cells=[rank.label for rank in answer.ranks], right=False),
-        Column(title="step", cells=[time_text(view.scene.steps.median_s) for view in views]),
+        Column(title="step", cells=[time_text(view.step_s) for view in views]),
         Column(title="busy", cells=[f"{view.whole.busy_fraction:.0%}" for view in views]),
         Column(title="in collectives", cells=[time_text(rank.communication_s) for rank in answer.ranks]),
         Column(title="exposed", cells=[f"{view.whole.communication_exposed_fraction:.0%}" for view in views], drop=2),
@@ -68,6 +71,7 @@ def _rank_table(answer: WhyAnswer, width: int | None, colour: bool) -> str:
 
 def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour: bool) -> str:
     head = f"against {answer.compared}: {found.verdict}"
+    told = f"by the median step, {time_text(found.before_s)} and {time_text(found.after_s)}; the parts are of mean steps"
     columns = [
         Column(title="part", cells=[part.part.replace("_", " ") for part in found.parts], right=False),
         Column(title="first", cells=[time_text(part.before_s) for part in found.parts]),
@@ -77,11 +81,11 @@ def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour:
         Column(title="why", cells=[part.why for part in found.parts], right=False, drop=2),
     ]
     notes = [f"unlike: {text}" for text in found.unlike] + [f"not known: {text}" for text in found.unknown]
-    return "\n".join([bold(head, colour=colour), "", table(columns, width=width, colour=colour), *notes])
+    return "\n".join([bold(head, colour=colour), told, "", table(columns, width=width, colour=colour), *notes])
 
 
 def _closing(answer: WhyAnswer) -> list[str]:
-    lines = smaller(answer.findings)
+    lines = [*smaller(answer.findings), *overlap(answer.findings)]
     if answer.missing:
         shown = ", ".join(f"rank {number}" for number in answer.missing[:8]) + (", …" if len(answer.missing) > 8 else "")
         lines.append(f"missing: {shown}")
@@ -97,9 +101,9 @@ def render_markdown(answer: WhyAnswer) -> str:
     lines = [f"# {answer.verdict}", "", _head(answer).replace("\n", "  \n"), "", "| part | share |", "|---|---|"]
     lines += [f"| {name.replace('_', ' ')} | {share:.1%} |" for name, share in parts]
     for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1):
-        price = cost(finding) + "."
+        price = cost(finding, answer.view.per) + "."
         lines += ["", f"## {place}. {finding.title} (`{finding.code}`)", "", price, ""]
-        lines += [f"- {line}" for line in finding.evidence]
+        lines += [f"- {line}" for line in finding.lines]
         lines += [f"- do: {finding.remedy}", f"- check: {finding.verify}"]
     if answer.difference is not None:
         lines += ["", f"## Against {answer.compared}", "", answer.difference.verdict + "."]
@@ -113,7 +117,7 @@ def render_html(answer: WhyAnswer) -> str:
         for place, (name, share) in enumerate(_parts(answer))
     )
     legend = ", ".join(f"{escape(name.replace('_', ' '))} {share:.0%}" for name, share in _parts(answer))
-    findings = "".join(_html_finding(finding) for finding in answer.findings[:MOST_FINDINGS])
+    findings = "".join(_html_finding(finding, answer.view.per) for finding in answer.findings[:MOST_FINDINGS])
     closing = "".join(f"<li>{escape(line)}</li>" for line in _closing(answer))
     return (
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>gpuwise why</title>\n<style>{_STYLE}</style>\n'
@@ -128,8 +132,8 @@ _STYLE = (
 )
 
 
-def _html_finding(finding: Finding) -> str:
-    evidence = "".join(f"<li>{escape(line)}</li>" for line in finding.evidence)
+def _html_finding(finding: Finding, per: str) -> str:
+    evidence = "".join(f"<li>{escape(line)}</li>" for line in finding.lines)
     steps = f"<li>do: {escape(finding.remedy)}</li><li>check: {escape(finding.verify)}</li>"
     head = f"<b>{escape(finding.title)}</b> (<code>{escape(finding.code)}</code>)"
-    return f"<li>{head}<br>{escape(cost(finding))}<ul>{evidence}{steps}</ul></li>"
+    return f"<li>{head}<br>{escape(cost(finding, per))}<ul>{evidence}{steps}</ul></li>"

@@ -17,7 +17,7 @@ from gpuwise.trace.chunks import EventStream
 from gpuwise.trace.records import NOTHING, Arguments, Record, Title
 from gpuwise.trace.source import ByteSource
 from gpuwise.trace.table import LONGEST_TEXT, Interner, TableBuilder
-from gpuwise.trace.types import Device, Kind, Loss, Trace, printable
+from gpuwise.trace.types import CutOff, Device, Kind, Loss, Trace, printable
 
 __all__ = ["read_chrome"]
 
@@ -228,6 +228,7 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
         world_size=spread.get("world_size"),
         backend=str(spread.get("backend", "")),
         losses=_losses(stream, collected),
+        cut=_cut(stream),
         dropped=(("marks of Python functions and of the profiler", collected.dropped),) if collected.dropped else (),
         recorded=tuple(key for key in ("record_shapes", "with_stack", "profile_memory") if header.get(key)),
     )
@@ -236,10 +237,16 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
     return trace
 
 
+def _cut(stream: EventStream) -> CutOff | None:
+    """Where the file ends early. A header that lists no GPU says that none was there; one that comes last says nothing."""
+    if not stream.cut:
+        return None
+    hides_gpu = stream.ragged and stream.header.get("deviceProperties") != []
+    return CutOff(where=stream.cut, ragged=stream.ragged, hides_gpu=hides_gpu)
+
+
 def _losses(stream: EventStream, collected: _ChromeTable) -> tuple[Loss, ...]:
     found = []
-    if stream.cut:
-        found.append(Loss(what=f"{stream.cut}; what came before it is used, how much followed is not known"))
     if stream.lost_events:
         found.append(Loss(what=f"events that are not JSON ({stream.lost_bytes:,} bytes)", count=stream.lost_events))
     if collected.malformed:

@@ -16,7 +16,7 @@ import msgspec
 
 from gpuwise.errors import BadFile
 from gpuwise.trace.records import Entry, lenient_record
-from gpuwise.trace.source import ByteSource
+from gpuwise.trace.source import ByteSource, ends_early
 
 __all__ = ["EventStream"]
 
@@ -52,6 +52,12 @@ class EventStream:
         self.lost_events = 0
         self.lost_bytes = 0
         self.cut = ""
+        self._in_object = False
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the list of events itself was cut."""
+        return not self._ended
 
     def batches(self) -> Iterator[Batch]:
         """Every whole event, some ten thousand at a time."""
@@ -80,6 +86,9 @@ class EventStream:
             return head[head.index(b"[") + 1 :]
         while (found := _BEGIN.search(head)) is None:
             piece = self._source.read(_CHUNK_BYTES)
+            if not piece and (self._source.cut or _is_beginning(head)):
+                where = self._source.cut or "in the middle of its JSON"
+                raise ends_early(self._name, where, "no event is there", f"its first {len(head):,} bytes")
             if not piece or len(head) > _LARGEST_EVENT_BYTES:
                 raise BadFile(
                     f"'{self._name}' holds no traceEvents",
@@ -87,13 +96,14 @@ class EventStream:
                     hint="give a Chrome trace as torch.profiler's export_chrome_trace writes it",
                 )
             head += piece
+        self._in_object = True
         self.header = _json_object(head[: found.end()] + b"]}")
         return head[found.end() :]
 
     def _last(self, rest: bytes) -> Iterator[Batch]:
         """What remains when the file has ended: the last event, the end of the list, or a cut."""
         if self._ended or rest.lstrip()[:1] == b"]":
-            self._trailer = self._trailer or rest.lstrip()[1:]
+            self._ended, self._trailer = True, self._trailer or rest.lstrip()[1:]
             return
         found = self._at_array_end(rest) or self._at_array_end(_repaired(rest))
         if found is not None:
@@ -104,7 +114,7 @@ class EventStream:
         yield from self._piecewise(rest[: len(rest) - len(tail)].rstrip().removesuffix(b","))
         found = self._at_array_end(tail) or self._at_array_end(_repaired(tail))
         if found is None:
-            self.cut = self._source.cut or "the file ends in the middle of an event"
+            self.cut = self._source.cut or "in the middle of an event"
             found = _decode(tail.rstrip().rstrip(b","))
         if found is not None:
             yield found
@@ -161,9 +171,11 @@ class EventStream:
 
     def _close(self) -> None:
         """Read what stands behind the events (names of files, base of the clock); what is too large or broken is left alone."""
-        self.cut = self.cut or self._source.cut
         while len(self._trailer) < _LARGEST_EVENT_BYTES and (piece := self._source.read(_CHUNK_BYTES)):
             self._trailer += piece
+        self.cut = self.cut or self._source.cut
+        if not self.cut and self._in_object and self._ended and len(self._trailer) < _LARGEST_EVENT_BYTES:
+            self.cut = "" if self._trailer.rstrip().endswith(b"}") else "behind its events"
         if self._trailer.strip():
             self.header = {**_json_object(b'{"_": 0' + self._trailer), **self.header}
 
@@ -214,6 +226,17 @@ def _repaired(text: bytes) -> bytes:
     text = _BARE_NUMBER.sub(b"null", text)
     text = _CONTROL.sub(b" ", _BAD_ESCAPE.sub(rb"\\\\", text))
     return text.decode("utf-8", "replace").encode()
+
+
+def _is_beginning(text: bytes) -> bool:
+    """Whether a text is the beginning of some JSON and not all of it."""
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError as fault:
+        return "truncated" in str(fault)
+    except (RecursionError, UnicodeDecodeError):
+        pass
+    return False
 
 
 def _json_object(text: bytes) -> dict[str, Any]:

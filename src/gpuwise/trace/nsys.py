@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.errors import BadFile
+from gpuwise.trace.source import ends_early
 from gpuwise.trace.table import Interner, TableBuilder
-from gpuwise.trace.types import Device, Kind, Loss, Trace, printable
+from gpuwise.trace.types import CutOff, Device, Kind, Loss, Trace, printable
 
 __all__ = ["read_nsys"]
 
@@ -24,6 +25,7 @@ _NVTX_RANGES = (59, 60)  # push-pop and start-end ranges in ENUM_NSYS_EVENT_TYPE
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 _MEMORIES = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed"}  # ENUM_CUDA_MEM_KIND
 _LARGEST = 2**62
+_HEADER_BYTES = 100
 
 
 def read_nsys(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
@@ -34,10 +36,28 @@ def read_nsys(path: Path, progress: Callable[[float], None] = lambda fraction: N
             reader.read(progress)
             return reader.trace(path)
     except (sqlite3.Error, UnicodeDecodeError, OverflowError) as fault:
+        if (cut := _cut(path)) is not None:
+            read = f"{cut.read_fraction:.1%} of the bytes that its header tells"
+            raise ends_early(path.name, cut.where, "they cannot be read in part", read) from None
         raise BadFile(
             f"'{path.name}' cannot be read as an sqlite database: {fault}",
             hint="export it again with `nsys export --type sqlite`",
         ) from None
+
+
+def _cut(path: Path) -> CutOff | None:
+    """Whether a database is shorter than its header tells: the size of a page at byte 16, their number at byte 28, which counts
+    if the numbers at bytes 24 and 92 are the same (https://www.sqlite.org/fileformat2.html#the_database_header)."""
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    size, count = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+    told = (65_536 if size == 1 else size) * count
+    if len(header) < _HEADER_BYTES:
+        told = _HEADER_BYTES
+    elif header[24:28] != header[92:96]:
+        return None
+    here = path.stat().st_size
+    return CutOff(where="in the middle of its tables", read_fraction=here / told) if here < told else None
 
 
 class _Reader:
@@ -143,6 +163,7 @@ class _Reader:
             names=tuple(self._names),
             devices=tuple(self._devices()),
             losses=tuple(losses),
+            cut=_cut(path),
         )
 
     def _devices(self) -> Iterator[Device]:

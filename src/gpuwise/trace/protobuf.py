@@ -14,7 +14,11 @@ Value = int | memoryview
 
 
 class Cut(ValueError):
-    """The message ends in the middle of a field, or is no message."""
+    """The message ends in the middle of a field, or is no message; `missing_bytes` of it are not there, if known."""
+
+    def __init__(self, what: str, missing_bytes: int = 0) -> None:
+        super().__init__(what)
+        self.missing_bytes = missing_bytes
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
@@ -36,7 +40,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
         else:
             raise Cut(f"wire type {wire}")
         if size > end - at or number == 0:
-            raise Cut("a field reaches beyond its message")
+            raise Cut("a field reaches beyond its message", missing_bytes=size - (end - at))
         yield number, message[at : at + size]
         at += size
 

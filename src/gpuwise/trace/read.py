@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpuwise.errors import BadFile
-from gpuwise.trace.source import ByteSource
+from gpuwise.trace.source import ByteSource, ends_early
 from gpuwise.trace.types import Trace
 
 __all__ = ["find_files", "read_trace"]
@@ -80,8 +80,10 @@ def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: 
 
     if looks_like_xplane(head):
         return read_xplane(path, progress)
+    if cut:
+        raise ends_early(path.name, cut, "nothing of a trace is there", f"the {len(head):,} bytes that could be unpacked")
     raise BadFile(
-        f"'{path.name}' is no profiler trace" + (f" ({cut})" if cut else ""),
+        f"'{path.name}' is no profiler trace",
         looked_in=f"its first {len(head):,} bytes",
         hint=_HINT,
     )

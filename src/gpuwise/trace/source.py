@@ -15,13 +15,22 @@ from gpuwise.errors import BadFile
 if TYPE_CHECKING:
     from zlib import _Decompress as Inflater
 
-__all__ = ["ByteSource"]
+__all__ = ["ByteSource", "ends_early"]
 
 _READ_BYTES = 1 << 20
 _SMALL_BYTES = 64
 _GZIP_MAGIC = b"\x1f\x8b"
 _SWELL_RATIO = 400  # traces shrink 20 to 60 times; a bomb of zeros 1,000 times
 _SWELL_BYTES = 1 << 30
+
+
+def ends_early(name: str, where: str, lacking: str, read: str) -> BadFile:
+    """The error for a file that was cut off before what is needed of it: where, what is lacking, and what could be read."""
+    return BadFile(
+        f"'{name}' ends early, it is cut off {where}: {lacking}",
+        looked_in=read,
+        hint="copy the file again and compare its size with the original's, or export the trace again",
+    )
 
 
 class ByteSource:
@@ -63,13 +72,13 @@ class ByteSource:
             raw = self._waiting or self._file.read(_READ_BYTES)
             if not raw:
                 if not self._inflater.eof:
-                    self.cut = "the gzip file ends too early"
+                    self.cut = "in the middle of its gzip data"
                 break
             before = self._inflater.copy()
             try:
                 piece = self._inflater.decompress(raw, wanted - have)
             except zlib.error:
-                self.cut = "the gzip data is damaged"
+                self.cut = "where its gzip data is damaged"
                 pieces.append(_until_damage(before, raw, wanted - have))
                 break
             self._waiting = self._inflater.unconsumed_tail

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
+__all__ = ["CutOff", "Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -87,6 +87,18 @@ class Loss:
     count: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutOff:
+    """A file that ends before its end, and where. If it is `ragged`, events of any time may be missing: profilers do not write
+    them in order of time. If it `hides_gpu`, all that ran on a GPU may be. `read_fraction` is the share of the file that is here
+    at most, None where nothing tells how long it was."""
+
+    where: str
+    ragged: bool = True
+    hides_gpu: bool = True
+    read_fraction: float | None = None
+
+
 def printable(text: str) -> str:
     """A text of the file without what would steer a terminal.
 
@@ -117,6 +129,7 @@ class Trace:
     backend: str = ""
     group: str = ""
     losses: tuple[Loss, ...] = ()
+    cut: CutOff | None = None
     dropped: tuple[tuple[str, int], ...] = ()
     recorded: tuple[str, ...] = field(default=())
 

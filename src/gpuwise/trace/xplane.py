@@ -14,9 +14,9 @@ from pathlib import Path
 from gpuwise.errors import BadFile
 from gpuwise.trace import tensorflow_names
 from gpuwise.trace.protobuf import Cut, Value, as_double, as_text, fields
-from gpuwise.trace.source import ByteSource
+from gpuwise.trace.source import ByteSource, ends_early
 from gpuwise.trace.table import Interner, TableBuilder
-from gpuwise.trace.types import Device, Kind, Loss, Trace, printable
+from gpuwise.trace.types import CutOff, Device, Kind, Loss, Trace, printable
 
 __all__ = ["looks_like_xplane", "read_xplane"]
 
@@ -86,13 +86,10 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
             if source.given_bytes > _LARGEST_BYTES:
                 raise BadFile(f"'{path.name}' unpacks to more than {_LARGEST_BYTES >> 30} GB", hint="record fewer steps")
         data = memoryview(b"".join(pieces))
-    planes, losses = [], []
-    try:
-        for number, value in fields(data):
-            if number == 1 and not isinstance(value, int):
-                planes.append(_plane(value))
-    except Cut:
-        losses.append(Loss(what="the file ends in the middle of a plane or is damaged there; the planes before it are used"))
+    planes, damaged, cut = _planes(data, source.cut)
+    if not planes and cut is not None:
+        least = len(data) / (cut.read_fraction or 1.0)
+        raise ends_early(path.name, cut.where, "its first plane is not whole", f"{len(data):,} of at least {least:,.0f} bytes")
     if not planes:
         raise BadFile(
             f"'{path.name}' holds no plane of a TensorFlow or JAX profile", hint="give the *.xplane.pb the profiler wrote"
@@ -100,8 +97,7 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
     reader = _Reader()
     for plane in planes:
         reader.add(plane)
-    if reader.faulty:
-        losses.append(Loss(what="events that are not whole", count=reader.faulty))
+    lost = (("planes that are damaged", damaged), ("events that are not whole", reader.faulty))
     return Trace(
         file=printable(path.name),
         format="xplane",
@@ -109,8 +105,26 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
         names=tuple(reader.names),
         devices=tuple(reader.devices),
         framework="TensorFlow or JAX",
-        losses=tuple(losses),
+        losses=tuple(Loss(what=what, count=count) for what, count in lost if count),
+        cut=cut,
     )
+
+
+def _planes(data: memoryview, cut: str) -> tuple[list[_Plane], int, CutOff | None]:
+    """The planes that are whole, how many are not, and whether the file ends early: then the rest of a plane is missing."""
+    planes, damaged, missing = [], 0, 0
+    try:
+        for number, value in fields(data):
+            if number == 1 and not isinstance(value, int):
+                try:
+                    planes.append(_plane(value))
+                except Cut:
+                    damaged += 1
+    except Cut as fault:
+        cut = cut or "in the middle of a plane, or damaged there"
+        missing = min(fault.missing_bytes, _LARGEST_BYTES)
+    told = len(data) / (len(data) + missing) if missing > 0 else None
+    return planes, damaged, CutOff(where=cut, ragged=False, read_fraction=told) if cut else None
 
 
 def _plane(message: memoryview) -> _Plane:

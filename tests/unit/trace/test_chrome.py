@@ -133,7 +133,9 @@ def test_cut_gzip_keeps_what_is_whole_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "cut.gz").write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
     trace = read_trace(tmp_path / "cut.gz")
     assert 0 < len(trace.events) < len(read_trace(whole).events)
-    assert "ends too early" in trace.losses[0].what
+    assert trace.cut is not None
+    assert trace.cut.ragged
+    assert "gzip" in trace.cut.where
 
 
 def test_cut_json_keeps_what_is_whole_and_says_so(tmp_path: Path) -> None:
@@ -142,7 +144,9 @@ def test_cut_json_keeps_what_is_whole_and_says_so(tmp_path: Path) -> None:
         (tmp_path / "cut.json").write_bytes(text[: int(len(text) * share)])
         trace = read_trace(tmp_path / "cut.json")
         assert len(trace.events) > 10
-        assert "in the middle" in trace.losses[0].what
+        assert trace.cut is not None
+        assert trace.cut.ragged
+        assert trace.cut.where == "in the middle of an event"
 
 
 def test_damaged_gzip_keeps_what_came_before(tmp_path: Path) -> None:

@@ -39,7 +39,10 @@ def test_cut_xplane_keeps_whole_planes(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(raw[:-50])
     trace = read_trace(tmp_path / "f")
     assert len(trace.events.of(Kind.KERNEL)) == 10
-    assert "middle of a plane" in trace.losses[0].what
+    assert trace.cut is not None
+    assert not trace.cut.ragged
+    assert "middle of a plane" in trace.cut.where
+    assert trace.cut.read_fraction == pytest.approx((len(raw) - 50) / len(raw))
 
 
 def test_nsys_gives_kernels_copies_and_calls(tmp_path: Path) -> None:

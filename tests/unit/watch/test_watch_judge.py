@@ -25,11 +25,13 @@ def run_on(name: str) -> Run:
     )
 
 
-def test_a_precision_that_the_gpu_does_not_have_is_a_note() -> None:
+def test_a_precision_that_the_gpu_does_not_have_is_told() -> None:
     assert judge(run_on("NVIDIA GeForce GTX 1080"), title="a run", model="resnet18").expected is not None
     answer = judge(run_on("NVIDIA GeForce GTX 1080"), title="a run", model="resnet18", precision="tf32")
     assert answer.expected is None
-    assert any("nothing is expected of resnet18: GTX 1080" in note for note in answer.notes)
+    (told,) = [entry for entry in answer.abstained if entry.code == "slower_than_expected"]
+    assert "nothing is expected of resnet18: GTX 1080" in told.reason
+    assert "--model" not in told.record_next
     assert answer.verdict
 
 
@@ -75,7 +77,7 @@ def windowed(wait_s: float, work_s: float) -> Run:
 
 def said(step_s: float, input_wait_s: float, finding: Finding) -> SimpleNamespace:
     parts = SimpleNamespace(parts_s={"input_wait": input_wait_s, "gpu_busy": step_s - input_wait_s})
-    return SimpleNamespace(view=SimpleNamespace(step_s=step_s, parts=parts), findings=(finding,), abstained=())
+    return SimpleNamespace(view=SimpleNamespace(step_s=step_s, parts=parts), findings=(finding,), abstained=(), cut=())
 
 
 def test_what_the_profiler_says_is_told_in_seconds_of_the_timed_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +86,7 @@ def test_what_the_profiler_says_is_told_in_seconds_of_the_timed_step(monkeypatch
         title="launches",
         seconds_per_step=0.15,
         share_fraction=0.75,
-        gain=Gain(low=2.0, high=8.0),
+        gain=Gain(low=2.0, high=3.2),
         confidence="high",
         evidence=(),
         remedy="compile",
@@ -95,10 +97,10 @@ def test_what_the_profiler_says_is_told_in_seconds_of_the_timed_step(monkeypatch
     assert told.seconds_per_step == pytest.approx(0.03), "three quarters of the 40 ms that are no waiting"
     assert told.share_fraction == pytest.approx(0.3)
     assert told.gain.low == pytest.approx(0.1 / 0.08)
-    assert told.gain.high == pytest.approx(0.1 / (0.1 - 0.04 * 7 / 8))
+    assert told.gain.high == pytest.approx(0.1 / (0.1 - 0.04 * 2.2 / 3.2))
     assert told.gain.high < 0.1 / 0.06, "the wait stays"
     (alone,) = (one for one in judge(windowed(0.0, 0.2), title="a run").findings if one.code == "launch_bound")
-    assert (alone.share_fraction, alone.gain.low, alone.gain.high) == pytest.approx((0.75, 2.0, 8.0))
+    assert (alone.share_fraction, alone.gain.low, alone.gain.high) == pytest.approx((0.75, 2.0, 3.2))
 
 
 def test_the_cores_are_counted_in_runs_too_short_to_look_at() -> None:

@@ -49,7 +49,8 @@ FLEET_COLUMNS: dict[str, type] = {
 
 
 class Diagnosed(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. `code` and the gains are of its first finding above minor; a run that cannot be read has a `reason` alone."""
+    """One run. `code` and the gains are of its first finding above minor; `cut`: a file of it is cut off. A run that cannot
+    be read has a `reason` alone."""
 
     job: str
     files: int
@@ -63,6 +64,7 @@ class Diagnosed(msgspec.Struct, frozen=True, kw_only=True):
     gain_high: float | None = None
     verdict: str | None = None
     reason: str | None = None
+    cut: bool = False
     findings: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -223,5 +225,6 @@ def _row(task: FleetTask, answer: WhyAnswer) -> Diagnosed:
         gain_low=top.gain.low if top else None,
         gain_high=top.gain.high if top else None,
         verdict=answer.verdict,
+        cut=bool(answer.cut),
         findings=tuple(finding_dict(finding) for finding in answer.findings),
     )

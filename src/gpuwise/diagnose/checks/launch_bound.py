@@ -25,7 +25,7 @@ from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.diagnose.view import View
 
-__all__ = ["CODE", "check"]
+__all__ = ["CODE", "check", "waiting_s"]
 
 CODE = "launch_bound"
 _THRESHOLD = 0.15
@@ -37,7 +37,7 @@ _FOR_GRAPHS = "record once without CUDA graphs to see what runs in them; then fe
 
 def check(view: View) -> Finding | None:
     """Idle with an empty queue."""
-    waiting, graphs = view.parts.parts_s["host_launch"] - _claimed_s(view), view.parts.parts_s["graph_wait"]
+    waiting, graphs = waiting_s(view), view.parts.parts_s["graph_wait"]
     lost_s = waiting + graphs
     median = view.median_kernel_s()
     if lost_s < _THRESHOLD * view.step_s:
@@ -70,6 +70,11 @@ def check(view: View) -> Finding | None:
     )
 
 
+def waiting_s(view: View) -> float:
+    """Waiting for launches in a step, less what narrower checks name."""
+    return view.parts.parts_s["host_launch"] - _claimed_s(view)
+
+
 def _claimed_s(view: View) -> float:
     """Waiting for launches that a narrower check names: inside the optimizer, or between values read one by one."""
     scene = view.scene
@@ -91,7 +96,7 @@ def _on_cpu(lost_s: float, view: View, median: float) -> Finding:
         title="much of the step is overhead between small ops",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
-        gain=view.gain(lost_s + small_s),
+        gain=view.gain(lost_s + small_s, beyond="fewer and larger tensors shorten the small ops themselves too"),
         confidence="medium",
         evidence=(
             f"{view.count(view.scene.kernels):,.0f} ops {view.per}, the median one {median * 1e6:.1f} µs",

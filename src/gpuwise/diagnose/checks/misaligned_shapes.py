@@ -27,6 +27,7 @@ __all__ = ["CODE", "check"]
 
 CODE = "misaligned_shapes"
 _THRESHOLD = 0.05
+_LEAST = 1.01
 _MULTIPLE = {"fp16": 8, "bf16": 8, "fp32": 8, "int8": 16, "fp8": 16}
 
 
@@ -44,7 +45,8 @@ def check(view: View) -> Finding | None:
         if any(size % _MULTIPLE.get(product.dtype, 8) for size in (product.m, product.n, product.k))
     }
     high = whatif.padded(odd, view.gpu, 8) if odd and view.gpu is not None else load_constants()["matmul.unaligned"]
-    high = max(high, 1.0)
+    if high < _LEAST:
+        return None
     worst = sorted(odd, key=lambda product: -product.flops * odd[product])[:2]
     sizes = "; ".join(f"{product.m}×{product.k} by {product.k}×{product.n}" for product in worst)
     saved = view.exposed_s(chosen) * (1.0 - 1.0 / high)

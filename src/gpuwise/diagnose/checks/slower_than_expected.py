@@ -1,7 +1,7 @@
 """The step takes longer than it should on this GPU.
 
 ## What it sees
-The measured step against what `gpuwise predict` says for the model named with `--model`, on the GPU of the trace, at the batch
+The mean step against what `gpuwise predict` says for the model named with `--model`, on the GPU of the trace, at the batch
 and precision found in it.
 
 ## Why it costs time
@@ -25,6 +25,7 @@ from gpuwise.diagnose.view import View
 __all__ = ["CODE", "Expectation", "check_expected", "judge_step"]
 
 CODE = "slower_than_expected"
+_RANGE = "it is the short end of the prediction, the share is by its middle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +40,16 @@ class Expectation:
     setting: str
 
 
-def check_expected(view: View, expected: Expectation | None) -> Finding | Abstained | None:
+def check_expected(view: View, expected: Expectation | Abstained | None) -> Finding | Abstained | None:
     """Above the range of the prediction or not."""
-    return judge_step(view.scene.steps.median_s, expected)
+    return judge_step(view.step_s, expected)
 
 
-def judge_step(step: float, expected: Expectation | None) -> Finding | Abstained | None:
-    """The same for a step of this many seconds, however it was measured."""
+def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding | Abstained | None:
+    """The same for a mean step of this many seconds, however it was measured. Where the model is named and nothing can be
+    expected of it, that is told."""
+    if isinstance(expected, Abstained):
+        return expected
     if expected is None:
         return Abstained(
             code=CODE,
@@ -60,10 +64,10 @@ def judge_step(step: float, expected: Expectation | None) -> Finding | Abstained
         title=f"the step takes longer than {expected.model} should on {expected.gpu}",
         seconds_per_step=lost,
         share_fraction=lost / step,
-        gain=Gain(low=step / expected.high_s, high=step / expected.low_s),
+        gain=Gain(low=step / expected.high_s, high=step / expected.low_s, beyond=_RANGE),
         confidence="medium",
         evidence=(
-            f"measured {step * 1e3:,.1f} ms, predicted {expected.step_s * 1e3:,.1f} ms",
+            f"the mean step takes {step * 1e3:,.1f} ms, predicted {expected.step_s * 1e3:,.1f} ms",
             f"range of the prediction {expected.low_s * 1e3:,.1f} to {expected.high_s * 1e3:,.1f} ms",
             f"predicted for {expected.setting}",
         ),

@@ -1,7 +1,7 @@
 """The whole step is under the launch floor: a faster GPU cannot be faster.
 
 ## What it sees
-A device that is busy less than a third of the step, with a median kernel below 10 µs, on a host that launches without pause.
+A device that computes at most 40 % of the step and waits for launches at least 30 % of it, with a median kernel below 10 µs.
 
 ## Why it costs time
 The step lasts as long as the host needs to issue it. Kernels this short are at their floor of a few microseconds already: a
@@ -16,6 +16,7 @@ High where launches and kernels are matched in the trace.
 
 from __future__ import annotations
 
+from gpuwise.diagnose.checks import launch_bound
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
@@ -35,17 +36,18 @@ def check(view: View) -> Finding | None:
     compute = view.facts.busy_fraction - view.facts.communication_exposed_fraction
     if view.scene.on_cpu or compute > _BUSY or median > _SHORT_S or waiting < _WAITING:
         return None
-    lost_s = view.parts.parts_s["host_launch"]
+    lost_s = launch_bound.waiting_s(view)
+    more = ", those of the optimizer included" if lost_s < view.parts.parts_s["host_launch"] else ""
     return Finding(
         code=CODE,
-        title="the step is as long as its launches: a faster GPU would not be faster",
+        title="the step is as long as its launches, so a faster GPU would not be faster",
         seconds_per_step=lost_s,
-        share_fraction=waiting,
+        share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s, likely=Change(host=0.85), best=Change(host=0.1)),
         confidence="high",
         evidence=(
-            f"GPU busy {view.facts.busy_fraction:.0%}, median kernel {median * 1e6:.1f} µs",
-            f"{waiting:.0%} of the time it waits for launches",
+            f"the GPU computes {compute:.0%} of the time, median kernel {median * 1e6:.1f} µs",
+            f"{waiting:.0%} of the time it waits for launches{more}",
         ),
         remedy="a larger batch, torch.compile or CUDA graphs; not a faster GPU",
         verify="double the batch: the step should take hardly longer",

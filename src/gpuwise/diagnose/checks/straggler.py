@@ -28,7 +28,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuwise.diagnose.fleet import Member, Named
-from gpuwise.diagnose.ranks import Rank, late_rank
+from gpuwise.diagnose.ranks import Rank, late_rank, typical
 from gpuwise.diagnose.types import Abstained, Finding, Gain
 
 __all__ = ["CODE", "check_peers", "check_ranks"]
@@ -64,7 +64,7 @@ def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
             reason="the ranks hold no collectives that can be set against one another",
             record_next="record the same steps on all ranks",
         )
-    step = float(np.median([rank.view.step_s for rank in ranks]))
+    step = typical(ranks).view.step_s
     share = late.lost_s / step
     if share < _THRESHOLD or late.often_fraction < _OFTEN:
         return None

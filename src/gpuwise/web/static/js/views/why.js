@@ -56,7 +56,7 @@ function shown(answer) {
       h("p", { class: "verdict", role: "status" }, answer.verdict),
       facts([
         ["GPU", ...(answer.gpu ? [answer.gpu] : answer.notes.some((note) => note.startsWith(NO_GPU)) ? ["none: the CPU worked"] : ["unknown", "name it above"])],
-        ["a step", num(f.seconds(answer.step_s), { title: "A step", formula: `median of ${answer.steps.count} steps: ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps told apart by", answer.steps.by]], answer })],
+        ["a step", num(f.seconds(answer.mean_step_s), { title: "A step", formula: `mean of ${answer.steps.steady_count} steady steps (the median is ${f.seconds(answer.step_s)}) of ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps told apart by", answer.steps.by]], answer })],
         ["GPU busy", num(f.percent(answer.busy_fraction), { title: "GPU busy", formula: "the time in which anything runs on the GPU ÷ the time of the steps (unions, not sums)", answer })],
       ]),
       answer.notes.length > 0 && points(answer.notes),
@@ -87,7 +87,7 @@ function stepBar(answer) {
 function finding(found, place, answer) {
   return h("article", { class: "finding" },
     h("h3", {}, `${place + 1}. ${found.title}`),
-    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} of a step, ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["how sure", found.confidence]], answer }), ` a step (${f.percent(found.share_fraction)}); fixed: ${f.times(found.gain_low)} to ${f.times(found.gain_high)} the speed; confidence ${found.confidence}.`),
+    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["how sure", found.confidence]], answer }), ` a step (${f.percent(found.share_fraction)}); fixed: ${f.times(found.gain_low)} to ${f.times(found.gain_high)} the speed; confidence ${found.confidence}.`),
     points(found.evidence),
     h("p", {}, h("strong", {}, "Do: "), found.remedy),
     h("p", { class: "note" }, `Check: ${found.verify}`));

@@ -1,0 +1,137 @@
+"""From profiler files to views that checks can look at: the GPU found in the catalogue, what cannot be built on refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gpuwise.api.question import Assumption, assumed
+from gpuwise.diagnose.scene import Scene, make_scene, with_whole_steps
+from gpuwise.diagnose.view import View, make_view
+from gpuwise.errors import BadFile, UnknownName
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.trace.read import read_trace
+from gpuwise.trace.source import ends_early
+from gpuwise.trace.types import CutOff, Device, Trace
+
+__all__ = ["Progress", "read_view", "read_views"]
+
+Progress = Callable[[str, float], None]
+
+
+def read_views(paths: Sequence[Path], gpu: str, notes: list[Assumption], progress: Progress) -> tuple[list[View], list[str]]:
+    """Every file that can be read; of several, one that cannot is skipped and named."""
+    views: list[View] = []
+    skipped: list[str] = []
+    for path in paths:
+        try:
+            views.append(read_view(path, gpu, notes, progress))
+        except BadFile as fault:
+            if len(paths) == 1 or (path is paths[-1] and not views):
+                raise
+            skipped.append(f"skipped: {fault.message}")
+    return views, skipped
+
+
+def read_view(path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "") -> View:
+    """One file, on the GPU that is named, else on that of the trace, else `otherwise`."""
+    trace = read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction))
+    scene = _scene(path, trace)
+    found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
+    if found is None and otherwise and not scene.on_cpu:
+        found = load_catalog().find(otherwise).gpu
+    return make_view(scene, found)
+
+
+def _scene(path: Path, trace: Trace) -> Scene:
+    """What is in a trace; refused where that is nothing, or only a part of what is needed."""
+    if not len(trace.events):
+        if trace.cut is not None:
+            raise _cut_off(path, trace, trace.cut, "no event that lasts is there")
+        lost = "; ".join(loss.what for loss in trace.losses)
+        raise BadFile(
+            f"'{path.name}' holds no event that lasts" + (f" ({lost})" if lost else ""),
+            hint="was anything recorded? Run at least three steps inside the profiler",
+        )
+    scene = make_scene(trace)
+    if trace.cut is not None:
+        return _whole_part(path, scene, trace.cut)
+    if not len(scene.work):
+        raise BadFile(
+            f"'{path.name}' holds neither kernels nor ops",
+            looked_in=f"{len(trace.events):,} events",
+            hint="record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+        )
+    _check_gpu_recorded(path, scene)
+    return scene
+
+
+def _whole_part(path: Path, scene: Scene, cut: CutOff) -> Scene:
+    """Of a file that was cut off, the steps that are whole. One without the GPU's events is not taken for a run on the CPU."""
+    kernels = not scene.on_cpu and scene.kernels.any()
+    if not kernels and (cut.hides_gpu or len(scene.launches)):
+        raise _cut_off(path, scene.trace, cut, "no kernel that ran on a GPU is there, which profilers write last")
+    whole = with_whole_steps(scene) if len(scene.work) else None
+    if whole is None:
+        raise _cut_off(path, scene.trace, cut, _no_step(scene))
+    return whole
+
+
+def _no_step(scene: Scene) -> str:
+    if not scene.steps.marked:
+        return "no steps are marked in it, so nothing tells what is missing"
+    if len(scene.steps.start_ns) == 1:
+        return "whether its only step is whole cannot be known"
+    return "no two of its steps hold the same work, so none is known to be whole"
+
+
+def _cut_off(path: Path, trace: Trace, cut: CutOff, lacking: str) -> BadFile:
+    return ends_early(path.name, cut.where, lacking, f"{len(trace.events):,} events that are whole")
+
+
+def _check_gpu_recorded(path: Path, scene: Scene) -> None:
+    """Refuse to take a run on a GPU for one on the CPU because the GPU's part is missing. A CPU's trace on a machine that has a
+    GPU names it too, so a name alone says nothing unless something was lost."""
+    trace = scene.trace
+    if not scene.on_cpu or not (len(scene.launches) or (trace.devices and trace.losses)):
+        return
+    lost = "; ".join(loss.what for loss in trace.losses)
+    raise BadFile(
+        f"'{path.name}' is of a run on a GPU and holds nothing that ran there" + (f" ({lost})" if lost else ""),
+        looked_in=f"{len(trace.events):,} events, {len(scene.launches):,} of them launches",
+        hint="record with ProfilerActivity.CUDA too",
+    )
+
+
+def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:
+    """The GPU of the trace in the catalogue: by name, else by its multiprocessors and memory."""
+    device = scene.device
+    if scene.on_cpu:
+        return None
+    if device.name:
+        try:
+            return load_catalog().find(device.name).gpu
+        except UnknownName:
+            pass
+    found = _alike(device)
+    if found is not None:
+        told = assumed(
+            "gpu",
+            found.name,
+            f"by {device.sm_count} multiprocessors and {(device.memory_bytes or 0) / 1e9:.1f} GB; --gpu names it",
+        )
+        if told not in notes:
+            notes.append(told)
+    return found
+
+
+def _alike(device: Device) -> Gpu | None:
+    if not device.sm_count or not device.memory_bytes:
+        return None
+    version = ".".join(str(part) for part in device.capability or ())
+    for gpu in load_catalog().curated:
+        same = gpu.sm_count == device.sm_count and abs(gpu.memory_bytes / device.memory_bytes - 1.0) < 0.08
+        if same and (not version or gpu.vendor != "NVIDIA" or gpu.architecture.capability == version):
+            return gpu
+    return None
