@@ -28,6 +28,7 @@ __all__ = ["cluster_of", "copied_bytes", "score", "setting_of"]
 
 _HOST = "desktop"
 _PAIR = 2
+_BRIDGED = ("lambda_pytorch", "lambda_tf")  # do not tell what joined most of their pairs; `tools/fit_scaling.py` took a bridge
 _COPY_BYTES_PER_S = 3e9  # pageable memory over PCIe
 
 
@@ -130,8 +131,10 @@ def _sharing_s(question: Question, steps: Steps, point: int, place: int, fit: Fi
 
 
 def cluster_of(question: Question) -> Cluster:
-    """How the GPUs of a row were joined. Sources seldom say: two cards that can have a bridge are taken to have had one."""
-    bridged = question.gpu_count == _PAIR and takes_bridge(question.gpu)
+    """How the GPUs of a row were joined: as usual, and pairs of cards by their bridge where a note says so, or the constants were
+    fitted so."""
+    said = question.cells["source"] in _BRIDGED or "NVLink" in question.cells.get("note", "")
+    bridged = said and question.gpu_count == _PAIR and takes_bridge(question.gpu)
     return usual_cluster(question.gpu, question.gpu_count, link="NVLink" if bridged else "")
 
 
