@@ -22,6 +22,7 @@ import numpy as np
 
 from gpuwise import evidence
 from gpuwise.evidence.parallel import ParallelQuestion, SourceFit, parallel_fits, parallel_questions, score_parallel
+from gpuwise.evidence.ranges import Range
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Residual
 
@@ -74,7 +75,7 @@ def _keep(rows: Sequence[ParallelQuestion]) -> None:
         writer.writerows([[question.cells.get(name, "") for name in _COLUMNS] for question in rows])
 
 
-def _unknown(asked: Sequence[ParallelQuestion]) -> list[float]:
+def _unknown(asked: Sequence[ParallelQuestion]) -> Range:
     """The range of a source of which only what it ran is known: every source counts as much as any other."""
     plain = ("fused_attention", "even_stages", "tokens", "zero_stage")
     misses, weights = [], []
@@ -85,7 +86,8 @@ def _unknown(asked: Sequence[ParallelQuestion]) -> list[float]:
         weights += [1.0 / len(rows)] * len(rows)
     order = np.argsort(misses)
     share = np.cumsum(np.array(weights)[order]) / np.sum(weights)
-    return [round(float(np.interp(at, share, np.array(misses)[order])), 4) for at in (0.1, 0.9)]
+    low, high = (round(float(np.interp(at, share, np.array(misses)[order])), 4) for at in (0.1, 0.9))
+    return Range(low=low, high=high, rows=len(misses))
 
 
 def _size(question: ParallelQuestion) -> tuple[int, int, int]:

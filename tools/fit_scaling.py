@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from gpuwise.evidence.e2e import Question, questions
-from gpuwise.evidence.score import setting_of
+from gpuwise.evidence.score import cluster_of, setting_of
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Table
 from gpuwise.outputs import write_whole
 from gpuwise.scale import constants as shipped
-from gpuwise.scale.cluster import usual_cluster
 from gpuwise.scale.data_parallel import averaged
 from gpuwise.scale.timeline import timeline_of
 
@@ -66,7 +65,7 @@ def efficiencies(question: Question) -> Any:
     """Predicted, without waits, at every value of SLOWED."""
     setting, _ = setting_of(question)
     line = timeline_of(question.workload, question.gpu, setting, batch=question.batch, seq=question.seq)
-    cluster = usual_cluster(question.gpu, question.gpu_count)
+    cluster = cluster_of(question)
     sizes = {"batch": question.batch, "seq": question.seq}
     exposed = [averaged(question.workload, line, cluster, **sizes, slowed_fraction=float(value)).exposed_s for value in SLOWED]
     return line.step_s / (line.step_s + np.array(exposed))

@@ -159,6 +159,6 @@ def _speed_notes() -> tuple[Assumption, ...]:
     kinds = "; ".join(f"{kind.title}: {kind.model}, batch {kind.batch}" for kind in KINDS)
     return (
         assumed("kinds of work", kinds, "speeds at power limits and with fewer lanes are of these"),
-        assumed("bridges", "none", "gradients of several GPUs go over PCIe"),
+        assumed("bridges", "no NVLink bridge", "a bridge is bought apart; gradients of several GPUs go over PCIe"),
         assumed("power law", "fitted on V100, P100 and Quadro RTX 6000", "GeForce cards were measured to lose up to 12 % more"),
     )

@@ -22,7 +22,7 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.age import price_text
 from gpuwise.money.prices import PriceBook, purchase_price
-from gpuwise.scale.wiring import usual_wires
+from gpuwise.scale.wiring import takes_bridge
 from gpuwise.units import GIB
 
 __all__ = ["CompareAnswer", "Deal", "Pair", "compare"]
@@ -304,11 +304,8 @@ def _several_told(rigs: Sequence[Rig]) -> list[str]:
     told = ["memory does not add up: a model must fit each GPU, unless it is split over them (`gpuwise plan`)"]
     told.append("reasons are those of one GPU against one, the slowest of each set")
     for rig in several:
-        link = usual_wires(rig.parts, []).gpu_link.name
-        if "bridge" in link:
-            told.append(
-                f"{rig.name}: taken with an {link}, which is not in the price; `gpuwise matters nvlink` tells what it brings"
-            )
+        if takes_bridge(rig.gpu) and len(rig.parts) == 1:
+            told.append(f"{rig.name}: without an NVLink bridge between them; `gpuwise matters nvlink` tells what one brings")
     mixed = [rig.name for rig in several if len(rig.parts) > 1]
     if mixed:
         told.append(f"{mixed[0]}: as one job with equal shares the slowest sets the pace; shares in proportion come near the sum")

@@ -9,32 +9,49 @@ from typing import Any
 
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
+from gpuwise.evidence.ranges import Range
 from gpuwise.scale.cluster import Cluster
 from gpuwise.scale.plan_types import Estimate
 from gpuwise.scale.recipes import Recipe
 from gpuwise.scale.scaling import FasterLink, ScalePoint
 
-__all__ = ["PlanAnswer", "PlanEntry", "Separate"]
+__all__ = ["PLAIN", "PlanAnswer", "PlanEntry", "Separate"]
+
+PLAIN = "plain data parallel"  # a label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEntry:
-    """One plan worth knowing, on so many GPUs; `labels` say why. `shares`: samples of each kind of GPU, where they differ."""
+    """One plan worth knowing, on so many GPUs; `labels` say why. `width` is measured over predicted time, eight times in ten.
+    `shares`: samples of each kind of GPU, where they differ. `fits`: nine in ten such jobs run."""
 
     estimate: Estimate
     gpu_count: int
     samples: int
     labels: tuple[str, ...]
-    low_s: float
-    high_s: float
+    width: Range
     mfu_fraction: float
     bound: str
     recipes: tuple[Recipe, ...]
     shares: tuple[tuple[str, int], ...] = ()
+    fits: bool = True
 
     @property
     def samples_per_s(self) -> float:
         return self.samples / self.estimate.step_s
+
+    @property
+    def low_s(self) -> float:
+        return self.estimate.step_s * self.width.low
+
+    @property
+    def high_s(self) -> float:
+        return self.estimate.step_s * self.width.high
+
+    @property
+    def range_basis(self) -> str:
+        """Assumed where no measurement supports the range."""
+        return "measured" if self.width.rows else "assumed"
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
@@ -51,6 +68,8 @@ class PlanEntry:
             "step_s": one.step_s,
             "step_low_s": self.low_s,
             "step_high_s": self.high_s,
+            "range_basis": self.range_basis,
+            "fits": self.fits,
             "samples_per_s": self.samples_per_s,
             "mfu_fraction": self.mfu_fraction,
             "memory": asdict(one.memory) | {"total_bytes": one.memory.total_bytes},
@@ -90,7 +109,8 @@ class Separate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer(Shown):
-    """Plans by time; `points` how throughput grows with GPUs. Where nothing fits, `smallest` is a cluster that would do."""
+    """Plans by time; `plain` is the one that only divides the samples, fitting or not, where there are several GPUs; `points` how
+    throughput grows with GPUs. Where nothing fits, `smallest` is a cluster that would do."""
 
     model: str
     cluster: Cluster
@@ -99,6 +119,7 @@ class PlanAnswer(Shown):
     precision: str
     optimizer: str
     entries: tuple[PlanEntry, ...]
+    plain: PlanEntry | None
     tried: int
     fitting: int
     rejected: Counter[str]
@@ -114,6 +135,13 @@ class PlanAnswer(Shown):
     @property
     def fits(self) -> bool:
         return bool(self.entries)
+
+    @property
+    def shown(self) -> tuple[PlanEntry, ...]:
+        """The best plans, and the plain one where it is not among them."""
+        if self.plain is None or any(PLAIN in entry.labels for entry in self.entries):
+            return self.entries
+        return (*self.entries, self.plain)
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
@@ -135,6 +163,7 @@ class PlanAnswer(Shown):
             "optimizer": self.optimizer,
             "fits": self.fits,
             "plans": [entry.to_dict() for entry in self.entries],
+            "plain_data_parallel": self.plain.to_dict() if self.plain else None,
             "plans_tried": self.tried,
             "plans_fitting": self.fitting,
             "rejected": [{"reason": reason, "count": count} for reason, count in self.rejected.most_common()],

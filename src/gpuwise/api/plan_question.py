@@ -65,8 +65,7 @@ def plan_query(
     if schedule == "gpipe" and fixed.setdefault("chunks", 1) > 1:
         raise BadValue("gpipe has one chunk a stage", hint="leave `--chunks` or `--schedule gpipe` out")
     fixed |= _settings(micro_batch, zero_stage, recompute, offload)
-    host = asked.pop("cpu", "") or ("server" if found.gpu.segment == "datacenter" else "")
-    step = step_query(gpu=[gpu.name for gpu, _ in found.kinds], cpu=host, **asked)
+    step = step_query(gpu=[gpu.name for gpu, _ in found.kinds], **asked)
     return PlanQuery(
         step=step,
         cluster=found,

@@ -17,7 +17,6 @@ from gpuwise.api.showing import Shown
 from gpuwise.api.widths import loaded, repeated, width_of
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
-from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import Cluster, usual_cluster
@@ -38,6 +37,7 @@ __all__ = [
     "OpShare",
     "PredictAnswer",
     "Prediction",
+    "bound_fractions",
     "correction",
     "main_bound",
     "predict",
@@ -198,11 +198,11 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     steps = _steps(workload, query, gpu, batch)
     memory = _memory(workload, query, gpu, batch)
     seen = coverage(workload)
-    alone, waits = float(steps.seconds[0, 0]), _waits(workload, query, gpu, steps, memory)
-    whole = alone + sum(waits.values())
+    waits = _waits(workload, query, gpu, steps, memory)
+    whole = float(steps.seconds[0, 0]) + sum(waits.values())
     own = _own_s(query, gpu)
     seconds = whole * factor if own is None else own
-    fractions = {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
+    fractions = bound_fractions(steps, waits)
     bound = BOUNDS[int(main_bound(fractions))]
     width = loaded(query, steps, width_of(query, gpu, bound, seen.bytes_fraction)) if own is None else repeated()
     rounded = tf32_fraction(workload, as_run(query.setting, workload), gpu)
@@ -230,6 +230,13 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         by_op=_by_op(steps, seconds / whole),
         assumptions=(),
     )
+
+
+def bound_fractions(steps: Steps, waits: Mapping[str, float]) -> dict[str, float]:
+    """What a step goes to, with what is waited for beside its lanes; in sum one."""
+    alone = float(steps.seconds[0, 0])
+    whole = alone + sum(waits.values())
+    return {name: (float(steps.shares[name][0, 0]) * alone + waits.get(name, 0.0)) / whole for name in BOUNDS}
 
 
 def main_bound(fractions: Mapping[str, Any]) -> Any:
@@ -268,13 +275,9 @@ def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, alone
     return exposed + waits_fraction(query.gpu_count) * (alone_s + exposed)
 
 
-def _cluster(query: StepQuery, gpu: Gpu) -> Cluster:
+def _cluster(query: StepQuery, gpu: Gpu, notes: list[Assumption] | None = None) -> Cluster:
     """These GPUs as they are usually joined, or by the link of the question alone."""
-    usual = usual_cluster(gpu, query.gpu_count)
-    if not query.gpu_link:
-        return usual
-    link = find_link(query.gpu_link)
-    return replace(usual, wires=replace(usual.wires, gpu_link=link, host_link=link, joined=usual.gpus_per_node))
+    return usual_cluster(gpu, query.gpu_count, link=query.gpu_link, notes=notes)
 
 
 def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
@@ -283,12 +286,13 @@ def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> t
         return ()
     if workload.mode != "train":
         return (assumed("gpus", f"{result.gpu_count}, each by itself", "each runs samples of its own"),)
-    cluster = _cluster(query, result.gpu)
+    notes: list[Assumption] = []
+    cluster = _cluster(query, result.gpu, notes)
     seconds = float(collective_s("all_reduce", gradient_bytes(workload), cluster, cluster.gpus_per_node, cluster.node_count))
     felt = result.bound_fractions["communication"]
     effect = f"with waiting for each other {felt:.0%} of the step; the rest hides behind the backward pass"
     value = f"{format_si(seconds, 's')} between {result.gpu_count} over {cluster.gpu_link.name}"
-    return (assumed(f"{result.gpu.name} averaging gradients", value, effect),)
+    return (*notes, assumed(f"{result.gpu.name} averaging gradients", value, effect))
 
 
 def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:

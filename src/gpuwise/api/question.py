@@ -16,6 +16,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu, Host, Loader
+from gpuwise.scale.low_precision import in_low
 from gpuwise.step.loading import images_per_s, seconds_per_image
 from gpuwise.step.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting, Stack
@@ -79,6 +80,7 @@ def step_query(
     stack: str = "",
     cpu: str = "",
     pcie: str = "",
+    link: str = "",
     loader_samples_per_s: float | None = None,
     image_decode: bool = False,
     workers: int | None = None,
@@ -87,15 +89,14 @@ def step_query(
     on_this_machine: bool = False,
     **captured: Any,
 ) -> StepQuery:
-    """The question as typed. `captured` are options of a capture: seq, image, phase, channels_last, checkpoint, inputs, ..."""
+    """The question as typed. `link` joins several GPUs, as in `plan`.
+
+    `captured` are options of a capture: seq, image, phase, channels_last, checkpoint, inputs, ..."""
     if on_this_machine:
         from gpuwise.api.benching import gpu_here, named_here, without_assumed  # looks for a profile of `gpuwise bench`
 
         gpu, gpus = gpu_here(gpu, gpus), 1
-    if not gpu:
-        raise _unnamed(gpus)
-    if not 1 <= gpus <= _MOST_GPUS:
-        raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint="between 1 and 4096")
+    _check_count(gpu, gpus, link)
     found, notes = named_gpus(gpu)
     found = named_here(found) if on_this_machine else found
     if gpus > 1 and any(one.is_cpu for one in found):
@@ -121,16 +122,22 @@ def step_query(
         ),
         decoder=decoder,
         power_limit_watts=_watts(power_limit, found, notes),
-        gpu_link=pcie,
+        gpu_link=link or pcie,
         measured=tuple(_measured(text, notes) for text in measured),
         on_this_machine=on_this_machine,
         assumptions=without_assumed(notes) if on_this_machine else tuple(notes),
     )
 
 
-def _unnamed(count: int) -> BadValue:
-    meant = f"; `--gpus` counts them: did you mean `--gpu {count}`?" if count > 1 else ""
-    return BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
+def _check_count(names: Sequence[str], count: int, link: str) -> None:
+    """Refuse no GPU, no number of them, and a link that joins nothing."""
+    if not names:
+        meant = f"; `--gpus` counts them: did you mean `--gpu {count}`?" if count > 1 else ""
+        raise BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
+    if not 1 <= count <= _MOST_GPUS:
+        raise BadValue(f"--gpus {count} is not a number of GPUs", hint="between 1 and 4096")
+    if link and count == 1:
+        raise BadValue(f"--link '{link}' joins several GPUs, and there is one", hint="`--gpus 2` counts them")
 
 
 def named_gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
@@ -325,7 +332,8 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
             f"{workload.model} takes no images, so there is nothing to decode",
             hint="leave `--image-decode` out; `--loader-samples-per-s` gives the rate of any loader",
         )
-    return workload
+    # captures keep the tensors of fp8 training in bf16, as recipes do; its large products are in fp8
+    return in_low(workload) if (workload.precision, workload.mode) == ("fp8", "train") else workload
 
 
 def takes_images(workload: Workload) -> bool:

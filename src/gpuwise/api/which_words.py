@@ -15,7 +15,7 @@ from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.which_scene import Scene, a, alike, buys, failures, spent
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.age import age_text
-from gpuwise.scale.wiring import usual_wires
+from gpuwise.scale.wiring import takes_bridge
 from gpuwise.units import GIB, format_si
 
 __all__ = ["notes", "reasons", "rejections", "verdict"]
@@ -225,8 +225,8 @@ def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
         found.append("a whole computer: nothing else is counted for the machine")
     if option.gpu_count > 1:
         found.append("memory does not add up: each GPU holds the model")
-        if "bridge" in usual_wires(((option.gpu, option.gpu_count),), []).gpu_link.name and option.kind != "rent":
-            found.append("with an NVLink bridge between them, which is not in the price")
+        if takes_bridge(option.gpu) and option.kind != "rent":
+            found.append("without an NVLink bridge between them: `gpuwise matters nvlink` tells what one brings")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
         found.append(f"needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software in place of CUDA")
     found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(scene, option)]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
-from gpuwise.api.question import StepQuery
+from gpuwise.api.question import Assumption, StepQuery
+from gpuwise.evidence.parallel import unknown_range
 from gpuwise.evidence.ranges import Range, pair_range, step_range
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.types import Steps
 
-__all__ = ["loaded", "repeated", "width_of"]
+__all__ = ["loaded", "plan_width", "range_notes", "repeated", "width_of"]
 
 _UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
 _REPEATS = 1.03  # a number of the user's own, taken again: another node with the same GPU and code moves a step by up to 2.9 %
@@ -29,6 +31,27 @@ def width_of(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
     else:
         width = reduce(Range.around, (pair_range(one, gpu) for one in measured))
     return width.widened(1.0 + _UNKNOWN_WIDENS * max(0.0, 0.98 - covered))
+
+
+def plan_width(query: StepQuery, gpus: Sequence[Gpu], bound: str, covered: float, *, divided: bool) -> Range:
+    """The range of a plan on these GPUs: that of `predict` where only samples are divided; where more is (`divided`), one that
+    also holds what published steps of split language models took."""
+    alone = reduce(Range.around, (width_of(query, gpu, bound, covered) for gpu in gpus))
+    return alone.around(unknown_range()) if divided else alone
+
+
+def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
+    """What the ranges of plans rest on, for those kinds of plans that are shown."""
+    published = f"{unknown_range().rows:,} published steps of split language models"
+    kinds = (
+        ("range where samples alone are divided", alone, "holds 8 measured steps in 10, as in `gpuwise predict`"),
+        ("range of other plans", divided, f"holds that, and 8 in 10 of {published}"),
+    )
+    return [
+        {"name": name, "value": f"{one.low:.2f} to {one.high:.2f} times the step", "basis": "measured", "effect": effect}
+        for name, one, effect in kinds
+        if one is not None and one.rows
+    ]
 
 
 def loaded(query: StepQuery, steps: Steps, width: Range) -> Range:

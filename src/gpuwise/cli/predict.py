@@ -35,6 +35,7 @@ def predict(
     stack: options.Stack = "",
     cpu: options.Cpu = "",
     pcie: Annotated[str, typer.Option(help="The link of the GPU, such as 'PCIe 3.0 x8'; counts the copies of inputs.")] = "",
+    link: Annotated[str, typer.Option(help="What joins several GPUs: 'PCIe 3.0 x8', NVLink, 'PCIe 4.0 x16, no p2p'.")] = "",
     loader_samples_per_s: options.LoaderRate = None,
     image_decode: Annotated[
         bool, typer.Option("--image-decode", help="Work out the loader: JPEG files, on the host's cores.")

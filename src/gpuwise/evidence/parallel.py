@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from gpuwise.errors import GpuwiseError
+from gpuwise.evidence.ranges import Range
 from gpuwise.evidence.types import Residual, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
@@ -113,7 +114,7 @@ class _File(msgspec.Struct, frozen=True):
     """`unknown` holds eight in ten of measured over predicted times where nothing is known of a source but what it ran."""
 
     fitted_on: str
-    unknown: tuple[float, float]
+    unknown: Range
     sources: dict[str, SourceFit]
     models: dict[str, _Model]
 
@@ -136,7 +137,7 @@ def fit_of(source: str, fits: Mapping[str, SourceFit] | None = None) -> SourceFi
     return fits.get(source) or (alike[0] if alike else SourceFit())
 
 
-def unknown_range() -> tuple[float, float]:
+def unknown_range() -> Range:
     """What a step takes over what is predicted for it, eight times in ten, where its software and hosts were never measured."""
     return _file().unknown
 

@@ -15,17 +15,20 @@ from gpuwise.evidence.ranges import as_known, knows, range_of
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.cluster import usual_cluster
+from gpuwise.scale.cluster import Cluster, usual_cluster
 from gpuwise.scale.data_parallel import averaged, slowed_fraction, threaded_s, waits_fraction
 from gpuwise.scale.timeline import timeline_of
+from gpuwise.scale.wiring import takes_bridge
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import find_stack
 from gpuwise.step.types import Setting, Stack, Steps
 from gpuwise.workload.evaluate import call_counts, op_bytes, product_values
 
-__all__ = ["copied_bytes", "score", "setting_of"]
+__all__ = ["cluster_of", "copied_bytes", "score", "setting_of"]
 
 _HOST = "desktop"
+_PAIR = 2
+_BRIDGED = ("lambda_pytorch", "lambda_tf")  # do not tell what joined most of their pairs; `tools/fit_scaling.py` took a bridge
 _COPY_BYTES_PER_S = 3e9  # pageable memory over PCIe
 
 
@@ -114,7 +117,7 @@ def _sharing_s(question: Question, steps: Steps, point: int, place: int, fit: Fi
     one host that serves them all."""
     if question.gpu_count == 1:
         return 0.0
-    workload, cluster = question.workload, usual_cluster(question.gpu, question.gpu_count)
+    workload, cluster = question.workload, cluster_of(question)
     alone = float(steps.seconds[point, place])
     if question.procedure.threads:
         return threaded_s(workload, cluster, float(steps.lanes["host"][point, place]))
@@ -125,6 +128,14 @@ def _sharing_s(question: Question, steps: Steps, point: int, place: int, fit: Fi
         line = timeline_of(workload, question.gpu, setting, **sizes, constants=fit.constants)
         exposed = averaged(workload, line, cluster, **sizes, slowed_fraction=slowed_fraction(setting)).exposed_s
     return exposed + waits_fraction(question.gpu_count) * (alone + exposed)
+
+
+def cluster_of(question: Question) -> Cluster:
+    """How the GPUs of a row were joined: as usual, and pairs of cards by their bridge where a note says so, or the constants were
+    fitted so."""
+    said = question.cells["source"] in _BRIDGED or "NVLink" in question.cells.get("note", "")
+    bridged = said and question.gpu_count == _PAIR and takes_bridge(question.gpu)
+    return usual_cluster(question.gpu, question.gpu_count, link="NVLink" if bridged else "")
 
 
 def copied_bytes(question: Question) -> float:

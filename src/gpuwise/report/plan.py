@@ -58,8 +58,8 @@ def _verdict(answer: PlanAnswer, colour: bool) -> str:
     if not answer.entries:
         return _nothing(answer, colour)
     best = answer.entries[0]
-    step = f"{format_si(best.estimate.step_s, 's')} a step ({format_si(best.low_s, 's')} to {format_si(best.high_s, 's')})"
-    lines = [f"Fastest: {bold(name_of(best), colour=colour)}: {step}, {_rate(best.samples_per_s)} samples/s."]
+    step = f"{format_si(best.estimate.step_s, 's')} a step, {_rate(best.samples_per_s)} samples/s"
+    lines = [f"Fastest: {bold(name_of(best), colour=colour)}: {step}.", f"Of such steps {_range(best)}."]
     easy = next((entry for entry in answer.entries if "simplest within 5 %" in entry.labels), None)
     if easy is not None and easy is not best:
         more = easy.estimate.step_s / best.estimate.step_s - 1.0
@@ -70,12 +70,20 @@ def _verdict(answer: PlanAnswer, colour: bool) -> str:
     return "\n".join(line for line in lines if line)
 
 
+def _range(entry: PlanEntry) -> str:
+    """What the range means, as `predict` says it."""
+    ends = f"between {format_si(entry.low_s, 's')} and {format_si(entry.high_s, 's')}"
+    return f"8 measurements in 10 lie {ends}" if entry.range_basis == "measured" else f"a range {ends} is assumed, not measured"
+
+
 def _nothing(answer: PlanAnswer, colour: bool) -> str:
     if not answer.tried:
         return bold("No plan is possible; why stands below.", colour=colour)
     usable = answer.cluster.gpu.usable_memory_bytes
     need = f"the least that a GPU must hold is {_gib(answer.least_bytes)} of {_gib(usable)}"
     lines = [f"{bold('DOES NOT FIT', colour=colour)}: none of {answer.tried:,} plans; {need}."]
+    if answer.plain:
+        lines.append(f"Plain data parallel, the whole model on each GPU, needs {_gib(answer.plain.estimate.memory.total_bytes)}.")
     if answer.smallest:
         lines.append(f'The smallest cluster of these GPUs that holds it: --cluster "{answer.smallest[0]}".')
     else:
@@ -123,7 +131,7 @@ def _axes(plan: Plan) -> tuple[tuple[str, int], ...]:
 
 
 def _plans(answer: PlanAnswer, width: int | None, colour: bool) -> str:
-    rows = answer.entries
+    rows = answer.shown
 
     def column(title: str, cells: Sequence[str], drop: int = 0, right: bool = True) -> Column:
         return Column(title=title, cells=cells, drop=drop, right=right)
@@ -222,9 +230,13 @@ def _help(answer: PlanAnswer) -> str:
         lines.append("No faster link would bring 3 %.")
     found = answer.separate
     if found is not None:
-        ratio = found.samples_per_s / found.one_job_samples_per_s
         each = "one GPU" if found.gpus_each == 1 else f"{found.gpus_each} GPUs"
-        lines.append(f"As {found.jobs:,} separate jobs on {each} each the GPUs do {ratio:.2f} times the work of one job.")
+        rates = [_rate(rate) for rate in (found.samples_per_s, found.one_job_samples_per_s)]
+        ratio = found.samples_per_s / found.one_job_samples_per_s
+        lines.append(
+            f"{found.jobs:,} trainings side by side, each on {each}: {rates[0]} samples/s together; one training on all: "
+            f"{rates[1]}. With several to run, side by side is {ratio:.2f} times as fast."
+        )
     return "\n".join(lines)
 
 

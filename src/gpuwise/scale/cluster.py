@@ -119,18 +119,21 @@ def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster
     return cluster, tuple(notes)
 
 
-def usual_cluster(gpu: Gpu, count: int) -> Cluster:
-    """So many GPUs of a kind in machines as they usually are; what does not fill whole machines is spread evenly."""
+def usual_cluster(gpu: Gpu, count: int, *, link: str = "", notes: list[Assumption] | None = None) -> Cluster:
+    """So many GPUs of a kind in machines as they usually are; what does not fill whole machines is spread evenly. `link` is what
+    joins GPUs, as in `parse_cluster`; what is assumed is added to `notes`."""
     nodes = -(-count // most_in_a_node(gpu))
     per_node = -(-count // nodes)
     kinds = ((gpu, per_node),)
-    network, adapters = usual_network(None, gpu, per_node, []) if nodes > 1 else (None, 0)
+    notes = [] if notes is None else notes
+    wires = usual_wires(kinds, [] if link else notes)
+    network, adapters = usual_network(None, gpu, per_node, notes) if nodes > 1 else (None, 0)
     return Cluster(
         name=f"{count}x {gpu.name}",
         gpu=gpu,
         gpus_per_node=per_node,
         node_count=nodes,
-        wires=usual_wires(kinds, []),
+        wires=_linked(link, wires, kinds) if link else wires,
         network=network,
         network_count=adapters,
         kinds=kinds,

@@ -10,7 +10,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import Constants
 from gpuwise.scale.cluster import Cluster
 from gpuwise.scale.collectives import collective_s
-from gpuwise.scale.memory_per_rank import Around, UnitMemory, around_bytes, unit_memory
+from gpuwise.scale.memory_per_rank import Around, Replay, UnitMemory, around_bytes, replay_of, unit_memory
 from gpuwise.scale.parts import Parts
 from gpuwise.scale.plan_types import group
 from gpuwise.scale.price import Sizes, UnitTimes, price, update_times
@@ -35,6 +35,7 @@ class Costs:
     power_limit_watts: float | None = None
     _times: dict[Degrees, UnitTimes] = field(default_factory=dict)
     _memory: dict[Degrees, UnitMemory] = field(default_factory=dict)
+    _replay: list[Replay] = field(default_factory=list)
     _update: list[tuple[float, float]] = field(default_factory=list)
     _lines: dict[int, Timeline] = field(default_factory=dict)
     _sums: dict[tuple[object, ...], tuple[Array, Array]] = field(default_factory=dict)
@@ -109,6 +110,13 @@ class Costs:
             count = max(1.0, self.memory(Degrees()).total_parameters)
             self._update.append((whole[0] / count, whole[1] / count))
         return self._update[0]
+
+    @property
+    def replay(self) -> Replay:
+        """Bytes of a whole step on one GPU that divides nothing, at each micro-batch."""
+        if not self._replay:
+            self._replay.append(replay_of(self.parts, self.gpu, self.sizes))
+        return self._replay[0]
 
     def around(self, ranks: int) -> Around:
         """What each device holds beside tensors."""

@@ -16,17 +16,17 @@ from gpuwise.scale.price import KEPT, Sizes
 from gpuwise.scale.share import Degrees
 from gpuwise.scale.split_tensor import State, tensor_split
 from gpuwise.step.device_memory import framework_bytes, library_buffers, memory_data
+from gpuwise.step.lifetimes import peak_bytes
+from gpuwise.step.memory import reserved_bytes_of
 from gpuwise.step.types import Array
 from gpuwise.workload.evaluate import product_values
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, PHASES
 
-__all__ = ["Around", "UnitMemory", "around_bytes", "unit_memory"]
+__all__ = ["Around", "Replay", "UnitMemory", "around_bytes", "replay_of", "unit_memory"]
 
 _FORWARD, _BACKWARD, _UPDATE = range(len(PHASES))
 _ROW = {name: row for row, name in enumerate(CATEGORIES)}
 _PASSING = (_ROW["activation"], _ROW["temporary"])
-# What PyTorch's allocator holds beyond what was asked for: replays of zoo models gave 4 to 8 % for large transformers.
-_SLACK = 0.06
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,7 +54,15 @@ class Around:
 
     library_bytes: float
     framework_bytes: float
-    slack_fraction: float = _SLACK
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Replay:
+    """The whole step at each micro-batch as `predict` and `fit` have it, shape (points,): bytes of tensors at the peak, and what
+    the allocator holds for them, with what convolutions borrow."""
+
+    tensors: Array
+    held: Array
 
 
 def around_bytes(parts: Parts, gpu: Gpu, ranks: int) -> Around:
@@ -65,6 +73,17 @@ def around_bytes(parts: Parts, gpu: Gpu, ranks: int) -> Around:
     return Around(
         library_bytes=sum(library_buffers(gpu, products=products, training=parts.workload.mode == "train")),
         framework_bytes=framework_bytes(gpu, data) + messages,
+    )
+
+
+def replay_of(parts: Parts, gpu: Gpu, sizes: Sizes) -> Replay:
+    """Of a step that nothing is divided of."""
+    workload = parts.workload
+    at = [float(size) if "batch" in workload.symbols else None for size in sizes.batches]
+    kept = around_bytes(parts, gpu, 1).library_bytes
+    return Replay(
+        tensors=np.array([peak_bytes(workload, size, sizes.seq) for size in at]),
+        held=np.array([reserved_bytes_of(workload, size, sizes.seq, gpu=gpu) for size in at]) - kept,
     )
 
 

@@ -56,6 +56,16 @@ class Plan:
         return self.micro_batch * self.micro_count * self.mesh.data - self.short
 
     @property
+    def divides_samples_only(self) -> bool:
+        """Whether every GPU holds the whole model and its states, and runs other samples: what DistributedDataParallel does."""
+        return self.mesh.data == self.mesh.ranks and self.mesh.expert == 1 and self.zero_stage == 0 and not self.offload
+
+    @property
+    def is_plain(self) -> bool:
+        """Such a step with all samples of a GPU at once and nothing computed twice: what `predict --gpus N` has."""
+        return self.divides_samples_only and self.micro_count == 1 and self.recompute == "none"
+
+    @property
     def parts(self) -> int:
         """How many moving parts it has: what a person must set up and can get wrong."""
         mesh = self.mesh

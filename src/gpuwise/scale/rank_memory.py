@@ -2,18 +2,23 @@
 
 Three moments can be the fullest: when the last micro-batch that fits in flight has gone forward; at the end of a backward pass,
 when all gradients are there; during the update.
+
+Sums over units are brought to the lifetimes and the allocator that `predict` and `fit` replay: what those say of the whole step
+on one GPU, over what units say of it, holds for every plan with that micro-batch. So a plan that divides samples alone needs what
+`predict` says, and the others come near it as they divide less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpuwise.scale.costs import Costs
 from gpuwise.scale.estimate import Variants
-from gpuwise.scale.pipeline import held
+from gpuwise.scale.parts import parts_of
+from gpuwise.scale.pipeline import held, stage_units
 from gpuwise.scale.plan_types import RECOMPUTE, Mesh, RankMemory
 from gpuwise.step.types import Array
 
@@ -40,8 +45,78 @@ class Holdings:
         return RankMemory(**{name: float(values[row]) for name, values in self.parts.items()}, stage=int(self.stage[row]))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Tensors:
+    """Bytes by stage and plan, shape (stages, plans), at the fullest of the three moments; `passes` where that is the first of
+    them. `beside` is what passes at the other moments."""
+
+    weight: Array
+    gradient: Array
+    state: Array
+    active: Array
+    beside: Array
+    passes: Array
+
+    @property
+    def total(self) -> Array:
+        found: Array = self.weight + self.gradient + self.state + self.active
+        return found
+
+
 def holdings(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str = "1f1b") -> Holdings:
     """All these plans at once; `stages` are the units of each stage."""
+    found = _tensors(costs, mesh, stages, plans, schedule)
+    whole = _replayed(costs)
+    found = replace(found, active=found.active * whole.active[plans.point])
+    slack = found.total * whole.slack[plans.point] + found.beside * whole.stuck[plans.point]
+    around = costs.around(mesh.ranks)
+    stage = np.argmax(found.total, axis=0)
+
+    def of(value: Array) -> Array:
+        taken: Array = np.take_along_axis(np.broadcast_to(value, found.total.shape), stage[None], axis=0)[0]
+        return taken
+
+    return Holdings(
+        parts={
+            "weight_bytes": of(found.weight),
+            "gradient_bytes": of(found.gradient),
+            "optimizer_bytes": of(found.state),
+            "activation_bytes": of(found.active),
+            "workspace_bytes": of(slack) + around.library_bytes,
+            "framework_bytes": np.full(len(plans), around.framework_bytes),
+        },
+        stage=stage,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Replayed:
+    """The whole step on one GPU, replayed, against its units, shape (points,): what `active` of units is to be multiplied by, and
+    what the allocator holds beyond tensors. Where the passes are the fullest moment, that is a share of tensors (`slack`): blocks
+    of many sizes. Where the update is, it is blocks of the passes that the update has no use for: a share of those (`stuck`)."""
+
+    active: Array
+    slack: Array
+    stuck: Array
+
+
+def _replayed(costs: Costs) -> _Replayed:
+    whole, own = costs.replay, parts_of(costs.parts.workload)
+    none = np.zeros(costs.sizes.points, dtype=np.int64)
+    plain = Variants(point=np.arange(len(none)), micro_count=none + 1, zero=none, recompute=none, offload=none.astype(bool))
+    units = _tensors(costs, Mesh(), stage_units(own, (len(own.kinds),)), plain, "1f1b")
+    passing = whole.tensors - (units.total - units.active)[0]
+    beyond, beside = whole.held - whole.tensors, units.beside[0]
+    by_passes = units.passes[0] | (beside <= 0)
+    return _Replayed(
+        active=np.maximum(0.0, passing) / np.maximum(units.active[0], 1.0),
+        slack=np.where(by_passes, beyond / whole.tensors, 0.0),
+        stuck=np.where(by_passes, 0.0, beyond / np.maximum(beside, 1.0)),
+    )
+
+
+def _tensors(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str) -> _Tensors:
+    """Sums over the units of each stage."""
     memory = costs.memory(mesh.degrees)
     ranks = mesh.data * mesh.sequence
     zero, point = plans.zero, plans.point
@@ -68,26 +143,14 @@ def holdings(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule:
     update = (stages @ memory.parameters)[:, None] * share[0] * memory.updating * np.where(plans.offload, 0.0, 1.0)
     moments = [(np.where(stays, gradient, 0.0), active), (gradient, passing), (gradient, np.broadcast_to(update, active.shape))]
     which = np.argmax([part + rest for part, rest in moments], axis=0)
-    gradient_now = np.choose(which, [part for part, _ in moments])
-    active_now = np.choose(which, [rest for _, rest in moments])
-    around = costs.around(mesh.ranks)
-    tensors = weight + gradient_now + state + active_now
-    stage = np.argmax(tensors, axis=0)
-
-    def of(value: Array) -> Array:
-        found: Array = np.take_along_axis(np.broadcast_to(value, tensors.shape), stage[None], axis=0)[0]
-        return found
-
-    return Holdings(
-        parts={
-            "weight_bytes": of(weight),
-            "gradient_bytes": of(gradient_now),
-            "optimizer_bytes": of(state),
-            "activation_bytes": of(active_now),
-            "workspace_bytes": of(tensors) * around.slack_fraction + around.library_bytes,
-            "framework_bytes": np.full(len(plans), around.framework_bytes),
-        },
-        stage=stage,
+    now = [np.choose(which, [moment[place] for moment in moments]) for place in (0, 1)]
+    return _Tensors(
+        weight=weight,
+        gradient=now[0],
+        state=np.broadcast_to(state, active.shape),
+        active=now[1],
+        beside=gradient + active + update - sum(now),
+        passes=which == 0,
     )
 
 

@@ -1,7 +1,7 @@
 """Which links a machine is taken to have where nothing is said, each choice stated.
 
-Modules (SXM) sit behind NVLink switches or a mesh; two cards with NVLink are taken to have their bridge; the rest speak over
-PCIe, directly or, as GeForce cards since Turing with the stock driver, through the host's memory.
+Modules (SXM) sit behind NVLink switches or a mesh. Cards speak over PCIe, directly or, as GeForce cards since Turing with the
+stock driver, through the host's memory: an NVLink bridge is bought apart, and counted where the user says so.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ __all__ = [
     "Wires",
     "assumed",
     "has_rdma",
+    "link_note",
     "most_in_a_node",
     "network_of",
+    "takes_bridge",
     "usual_network",
     "usual_wires",
     "wires_of",
@@ -39,10 +41,13 @@ _MODULES = {
 _DGX_2, _DGX_2_LINK = "V100 SXM3", "NVLink 2 NVSwitch (V100, DGX-2)"
 _BRIDGES = {2: "NVLink 2 bridge (RTX 2080 Ti)", 3: "NVLink 3 bridge (RTX 3090)", 4: "NVLink 4 bridge (H100 PCIe)"}
 _BRIDGE_OF_SERVERS = {3: "NVLink 3 bridge (A100 PCIe)"}
+_BRIDGED = 2  # cards that one bridge joins
 _MODULE_NETWORKS = {1: "InfiniBand EDR", 2: "InfiniBand EDR", 3: "InfiniBand HDR", 4: "InfiniBand NDR", 5: "InfiniBand NDR"}
 _SERVER_NETWORK, _DESKTOP_NETWORK = "Ethernet 100 Gbit", "Ethernet 10 Gbit"
 _NO_PEERS = ("turing", "ampere", "ada", "blackwell")  # GeForce of these has no peer access over PCIe: source geforce-no-p2p
 _DESKTOP_LANES = 16  # that two or three cards share: source workstation-usual
+_ANOTHER = "`predict` and `plan` take another with `--link`, such as 'PCIe 3.0 x8, p2p'"
+_BOUGHT_APART = "a bridge is bought apart: `predict` and `plan` count one with `--link NVLink`"
 _RDMA_FROM_BYTES_PER_S = 200e9 / 8  # slower Ethernet is sold with TCP
 _MOST_BYTES_PER_S = 1600e9 / 8
 
@@ -85,26 +90,50 @@ def wires_of(node: Node) -> Wires:
 def usual_wires(kinds: Sequence[tuple[Gpu, int]], notes: list[Assumption], bridge: bool = False) -> Wires:
     """What joins these GPUs in a usual machine. `bridge` puts NVLink bridges between pairs, however many there are."""
     gpu, total = kinds[0][0], sum(count for _, count in kinds)
-    host = _host_link([one for one, _ in kinds], total)
     alike = len(kinds) == 1
-    if alike and gpu.cooler == "module" and gpu.nvlink_generation:
-        link = _at_rate_of(gpu, _DGX_2_LINK if gpu.name.startswith(_DGX_2) else _MODULES[gpu.nvlink_generation])
-        return Wires(gpu_link=link, joined=total, host_link=host, peer_to_peer=True)
-    fabric = _fabric(gpu) if alike else None
-    if fabric:
-        return Wires(gpu_link=fabric, joined=total, host_link=host, peer_to_peer=True)
-    peers = all(_has_peers(one) for one, _ in kinds)
-    if alike and gpu.nvlink_generation in _BRIDGES and total >= 2 and (bridge or total == 2):
-        servers = _BRIDGE_OF_SERVERS if gpu.segment == "datacenter" and gpu.nvlink_bytes_per_s != 112.5e9 else {}
-        link = _at_rate_of(gpu, servers.get(gpu.nvlink_generation) or _BRIDGES[gpu.nvlink_generation])
-        notes.append(assumed("link", link.name, "two cards with their bridge; without one see `--link`"))
-        return Wires(gpu_link=link, joined=2, host_link=host, peer_to_peer=peers)
-    if bridge:
+    if bridge and not (alike and (takes_bridge(gpu) or _on_board(gpu))):
         raise BadValue(f"{gpu.name} has no NVLink" if alike else "different cards share no NVLink", hint="leave `--link` out")
+    host, peers = _host_link([one for one, _ in kinds], total), all(_has_peers(one) for one, _ in kinds)
+    board = _on_board(gpu) or _fabric(gpu) if alike else None
+    if board:
+        wires = Wires(gpu_link=board, joined=total, host_link=host, peer_to_peer=True)
+    elif bridge and total >= _BRIDGED:
+        wires = Wires(gpu_link=_bridge(gpu), joined=_BRIDGED, host_link=host, peer_to_peer=peers)
+    else:
+        wires = Wires(gpu_link=host, joined=total, host_link=host, peer_to_peer=peers)
     if total > 1:
-        how = "peer to peer" if peers else "through the host's memory: no peer access with the usual driver"
-        notes.append(assumed("link", f"{host.name}, {how}", "`--link` tells another, such as `--link 'PCIe 3.0 x8, p2p'`"))
-    return Wires(gpu_link=host, joined=total, host_link=host, peer_to_peer=peers)
+        notes.append(link_note(kinds, wires))
+    return wires
+
+
+def takes_bridge(gpu: Gpu) -> bool:
+    """Whether two of these cards can be joined by an NVLink bridge."""
+    return gpu.cooler != "module" and gpu.nvlink_generation in _BRIDGES
+
+
+def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
+    """What is taken to join these GPUs, in the words of every answer."""
+    name = "link of " + " + ".join(f"{count}x {gpu.name}" for gpu, count in kinds)
+    if wires.gpu_link != wires.host_link:
+        return assumed(name, wires.gpu_link.name, _ANOTHER)
+    bare = len(kinds) == 1 and takes_bridge(kinds[0][0])
+    how = "peer to peer" if wires.peer_to_peer else "through the host's memory: no peer access with the usual driver"
+    value = f"{wires.gpu_link.name}{' and no NVLink bridge' if bare else ''}, {how}"
+    return assumed(name, value, _BOUGHT_APART if bare else _ANOTHER)
+
+
+def _on_board(gpu: Gpu) -> Link | None:
+    """The NVLink of modules, which their board has."""
+    if gpu.cooler != "module" or not gpu.nvlink_generation:
+        return None
+    return _at_rate_of(gpu, _DGX_2_LINK if gpu.name.startswith(_DGX_2) else _MODULES[gpu.nvlink_generation])
+
+
+def _bridge(gpu: Gpu) -> Link:
+    """Of two cards of this kind."""
+    servers = _BRIDGE_OF_SERVERS if gpu.segment == "datacenter" and gpu.nvlink_bytes_per_s != 112.5e9 else {}
+    generation = gpu.nvlink_generation or 0
+    return _at_rate_of(gpu, servers.get(generation) or _BRIDGES[generation])
 
 
 def _at_rate_of(gpu: Gpu, name: str) -> Link:
@@ -178,5 +207,6 @@ def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assump
         link, count = find_link(_MODULE_NETWORKS[gpu.nvlink_generation]), per_node if gpu.nvlink_generation > 2 else 4
     else:
         link, count = find_link(_SERVER_NETWORK if gpu.segment == "datacenter" else _DESKTOP_NETWORK), 1
-    notes.append(assumed("network", f"{count}x {link.name}" if count > 1 else link.name, "`--network 25Gbit` tells another"))
+    name = f"{count}x {link.name}" if count > 1 else link.name
+    notes.append(assumed("network", name, "`gpuwise plan --network 25Gbit` tells another"))
     return link, count

@@ -73,6 +73,7 @@ class StepBody(RunBody):
 class PredictBody(StepBody):
     """How fast, and what limits it?"""
 
+    link: Name = ""
     image_decode: bool = False
     workers: Annotated[int, Field(ge=1, le=1024)] | None = None
 

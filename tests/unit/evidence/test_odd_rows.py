@@ -13,6 +13,7 @@ from gpuwise.api.validation import ValidateAnswer
 from gpuwise.cli.app import app
 from gpuwise.errors import BadValue
 from gpuwise.evidence.e2e import questions
+from gpuwise.evidence.score import cluster_of
 from gpuwise.evidence.tables import read_table
 from gpuwise.hardware.precisions import supported
 from gpuwise.report.validate import render
@@ -152,3 +153,20 @@ def test_json_still_has_the_keys_of_the_contract(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert {"reason", "count"} <= set(found["skipped"][0])
     assert {"gpu", "family", "source"} <= set(found["by"])
+
+
+@pytest.mark.parametrize(
+    ("change", "link"),
+    [
+        ({"gpu_count": "2"}, "PCIe 4.0 x8"),
+        ({"gpu_count": "2", "note": "NVLink bridge"}, "NVLink 3 bridge (RTX 3090)"),
+        ({"gpu_count": "2", "source": "lambda_tf"}, "NVLink 3 bridge (RTX 3090)"),  # as the constants were fitted
+        ({"gpu_count": "4", "source": "lambda_tf"}, "PCIe 4.0 x16"),
+        ({"gpu_count": "2", "source": "lambda_tf", "gpu": "RTX 4090"}, "PCIe 4.0 x8"),
+    ],
+)
+def test_rows_are_joined_as_predict_joins_them_unless_they_or_the_fit_say_a_bridge(
+    tmp_path: Path, change: dict[str, str], link: str
+) -> None:
+    (question,), _ = questions(read_table(written(tmp_path, change)))
+    assert cluster_of(question).gpu_link.name == link

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def test_a_larger_micro_batch_needs_more_memory(name: str, plan: Plan) -> None:
         asked(name, Plan(mesh=plan.mesh, micro_batch=size, micro_count=2, recompute=plan.recompute)).memory.activation_bytes
         for size in SIZES
     ]
-    assert held == sorted(held)
+    assert all(more >= less * (1 - 1e-6) for less, more in pairwise(held))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gpuwise.api.topics.case import Case, Matter
+from gpuwise.scale.wiring import takes_bridge, usual_wires
 from gpuwise.units import format_si
 
 __all__ = ["egpu", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
 
 _JOINED_BY_A_BRIDGE = 2
-_SHARE_A_DESKTOP = 3  # cards that share the lanes of a desktop; more stand in workstations
 _GUIDE = "a guide to GPUs for deep learning (2019, 2023): 0 to 10 % between x8 and x16, 5 to 10 % for x4 with four GPUs"
 
 
@@ -53,12 +53,12 @@ def pcie_gen(case: Case) -> Matter:
 
 def nvlink(case: Case) -> Matter:
     """A bridge between cards."""
-    slot = _slot(case, lanes=_own_lanes(case) if case.count > _SHARE_A_DESKTOP else min(8, _own_lanes(case)))
-    if case.gpu.nvlink_bytes_per_s and case.gpu.cooler != "module" and case.count > _JOINED_BY_A_BRIDGE:
+    slot = usual_wires(((case.gpu, case.count),), []).host_link.name
+    if takes_bridge(case.gpu) and case.count > _JOINED_BY_A_BRIDGE:
         value = 0.0
         text = f"A bridge joins two cards; {case.count} as one job still wait for PCIe. `gpuwise plan --link NVLink` tells more."
-    elif case.gpu.nvlink_bytes_per_s:
-        without, with_it = case.seconds(count=case.count, gpu_link=slot), case.seconds(count=case.count)
+    elif takes_bridge(case.gpu) or (case.gpu.cooler == "module" and case.gpu.nvlink_generation):
+        without, with_it = (case.seconds(count=case.count, gpu_link=link) for link in (slot, "NVLink"))
         gain = without / with_it - 1
         text = f"{case.count} {case.gpu.name} as one job are {_percent_faster(gain)} with NVLink than over {slot} each."
         value = 100 * gain

@@ -86,9 +86,15 @@ function curve(found) {
   return { traces, x: { title: "GPUs", type: "log", tickvals: counts, ticktext: counts.map(String) }, y: { title: "samples a second", ...logTicks(traces.flatMap((trace) => trace.y).filter((value) => value > 0), (value) => f.number(value)) } };
 }
 
+/** The plan that divides samples alone, where it is not among the best: it may not fit, which its label says. */
+function plainBeside(answer) {
+  const plain = answer.plain_data_parallel;
+  return plain && !answer.plans.some((plan) => plan.labels?.includes("plain data parallel")) ? [plain] : [];
+}
+
 function planTable(answer) {
   return table([head("data × tensor × pipeline × expert × sequence"), "GPUs", "ZeRO", "micro-batch", head("recompute"), "a step", "samples/s", "MFU", "memory", "waits for others", "bubble", head("bound by")],
-    answer.plans.map((plan, place) => row([
+    [...answer.plans, ...plainBeside(answer)].map((plan, place) => row([
       [plan.data, plan.tensor, plan.pipeline, plan.expert, plan.sequence].join(" × ") + (plan.labels?.length ? ` (${plan.labels.join(", ")})` : ""),
       String(plan.gpu_count ?? "–"), String(plan.zero_stage), String(plan.micro_batch), brief(String(plan.recompute)),
       num(f.seconds(plan.step_s), { title: "A step", formula: ["compute_s", "recompute_s", "update_s", "exposed_comm_s", "bubble_s", "wait_s"].filter((key) => plan[key] != null).map((key) => `${f.words(key.replace(/_s$/, ""))}: ${f.seconds(plan[key])}`).join("\n"), rows: [["range", `${f.seconds(plan.step_low_s)} to ${f.seconds(plan.step_high_s)}`]], answer }),

@@ -1,0 +1,144 @@
+"""A question about plans with all that answers it: the model cut into parts and priced, the sizes to try, what is fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuwise.api.device_notes import device_notes
+from gpuwise.api.plan_question import PlanQuery
+from gpuwise.api.predictions import correction
+from gpuwise.api.question import Assumption, assumed, check_precision, workload_of
+from gpuwise.errors import BadValue
+from gpuwise.scale.cluster import Cluster
+from gpuwise.scale.costs import Costs
+from gpuwise.scale.data_parallel import habits_of
+from gpuwise.scale.mixed import slowest
+from gpuwise.scale.parts import Parts, parts_of
+from gpuwise.scale.plan_types import Mesh
+from gpuwise.scale.price import Sizes
+from gpuwise.scale.rules import AXES, Limits, divisors, micro_count, whynot
+from gpuwise.scale.scaling import batch_of, counts_of
+from gpuwise.scale.search import Wishes
+from gpuwise.step.device_memory import memory_data
+from gpuwise.step.stacks import as_run
+from gpuwise.workload.types import Workload
+
+__all__ = ["NODE", "PlanCase", "plan_case"]
+
+NODE = 8  # GPUs of a machine that plans are tried on
+_MOST_SIZES = 32
+_MOST_PARTS = 4  # micro-batches that a share which does not divide is cut into
+_SURE = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCase:
+    """A question with all that answers it."""
+
+    query: PlanQuery
+    cluster: Cluster
+    costs: Costs
+    wishes: Wishes
+    kinds: tuple[tuple[Costs, int], ...]
+    notes: tuple[Assumption, ...]
+
+    @property
+    def batches(self) -> Any:
+        return self.costs.sizes.batches
+
+
+def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
+    """The question with its model captured and cut; refused with the reason where it cannot be."""
+    cluster, step = query.cluster, query.step
+    workload = workload_of(step, progress)
+    if workload.mode != "train":
+        raise BadValue("plans are for training", hint="`gpuwise fit` splits a model for inference")
+    if np.any(np.diff(workload.calls.phase) < 0):
+        raise BadValue(f"{workload.model} was captured with several micro-batches", hint="capture one; a plan chooses how many")
+    check_precision(workload.precision, [gpu for gpu, _ in cluster.kinds])
+    seq = step.capture.request.seq
+    if seq is not None and "seq" in workload.symbols:
+        workload = replace(workload, seq=seq)
+    parts = parts_of(workload)
+    notes = [*query.assumptions, *step.assumptions]
+    batch = query.batch or workload.batch * cluster.gpu_count
+    if query.batch is None:
+        notes.append(
+            assumed("batch", f"{batch:,}", f"{workload.batch} a GPU, as the model is usually trained; `--batch` is of all GPUs")
+        )
+    _check_limits(parts, cluster, query.limits, batch)
+    sizes = Sizes(batches=_sizes(workload, cluster, batch, query.limits), seq=_seq(workload))
+    setting = as_run(step.setting, workload)
+    factor, measured = correction(workload, step)
+    notes += [*measured, *(note for gpu, _ in cluster.kinds for note in device_notes(gpu, step.setting.stack, 0.0))]
+    setting = replace(setting, stack=replace(setting.stack, factor=setting.stack.factor * factor))
+    limit = step.power_limit_watts
+    costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
+    kinds = tuple(zip(costs, (count for _, count in cluster.kinds), strict=True))
+    memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds) / _margin()
+    wishes = Wishes(
+        global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule, habits=habits_of(setting)
+    )
+    return PlanCase(query=query, cluster=cluster, costs=costs[slowest(costs)], wishes=wishes, kinds=kinds, notes=tuple(notes))
+
+
+def _margin() -> float:
+    """What nine of ten measured jobs needed at most over what was predicted for them: a plan should run, not just perhaps."""
+    known = memory_data().ranges["device"]
+    return float(np.interp(_SURE, known.probability, known.ratio))
+
+
+def _seq(workload: Workload) -> float | None:
+    return float(workload.seq) if workload.seq is not None and "seq" in workload.symbols else None
+
+
+def _sizes(workload: Workload, cluster: Cluster, batch: int, limits: Limits) -> Any:
+    """Micro-batches worth trying: powers of two, and what divides the samples of a GPU."""
+    if "batch" not in workload.symbols:
+        return np.array([float(workload.batch)])
+    if "micro_batch" in limits.fixed:
+        return np.array([float(limits.fixed["micro_batch"])])
+    powers = [1 << power for power in range(batch.bit_length())]
+    shares = [batch // data for data in divisors(cluster.gpu_count) if batch % data == 0]
+    few = [batch_of(batch, count) // count for count in range(2, min(cluster.gpus_per_node, NODE) + 1)]
+    few += [-(-batch // (count * parts)) for count in counts_of(cluster) if batch % count for parts in range(1, _MOST_PARTS + 1)]
+    found = {size for size in (*powers, *shares, *few, *divisors(shares[-1])) if size <= batch}
+    ordered = sorted(found, key=lambda size: (size not in (*powers, *shares, *few), size))
+    return np.array(sorted(ordered[:_MOST_SIZES]), dtype=float)
+
+
+def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) -> None:
+    """Refuse what cannot be done, with the reason."""
+    fixed = limits.fixed
+    for axis in AXES:
+        reason = whynot(parts, cluster, axis, fixed.get(axis, 1))
+        if reason:
+            raise BadValue(reason, hint=f"leave `--{axis}` out to see what is possible")
+    named = [axis for axis in AXES[:4] if axis in fixed]
+    ranks = int(np.prod([fixed[axis] for axis in named]))
+    if cluster.gpu_count % ranks or (len(named) == len(AXES[:4]) and ranks != cluster.gpu_count):
+        asked = " x ".join(f"{axis} {fixed[axis]}" for axis in named)
+        raise BadValue(f"{asked} does not divide {cluster.gpu_count} GPUs", hint="their product must divide the number of GPUs")
+    data = fixed.get("data", 1)
+    if batch % data and (data < cluster.gpu_count or batch < data):
+        raise BadValue(f"a batch of {batch:,} does not divide by --data {data}", hint="a multiple of it for `--batch`")
+    micro = fixed.get("micro_batch", 1)
+    degrees = [data] if "data" in fixed else divisors(cluster.gpu_count)
+    if not any(batch % (ranks * micro) == 0 or _uneven(cluster, batch, ranks, micro) for ranks in degrees):
+        raise BadValue(
+            f"a batch of {batch:,} has no whole micro-batches of {micro} on each rank", hint="a multiple of it for `--batch`"
+        )
+    stages = fixed.get("pipeline", 1) * fixed.get("chunks", 1)
+    if fixed.get("chunks", 1) > 1 and len(parts.kinds) % stages:
+        raise BadValue(
+            f"{len(parts.kinds)} blocks do not make {stages} equal chunks", hint="leave `--chunks` out to see what is possible"
+        )
+
+
+def _uneven(cluster: Cluster, batch: int, ranks: int, micro: int) -> bool:
+    """Whether samples alone are divided, some micro-batches being one smaller."""
+    return ranks == cluster.gpu_count and micro_count(Mesh(data=ranks), batch, micro) > 0
