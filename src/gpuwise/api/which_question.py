@@ -107,7 +107,7 @@ def which_query(
         jobs=jobs,
         asked=_asked(how),
         kinds=kinds,
-        wanted=Wanted(vendor=_vendor(vendor, notes), laptop=laptop, used=used or not buy),
+        wanted=Wanted(vendor=_vendor(vendor, notes), laptop=laptop, condition=_condition(buy, used)),
         limits=Limits(budget_usd=_budget(budget, money.usd_per_unit), deadline_s=_deadline(deadline)),
         have=owns,
         terms=terms,
@@ -218,6 +218,11 @@ def _kinds(buy: bool, used: bool, rent: bool) -> frozenset[str]:
     wished = {"buy new": buy, "buy used": used or buy, "rent": rent}
     chosen = {kind for kind, wish in wished.items() if wish}
     return frozenset(chosen or wished) | {"keep"}
+
+
+def _condition(buy: bool, used: bool) -> str:
+    """Which prices count: of new cards, of used ones, or the newest of either where both or neither are wished for."""
+    return "any" if buy == used else "new" if buy else "used"
 
 
 def _vendor(text: str, notes: list[Assumption]) -> str:

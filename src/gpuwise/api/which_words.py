@@ -14,7 +14,8 @@ from gpuwise.api.paced import Priced
 from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.which_scene import Scene, a, alike, buys, failures, spent
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.age import age_text
+from gpuwise.money.age import age_text, kind_text
+from gpuwise.money.types import Price
 from gpuwise.scale.wiring import usual_wires
 from gpuwise.units import GIB, format_si
 
@@ -23,6 +24,7 @@ __all__ = ["notes", "reasons", "rejections", "verdict"]
 _FAR = 3.0  # times the budget: nobody who has it looks at that
 _SAME = 0.005  # faster or cheaper: nothing
 _SLOWER = 1.05  # times as long: less is not told
+_FEW = 3  # cards that are named one by one
 
 
 # ---------------------------------------------------------------- verdict
@@ -43,7 +45,7 @@ def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
         rate = scene.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = _half_of(scene, chosen) if chosen.bought else _why_not_bought(scene)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}{ratio}; {why}."
-    price = "price unknown" if best.upfront_usd is None else f"{scene.money(best.upfront_usd)}{_several(best)}"
+    price = "price unknown" if best.upfront_usd is None else f"{scene.money(best.upfront_usd)}{_several(best)}{_of(best)}"
     more = f"{_renting(scene, chosen, best)}{_to_change(scene, best)}"
     return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(scene, chosen)}.{more}"
 
@@ -90,6 +92,10 @@ def _to_change(scene: Scene, best: Option) -> str:
 
 def _several(option: Option) -> str:
     return " together" if option.gpu_count > 1 and option.kind != "rent" else " each" if option.gpu_count > 1 else ""
+
+
+def _of(option: Option) -> str:
+    return f", {kind_text(option.price)}" if option.price is not None else ""
 
 
 def _why_best(scene: Scene, chosen: Selection) -> str:
@@ -169,7 +175,7 @@ def _general(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
     fastest = min(shown, key=lambda option: option.run.seconds)
     more = value.run.seconds / fastest.run.seconds
     faster = f"; {a(fastest.name)} ({scene.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
-    price = f"{scene.money(value.upfront_usd)}, {value.gpu.memory_bytes / GIB:.0f} GB"
+    price = f"{scene.money(value.upfront_usd)}{_of(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
         f"The best value is {a(value.name)} ({price}): of these its runs cost least{faster}."
         f"{_renting(scene, chosen, value)} "
@@ -310,12 +316,11 @@ def notes(scene: Scene) -> tuple[Assumption, ...]:
             found.setdefault(note["name"], note)
         if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
             found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced))
-    bought = [option.price for option in scene.options if option.price is not None]
-    launch = [price for price in bought if price.kind == "launch"]
-    if launch:
-        yours = f'`--price "{launch[0].gpu}=…"` gives yours'
+    bought = [option.price for option in scene.options if option.price is not None and option.price.kind != "given"]
+    if bought:
+        yours = f'`--price "{bought[0].gpu}=…"` gives yours'
         effect = f"shops ask other prices; {yours}; a card is taken as sold new for {NEW_MONTHS} months"
-        found["prices"] = assumed("prices", "launch prices", effect)
+        found["prices"] = assumed("prices", f"the newest with a date: {_kinds_of(bought)}", effect)
     rents = [option.rent for option in scene.options if option.rent is not None]
     if rents:
         newest = max(rent.dated for rent in rents)
@@ -333,6 +338,18 @@ def notes(scene: Scene) -> tuple[Assumption, ...]:
             value = "what was missed on generations left out of the fit"
             found["ranges"] = assumed("ranges", value, f"no GPU of these generations was measured: {names}")
     return tuple(found.values())
+
+
+def _kinds_of(prices: Sequence[Price]) -> str:
+    """How many cards have which kind of price, and of when."""
+    told = []
+    for kind, words in (("launch", "at launch"), ("new", "of shops"), ("used", "used")):
+        days = {price.gpu: price.dated for price in prices if price.kind == kind}
+        first, last = min(days.values(), default=None), max(days.values(), default=None)
+        if first and last:
+            span = f"{first:%Y-%m}" + (f" to {last:%Y-%m}" if f"{first:%Y-%m}" != f"{last:%Y-%m}" else "")
+            told.append(f"{len(days)} {words} ({', '.join(days) + ', ' if len(days) <= _FEW else ''}{span})")
+    return ", ".join(told)
 
 
 def _way(job: Job, priced: Priced) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from gpuwise.advise.options import Option
 from gpuwise.api.choosing import WhichAnswer
+from gpuwise.money.age import kind_text
 from gpuwise.money.box.checks import worst
 from gpuwise.report.text import Column, bold, table
 from gpuwise.units import GIB, format_si
@@ -92,7 +93,7 @@ def _sum(answer: WhichAnswer, option: Option) -> str:
     if option.rent is not None:
         parts = [f"{several}{show(option.rent.usd_per_gpu_hour)}/h x {terms.hours:,.0f} h"]
     else:
-        parts = [f"{several}{show(option.price.usd)}"] if option.price else []
+        parts = [f"{several}{show(option.price.usd)} ({kind_text(option.price)})"] if option.price else []
         parts += [f"{show(machine)} for the rest of the machine"] if machine > _CENT_USD else []
         rate = (
             ""
