@@ -12,7 +12,7 @@ from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import EFFECTS, Choices, DoesNotApply, Rung
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["Advice", "advise", "bigger"]
+__all__ = ["Advice", "advise", "bigger", "sparing"]
 
 _WORTH = 0.99  # of the peak: a rung that saves less is none
 _FREE = 1.001  # a rung that costs no more stays in the ladder even where others would do
@@ -33,13 +33,7 @@ class Advice:
 
 def advise(trial: Trial, larger: Sequence[Gpu] = ()) -> Advice:
     """Try every remedy alone, then climb. `larger` are GPUs that might be taken instead."""
-    alone: list[tuple[Remedy, Rung]] = []
-    refused: list[tuple[str, str]] = []
-    for remedy in REMEDIES:
-        try:
-            alone.append((remedy, _rung(trial, remedy, remedy.propose(trial, trial.now))))
-        except DoesNotApply as reason:
-            refused.append((remedy.name, str(reason)))
+    alone, refused = _each(trial, REMEDIES)
     instead = bigger(trial, larger)
     if not instead:
         refused.append(("bigger-gpu", "it fits this GPU" if trial.fits(trial.now) else "no GPU of the catalogue holds it"))
@@ -51,6 +45,27 @@ def advise(trial: Trial, larger: Sequence[Gpu] = ()) -> Advice:
         ladder=tuple(_rung(trial, remedy, proposal) for remedy, proposal in climbed),
         final=climbed[-1][1].choices if climbed else trial.now,
     )
+
+
+def sparing(trial: Trial, effects: Sequence[str]) -> tuple[tuple[Rung, ...], Choices]:
+    """The ladder alone, of remedies that ask for no more than these of `EFFECTS`; no rungs where it fits, or never does."""
+    alone, _ = _each(trial, [remedy for remedy in REMEDIES if remedy.effect in effects])
+    alone = [(remedy, rung) for remedy, rung in alone if rung.effect in effects]
+    climbed = [] if trial.fits(trial.now) else _climb(trial, alone)
+    rungs = tuple(_rung(trial, remedy, proposal) for remedy, proposal in climbed)
+    return rungs, climbed[-1][1].choices if climbed else trial.now
+
+
+def _each(trial: Trial, remedies: Sequence[Remedy]) -> tuple[list[tuple[Remedy, Rung]], list[tuple[str, str]]]:
+    """Every remedy alone, and those that do not apply, with the reason."""
+    alone: list[tuple[Remedy, Rung]] = []
+    refused: list[tuple[str, str]] = []
+    for remedy in remedies:
+        try:
+            alone.append((remedy, _rung(trial, remedy, remedy.propose(trial, trial.now))))
+        except DoesNotApply as reason:
+            refused.append((remedy.name, str(reason)))
+    return alone, refused
 
 
 def _rung(trial: Trial, remedy: Remedy, proposal: Proposal) -> Rung:

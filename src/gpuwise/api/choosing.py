@@ -16,9 +16,11 @@ from gpuwise.api.paced import Priced, price_jobs, width
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.which_changes import changes
+from gpuwise.api.which_notes import notes
 from gpuwise.api.which_question import WhichQuery
+from gpuwise.api.which_remedies import Remedied, remedied
 from gpuwise.api.which_scene import Scene
-from gpuwise.api.which_words import notes, reasons, rejections, verdict
+from gpuwise.api.which_words import reasons, rejections, remedy_told, verdict
 from gpuwise.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -37,7 +39,8 @@ _TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichAnswer(Shown):
     """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
-    that are sold used only, without a price; `ways` says how each job is run, the same on all."""
+    that are sold used only, without a price; `ways` says how each job is run, the same on all; `remedied` are cards
+    that hold with remedies what does not fit as asked, each with a sentence."""
 
     query: WhichQuery
     verdict: str
@@ -47,6 +50,7 @@ class WhichAnswer(Shown):
     reasons: dict[str, tuple[str, ...]]
     rejected: tuple[tuple[str, str], ...]
     changes_if: tuple[str, ...]
+    remedied: tuple[tuple[Remedied, str], ...]
     ways: tuple[str, ...]
     every: tuple[Option, ...]
     older: tuple[Run, ...]
@@ -61,6 +65,7 @@ class WhichAnswer(Shown):
             "options": [self._option(option) for option in self.options],
             "rejected": [{"gpu": name, "reason": reason} for name, reason in self.rejected],
             "changes_if": list(self.changes_if),
+            "remedied": [_remedied(one, text) for one, text in self.remedied],
             "looked_at": self._looked_at(),
             "assumptions": list(self.assumptions),
             "data_date": self.data_date.isoformat(),
@@ -140,6 +145,22 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
+def _remedied(one: Remedied, text: str) -> dict[str, Any]:
+    option = one.option
+    return _run(option.run) | {
+        "source": option.kind,
+        "upfront_usd": option.upfront_usd,
+        "total_usd": option.total_usd,
+        "usd_per_run": option.usd_per_run,
+        "remedies": [
+            {"model": model, "name": rung.name, "title": rung.title, "how": rung.how, "step_s": rung.step_s, "cost": rung.cost}
+            for model, rungs in one.rungs.items()
+            for rung in rungs
+        ],
+        "text": text,
+    }
+
+
 def _price(option: Option) -> dict[str, Any] | None:
     if option.price is not None:
         price = option.price
@@ -168,16 +189,18 @@ def which(query: WhichQuery, progress: Callable[[str], None] = lambda text: None
     chosen = select(scene.options, query.limits)
     shown = _by_budget(scene.options) if query.general else chosen.shown
     best = chosen.best if not query.general else None
+    spared = remedied(scene, chosen, progress)
     build = {option.key: scene.build[option.key] for option in shown if option.key in scene.build}
     return WhichAnswer(
         query=query,
-        verdict=verdict(scene, chosen, shown),
+        verdict=verdict(scene, chosen, shown, spared),
         best=best,
         options=shown,
         build=build,
         reasons={option.key: reasons(scene, option, chosen) for option in shown},
         rejected=rejections(scene, shown, chosen),
         changes_if=changes(scene, chosen),
+        remedied=tuple((one, remedy_told(scene, one)) for one in spared),
         ways=tuple(priced.way for priced in scene.priced),
         every=scene.options,
         older=scene.older,

@@ -6,37 +6,62 @@ from collections.abc import Sequence
 
 from gpuwise.advise.changes import even_hours_per_week
 from gpuwise.advise.choosing import Selection, shortfall
-from gpuwise.advise.job_ways import SHORT_WAYS, WAYS
-from gpuwise.advise.market import NEW_MONTHS, whole
+from gpuwise.advise.job_ways import SHORT_WAYS
+from gpuwise.advise.market import whole
 from gpuwise.advise.options import Option, Run
-from gpuwise.advise.tasks import Job
+from gpuwise.advise.paces import Pace
 from gpuwise.api.paced import Priced
-from gpuwise.api.question import Assumption, assumed
+from gpuwise.api.which_remedies import Remedied
 from gpuwise.api.which_scene import Scene, a, alike, buys, failures, spent
-from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.age import age_text, kind_text
-from gpuwise.money.types import Price
+from gpuwise.money.age import kind_text
 from gpuwise.scale.wiring import usual_wires
 from gpuwise.units import GIB, format_si
 
-__all__ = ["notes", "reasons", "rejections", "verdict"]
+__all__ = ["reasons", "rejections", "remedy_told", "verdict"]
 
 _FAR = 3.0  # times the budget: nobody who has it looks at that
 _SAME = 0.005  # faster or cheaper: nothing
 _SLOWER = 1.05  # times as long: less is not told
-_FEW = 3  # cards that are named one by one
 
 
 # ---------------------------------------------------------------- verdict
 
 
-def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
-    """What to do and why, in a sentence or two; every clause holds against the rows that are shown below it."""
+def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option], spared: Sequence[Remedied] = ()) -> str:
+    """What to do and why, in a few sentences; every clause holds against the rows that are shown below it. `spared` are cards
+    that hold with remedies what was asked for."""
     if scene.query.general:
         return _general(scene, chosen, shown)
     if chosen.best is None:
-        return _nothing(scene)
-    best, run = chosen.best, chosen.best.run
+        return f"{_nothing(scene, spared)}{_spared(scene, spared)}"
+    return f"{_to_take(scene, chosen, chosen.best)}{_spared(scene, spared)}"
+
+
+def _spared(scene: Scene, spared: Sequence[Remedied]) -> str:
+    """The best card that holds the job as asked with remedies."""
+    return f" With remedies {remedy_told(scene, spared[0])}." if spared else ""
+
+
+def remedy_told(scene: Scene, one: Remedied) -> str:
+    """Which card then holds what, with which remedies, and what they cost in time."""
+    option, jobs = one.option, []
+    price = "" if option.upfront_usd is None or option.kind == "keep" else f" ({scene.money(option.upfront_usd)}{_of(option)})"
+    whose = f"your {option.name}" if option.kind == "keep" else f"{a(option.name)}{price}"
+    for priced, pace in zip(scene.priced, option.run.paces, strict=True):
+        rungs = one.rungs.get(priced.job.model, ())
+        if rungs:
+            what = f"{priced.job.model} as asked, at batch {pace.batch}"
+            room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
+            means = ", ".join(rung.title for rung in rungs)
+            jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x the time of one without them)")
+    model = next(iter(one.rungs))
+    see = f'`gpuwise fit {model} --gpu "{option.gpu.name}"` says how'
+    cost = f" and costs {scene.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
+    return f"{whose} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
+
+
+def _to_take(scene: Scene, chosen: Selection, best: Option) -> str:
+    run = best.run
     time = f"{_taken(scene)}a run takes {_span(run)}{_in_time(scene, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(scene, chosen)}."
@@ -64,7 +89,12 @@ def _sparing(priced: Priced) -> str:
     (_, first), *others = priced.skipped
     usual = "full training" if priced.way in ("lora", "qlora") else "the usual way"
     needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} {SHORT_WAYS[way]}" for way, need in others)]
-    return f"{taken} ({', '.join(needs)})"
+    return f"{taken} ({', '.join(needs)}{_at_once(priced)})"
+
+
+def _at_once(priced: Priced) -> str:
+    """Needs are told for the smallest part of a batch."""
+    return ", one sample at once" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
 
 
 def _span(run: Run) -> str:
@@ -183,16 +213,17 @@ def _general(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
     )
 
 
-def _nothing(scene: Scene) -> str:
+def _nothing(scene: Scene, spared: Sequence[Remedied] = ()) -> str:
     """The nearest that would do, and what to change."""
     limits = scene.query.limits
     fitting = [option for option in scene.options if option.run.fits]
     if not fitting:
         most = max(scene.options, key=lambda option: option.run.paces[0].usable_bytes)
         need = min(option.run.needed_bytes for option in scene.options)
+        split = "" if spared else " Split the model over GPUs (`gpuwise plan`), or see `gpuwise fit`."
         return (
-            f"Nothing fits: in the most sparing way that was tried a GPU needs {need / GIB:.1f} GiB, and {a(most.name)} has "
-            f"{most.run.paces[0].usable_bytes / GIB:.1f}. Split the model over GPUs (`gpuwise plan`), or see `gpuwise fit`."
+            f"Nothing fits as it is: in the most sparing way that was tried a GPU needs {need / GIB:.1f} GiB, and {a(most.name)} "
+            f"has {most.run.paces[0].usable_bytes / GIB:.1f}.{split}"
         )
     timely = [option for option in fitting if limits.deadline_s is None or option.run.seconds <= limits.deadline_s]
     if not timely:
@@ -222,7 +253,7 @@ def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
     found += [f"{priced.job.model} {_sparing(priced)}" for priced in scene.priced if priced.way != "usual"]
     for priced, pace in zip(scene.priced, option.run.paces, strict=True):
         if not pace.fits:
-            found.append(f"{priced.job.model} does not fit: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB")
+            found.append(_does_not_fit(priced, pace))
         elif pace.micro_batch < pace.batch:
             found.append(f"{priced.job.model} in parts of {pace.micro_batch} samples")
         elif pace.bound == "launch":
@@ -237,6 +268,11 @@ def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
         found.append(f"needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software in place of CUDA")
     found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(scene, option)]
     return tuple(found)
+
+
+def _does_not_fit(priced: Priced, pace: Pace) -> str:
+    part = f", {pace.micro_batch} of {pace.batch} samples at once" if pace.micro_batch < pace.batch else ""
+    return f"{priced.job.model} does not fit: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
 
 
 # ---------------------------------------------------------------- the others
@@ -262,8 +298,7 @@ def _why_not(scene: Scene, option: Option, shown: Sequence[Option], chosen: Sele
     limits, broken = scene.query.limits, shortfall(option, scene.query.limits)
     if broken == "memory":
         short = next(pace for pace in option.run.paces if not pace.fits)
-        model = scene.priced[option.run.paces.index(short)].job.model
-        return f"{model} does not fit: {short.memory_bytes / GIB:.1f} of {short.usable_bytes / GIB:.1f} GiB"
+        return _does_not_fit(scene.priced[option.run.paces.index(short)], short)
     if broken == "deadline":
         return f"a run takes {format_si(option.run.seconds, 's')}, too long"
     if broken == "price":
@@ -302,60 +337,3 @@ def _beats(other: Option, option: Option) -> bool:
     if other.total_usd is None or option.total_usd is None:
         return False
     return other is not option and other.run.seconds <= option.run.seconds and other.total_usd <= option.total_usd
-
-
-# ---------------------------------------------------------------- assumptions
-
-
-def notes(scene: Scene) -> tuple[Assumption, ...]:
-    """What the answer rests on beside what the question says."""
-    query = scene.query
-    found: dict[str, Assumption] = {}
-    for job, priced in zip(query.jobs, scene.priced, strict=True):
-        for note in priced.notes:
-            found.setdefault(note["name"], note)
-        if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
-            found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced))
-    bought = [option.price for option in scene.options if option.price is not None and option.price.kind != "given"]
-    if bought:
-        yours = f'`--price "{bought[0].gpu}=…"` gives yours'
-        effect = f"shops ask other prices; {yours}; a card is taken as sold new for {NEW_MONTHS} months"
-        found["prices"] = assumed("prices", f"the newest with a date: {_kinds_of(bought)}", effect)
-    rents = [option.rent for option in scene.options if option.rent is not None]
-    if rents:
-        newest = max(rent.dated for rent in rents)
-        effect = f"of {newest.isoformat()}, {age_text(newest, query.book.today)}; single offers differ two to four times"
-        found["rents"] = assumed("rents", "median of clouds", effect)
-    unseen = [option.gpu for option in scene.options if not knows(option.gpu) and not option.gpu.is_cpu]
-    for makers in (False, True):
-        alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
-        names = ", ".join(dict.fromkeys(gpu.vendor if makers else gpu.architecture.generation for gpu in alike))
-        if names and makers:
-            low, high = UNMEASURED_RANGE
-            effect = f"no measurement of GPUs of these makers supports it: {names}"
-            found["assumed ranges"] = assumed("ranges of unmeasured makers", f"{low:g} to {high:g} times the time", effect)
-        elif names:
-            value = "what was missed on generations left out of the fit"
-            found["ranges"] = assumed("ranges", value, f"no GPU of these generations was measured: {names}")
-    return tuple(found.values())
-
-
-def _kinds_of(prices: Sequence[Price]) -> str:
-    """How many cards have which kind of price, and of when."""
-    told = []
-    for kind, words in (("launch", "at launch"), ("new", "of shops"), ("used", "used")):
-        days = {price.gpu: price.dated for price in prices if price.kind == kind}
-        first, last = min(days.values(), default=None), max(days.values(), default=None)
-        if first and last:
-            span = f"{first:%Y-%m}" + (f" to {last:%Y-%m}" if f"{first:%Y-%m}" != f"{last:%Y-%m}" else "")
-            told.append(f"{len(days)} {words} ({', '.join(days) + ', ' if len(days) <= _FEW else ''}{span})")
-    return ", ".join(told)
-
-
-def _way(job: Job, priced: Priced) -> str:
-    """Why a job is run this way, and what else could be done."""
-    if priced.skipped:
-        names = [way for way, _ in priced.skipped]
-        return f"{' and '.join(names)} fit{'' if len(names) > 1 else 's'} nothing within reach"
-    sparing = job.ways[job.ways.index(priced.way) + 1 :]
-    return f"{' or '.join(sparing)} would fit smaller GPUs" if sparing else "as this task is done"
