@@ -395,8 +395,8 @@ def test_remedies_keep_to_the_budget_and_are_not_tried_where_the_model_fits() ->
 
 def test_the_batch_that_was_taken_is_told() -> None:
     notes = {note["name"]: note["value"] for note in asked("--model", "gpt2-xl", "--buy")["assumptions"]}
-    assert notes["batch of gpt2-xl"] == "4"
-    assert "batch of gpt2-xl" not in {note["name"] for note in asked("--model", "gpt2-xl", "--batch", "2")["assumptions"]}
+    assert notes["batch"] == "4"
+    assert "batch" not in {note["name"] for note in asked("--model", "gpt2-xl", "--batch", "2")["assumptions"]}
 
 
 def test_a_batch_that_fits_in_parts_only_is_one_step_of_parts() -> None:

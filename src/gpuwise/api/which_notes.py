@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, RENT_BELOW, WORTH_A_CHANGE
 from gpuwise.advise.job_ways import WAYS
 from gpuwise.advise.market import NEW_MONTHS
 from gpuwise.advise.tasks import Job
 from gpuwise.api.paced import Priced
 from gpuwise.api.question import Assumption, assumed
+from gpuwise.api.which_question import WhichQuery
 from gpuwise.api.which_scene import Scene
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.age import age_text
@@ -26,10 +28,17 @@ def notes(scene: Scene) -> tuple[Assumption, ...]:
     for job, priced in zip(query.jobs, scene.priced, strict=True):
         for note in priced.notes:
             found.setdefault(note["name"], note)
-        if not query.asked.batch:
-            found[f"batch {job.model}"] = _batch(priced)
         if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
             found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced))
+    if not query.asked.batch:
+        found["batch"] = _batches(scene)
+    if not query.general:
+        found["rule"] = _rule(query)
+    if query.limits.budget_usd is not None:
+        found["budget"] = _budget(scene)
+    if scene.build:
+        effect = "ok works, tight works with care in what is named; `gpuwise build` tells more, of your machine too"
+        found["build"] = assumed("build", "a usual machine", effect)
     bought = [option.price for option in scene.options if option.price is not None and option.price.kind != "given"]
     if bought:
         yours = f'`--price "{bought[0].gpu}=…"` gives yours'
@@ -54,11 +63,37 @@ def notes(scene: Scene) -> tuple[Assumption, ...]:
     return tuple(found.values())
 
 
-def _batch(priced: Priced) -> Assumption:
+def _batches(scene: Scene) -> Assumption:
     """How many samples make a step; on small cards in parts."""
-    size = max((pace.batch for pace in priced.paces.values()), default=0)
-    effect = "the usual one, in parts where it does not fit at once; `--batch` says yours, auto takes the fastest"
-    return assumed(f"batch of {priced.job.model}", str(size), effect)
+    sizes = [(priced.job.model, max((pace.batch for pace in priced.paces.values()), default=0)) for priced in scene.priced]
+    value = str(sizes[0][1]) if len(sizes) == 1 else ", ".join(f"{model} {size}" for model, size in sizes)
+    effect = "as usual, in parts where it does not fit at once; `--batch` says yours, auto takes the fastest"
+    return assumed("batch", value, effect)
+
+
+def _rule(query: WhichQuery) -> Assumption:
+    """How the verdict is chosen."""
+    budget, effect = query.limits.budget_usd, []
+    if not query.kinds & {"buy new", "buy used"}:
+        value = "the rent whose runs cost least"
+    elif budget is None:
+        value = "the card whose runs cost least"
+        effect += [f"a rent only below {RENT_BELOW:g} of that"] if "rent" in query.kinds else []
+    else:
+        value = "the fastest that the budget buys"
+        effect.append(f"one with {NEARLY:g} of its speed for {CLEARLY_CHEAPER:g} of its price goes before it")
+        effect.append(f"several cards go before one only if {WORTH_A_CHANGE:g} times as fast")
+    effect += [f"what you have is kept unless that is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
+    return assumed("rule", value, "; ".join(effect) or "nothing else is looked at")
+
+
+def _budget(scene: Scene) -> Assumption:
+    """What a budget is for."""
+    query = scene.query
+    rents = f"; a rent is within it if all {query.terms.years:g} years of it are" if "rent" in query.kinds else ""
+    what = "cards and the rest of the machine" if query.machine_given else "cards"
+    effect = f"paid for {what} on the first day, electricity not counted{rents}"
+    return assumed("budget", scene.money(query.limits.budget_usd), effect)
 
 
 def _kinds_of(prices: Sequence[Price]) -> str:

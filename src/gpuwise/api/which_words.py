@@ -12,7 +12,7 @@ from gpuwise.advise.options import Option, Run
 from gpuwise.advise.paces import Pace
 from gpuwise.api.paced import Priced
 from gpuwise.api.which_remedies import Remedied
-from gpuwise.api.which_scene import Scene, a, alike, buys, failures, spent
+from gpuwise.api.which_scene import TIERS_USD, Scene, a, alike, buys, failures, pick_at, spent
 from gpuwise.money.age import kind_text
 from gpuwise.scale.wiring import usual_wires
 from gpuwise.units import GIB, format_si
@@ -33,8 +33,26 @@ def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option], spared: Se
     if scene.query.general:
         return _general(scene, chosen, shown)
     if chosen.best is None:
-        return f"{_nothing(scene, spared)}{_spared(scene, spared)}"
-    return f"{_to_take(scene, chosen, chosen.best)}{_spared(scene, spared)}"
+        return f"{_nothing(scene, spared)}{_rent_instead(scene)}{_spared(scene, spared)}"
+    beside = "" if chosen.best.kind == "rent" else _rent_instead(scene)
+    return f"{_to_take(scene, chosen, chosen.best)}{beside}{_spared(scene, spared)}"
+
+
+def _rent_instead(scene: Scene) -> str:
+    """What a budget rents in place of a card: of what fits, the rent whose runs cost least."""
+    budget, terms = scene.query.limits.budget_usd, scene.query.terms
+    rents = [one for one in scene.options if one.kind == "rent" and shortfall(one, scene.query.limits) in ("", "budget")]
+    best = min(rents, key=lambda one: one.usd_per_run or float("inf"), default=None)
+    if budget is None or best is None or best.rent is None:
+        return ""
+    hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
+    rate = scene.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
+    weekly = 168 * terms.utilization
+    lasts = f"{hours / weekly:,.0f} weeks at {weekly:.0f} hours"
+    lasts = lasts if hours < terms.hours else f"more than {terms.years:g} years need"
+    does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
+    hired = f"{hours:,.0f} hours of {a(best.name)} ({rate} an hour)"
+    return f" Spent on rent, {scene.money(budget)} are {hired}: {lasts}, {does}."
 
 
 def _spared(scene: Scene, spared: Sequence[Remedied]) -> str:
@@ -314,19 +332,30 @@ def _beaten(scene: Scene, option: Option, shown: Sequence[Option], chosen: Selec
     """By what is shown before what is not, by as many GPUs before more or fewer."""
     if option.total_usd is None:
         return "no price is published, and it is slower than those shown"
+    if scene.query.general:
+        return _not_a_pick(scene, option)
     rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
     better = [other for other in rivals if _beats(other, option)]
     if better:
         return f"slower and dearer than {min(better, key=lambda other: other.gpu_count != option.gpu_count).name}"
-    dearer = [one for one in shown if one.kind != "keep" and one.run.seconds <= option.run.seconds and _costs_less(one, option)]
-    if dearer:
-        return f"slower than {dearer[0].name}, and a run costs more"
-    rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option) and not scene.query.general]
+    rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option)]
     if rent:
         return f"slower and dearer than renting {a(rent[0].name)}"
     faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
     slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    return f"between {faster.name} and {slower.name}" if faster and slower else "at one end of what is shown"
+    between = f"between {faster.name} and {slower.name}" if faster and slower else "at one end of what is shown"
+    return f"{between} in time and money; only some of these are shown"
+
+
+def _not_a_pick(scene: Scene, option: Option) -> str:
+    """What is taken instead at the lowest budget that buys this one."""
+    tier = next((usd for usd in TIERS_USD if usd >= spent(option)), None)
+    pick = None if tier is None else pick_at(scene.options, tier)
+    if tier is None or pick is None or pick.name == option.name:
+        return f"dearer than {scene.money(TIERS_USD[-1])}" if tier is None else "bought for less than what is shown beside it"
+    ratio = option.run.seconds / pick.run.seconds
+    pace = f"{ratio:.2f} times as fast" if ratio >= 1 + _SAME else "as fast" if ratio > 1 - _SAME else f"{1 - ratio:.0%} slower"
+    return f"for {scene.money(tier)} {a(pick.name)} is taken: {pace} for {scene.money(pick.upfront_usd)}"
 
 
 def _costs_less(one: Option, other: Option) -> bool:

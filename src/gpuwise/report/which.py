@@ -108,7 +108,11 @@ def _sum(answer: WhichAnswer, option: Option) -> str:
 
 def _build(answer: WhichAnswer, option: Option) -> str:
     lines = answer.build.get(option.key)
-    return "-" if lines is None else _MARKS[worst(lines)]
+    if lines is None:
+        return "-"
+    found = worst(lines)
+    where = dict.fromkeys(line.check for line in lines if line.verdict == found)
+    return f"{_MARKS[found]}: {', '.join(where)}" if found == "tight" else _MARKS[found]
 
 
 def _remarks(answer: WhichAnswer) -> list[str]:
