@@ -111,8 +111,9 @@ def _build(answer: WhichAnswer, option: Option) -> str:
     if lines is None:
         return "-"
     found = worst(lines)
-    where = dict.fromkeys(line.check for line in lines if line.verdict == found)
-    return f"{_MARKS[found]}: {', '.join(where)}" if found == "tight" else _MARKS[found]
+    first, *more = dict.fromkeys(line.check for line in lines if line.verdict == found)
+    others = f" +{len(more)}" if more else ""
+    return f"{_MARKS[found]}: {first}{others}" if found == "tight" else _MARKS[found]
 
 
 def _remarks(answer: WhichAnswer) -> list[str]:
