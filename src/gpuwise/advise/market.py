@@ -10,7 +10,20 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers
 from gpuwise.money.types import Price, RentRange
 
-__all__ = ["NEW_MONTHS", "Wanted", "buy_kind", "buyable", "older", "price_for", "rentable", "served", "sold_new", "whole"]
+__all__ = [
+    "NEW_MONTHS",
+    "Offered",
+    "Wanted",
+    "buy_kind",
+    "buyable",
+    "offered",
+    "older",
+    "price_for",
+    "rentable",
+    "served",
+    "sold_new",
+    "whole",
+]
 
 NEW_MONTHS = 30  # after its launch a card is taken to be sold new; makers and shops publish no last day
 _OLD_YEARS = 8
@@ -30,6 +43,22 @@ class Wanted:
         """By its maker and its kind, whatever it costs."""
         kinds = ("laptop",) if self.laptop else (*_CARDS, "soc")
         return gpu.segment in kinds and self.vendor.lower() in ("", gpu.vendor.lower())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """A GPU, and how it can be had: bought by anyone, rented, or neither."""
+
+    gpu: Gpu
+    price: Price | None
+    rent: RentRange | None
+
+
+def offered(gpus: Sequence[Gpu], book: PriceBook) -> list[Offered]:
+    """How each of these can be had. Modules and accelerators of data centres are to be rented, whatever they were sold for."""
+    rents = {gpu.name: rent for gpu, rent in rentable(gpus, "", book)}
+    prices = {gpu.name: price_for(gpu, book) for gpu in gpus if gpu.segment in (*_CARDS, "laptop")}
+    return [Offered(gpu=gpu, price=prices.get(gpu.name), rent=rents.get(gpu.name)) for gpu in gpus]
 
 
 def _months(gpu: Gpu, today: date) -> float:

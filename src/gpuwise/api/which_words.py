@@ -10,6 +10,7 @@ from gpuwise.advise.job_ways import SHORT_WAYS
 from gpuwise.advise.market import whole
 from gpuwise.advise.options import Option, Run
 from gpuwise.advise.paces import Pace
+from gpuwise.api.fit_command import fit_command
 from gpuwise.api.paced import Priced
 from gpuwise.api.which_remedies import Remedied
 from gpuwise.api.which_scene import TIERS_USD, Scene, a, alike, buys, failures, pick_at, spent
@@ -72,10 +73,19 @@ def remedy_told(scene: Scene, one: Remedied) -> str:
             room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
             means = ", ".join(rung.title for rung in rungs)
             jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x the time of one without them)")
-    model = next(iter(one.rungs))
-    see = f'`gpuwise fit {model} --gpu "{option.gpu.name}"` says how'
+    see = f"`{_fit_of(scene, one)}` says how"
     cost = f" and costs {scene.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
     return f"{whose} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
+
+
+def _fit_of(scene: Scene, one: Remedied) -> str:
+    """The first job with remedies, as it is asked of `fit`."""
+    job = next(job for job in scene.query.jobs if job.model in one.rungs)
+    asked = scene.query.asked
+    precision = asked.precision if asked.precision != "auto" else ""
+    sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
+    how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
+    return fit_command(job.model, [one.option.gpu], **sizes, **how)
 
 
 def _to_take(scene: Scene, chosen: Selection, best: Option) -> str:
