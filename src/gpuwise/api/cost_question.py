@@ -12,7 +12,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, tariff
 from gpuwise.money.carbon import DEFAULT_REGION, find_region
-from gpuwise.money.checks import amount, fraction, number
+from gpuwise.money.checks import amount, fraction
 from gpuwise.money.ownership import MACHINE_USD, utilization_of
 from gpuwise.money.price_file import given_price
 from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers
@@ -166,7 +166,8 @@ def _condition(used: bool, new: bool) -> str:
 def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Assumption]) -> Price | None:
     """`--price 700` is of the GPU asked for; `--price "RTX 3090=700"` names it."""
     if text and "=" not in text:
-        paid = amount(number(text, "a price", "for example `--price 700`"), "a price", "for example `--price 700`")
+        hint = "for example `--price 700`"
+        paid = amount(book.currency.read(text, "a price", hint), "a price", hint)
         return given_price(gpu.name, book.currency.to_usd(paid), book.today)
     if text and gpu.name not in book.given:
         raise BadValue(f"--price is of {next(iter(book.given))}, not of {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')

@@ -20,7 +20,9 @@ def which(
     task: Annotated[
         str, typer.Option(help="In place of a model: learning, kaggle, vision, nlp, llm-finetune, llm-inference, ...")
     ] = "",
-    budget: Annotated[Optional[float], typer.Option(help="What you can spend on GPUs, or on rent over the years.")] = None,
+    budget: Annotated[
+        Optional[str], typer.Option(help="What you can spend on GPUs, or on rent over the years: 800, '$800'.")
+    ] = None,
     have: Annotated[Optional[list[str]], typer.Option("--have", help="What you have, such as 'GTX 1080 Ti' or '2x T4'.")] = None,
     hours_per_week: Annotated[Optional[float], typer.Option(help="Hours of work a week (25 if you do not say).")] = None,
     years: Annotated[Optional[float], typer.Option(help="Horizon (3 years if you do not say).")] = None,

@@ -21,7 +21,7 @@ _KINDS = (
     ("A", "activations", "activation_bytes"),
     ("L", "libraries and allocator", ""),
 )
-_TIMES = "time: of all GPUs for the same samples, against the step as asked; 0.50x is twice as fast"
+_TIMES = "GPU time: of all GPUs together for the same samples, against the step as asked; 0.50x is twice as fast"
 _WORTH = 0.99  # a remedy that leaves more than this of the peak is not shown as one
 
 
@@ -162,7 +162,7 @@ def _remedies(result: Fit, rungs: Sequence[Rung], width: int | None, colour: boo
             Column(title="fits", cells=["yes" if one.fits else "no" for one in rows], right=False),
             Column(title="largest batch", cells=[f"{one.max_batch:,}" for one in rows], drop=2),
             Column(title="step", cells=[_time(one.step_s) for one in rows]),
-            Column(title="time", cells=["1.00x", *(f"{rung.cost:.2f}x" for rung in rungs)]),
+            Column(title="GPU time", cells=["1.00x", *(f"{rung.cost:.2f}x" for rung in rungs)]),
             Column(title="changes", cells=["", *(rung.effect for rung in rungs)], right=False, drop=1),
         ],
         width=width,
@@ -177,7 +177,8 @@ def _ladder(result: Fit, colour: bool) -> list[str]:
     lines = [bold("  together, until it fits:", colour=colour)]
     for number, rung in enumerate(rungs, 1):
         where = f" on {rung.gpu_count} GPUs" if rung.gpu_count != result.gpu_count else ""
-        costs = f"{_gib(rung.memory.total_bytes)}, {_time(rung.step_s)} a step{where} ({rung.cost:.2f}x the time)"
+        whose = "GPU time" if rung.gpu_count > 1 else "time"
+        costs = f"{_gib(rung.memory.total_bytes)}, {_time(rung.step_s)} a step{where} ({rung.cost:.2f}x the {whose})"
         lines.append(f"  {number}. {rung.title}: {costs}; {rung.how}")
     return lines
 

@@ -187,6 +187,7 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
     ("options", "message"),
     [
         (["--utilization", "15"], "above 1"),
+        (["--price", "€700"], "is in EUR, but amounts are in USD"),
         (["--utilization", "-0.1"], "between 0 and 1"),
         (["--utilization", "nan"], "between 0 and 1"),
         (["--hours-per-week", "200"], "more than a week has"),

@@ -193,6 +193,32 @@ def test_a_comma_that_could_be_a_decimal_point_is_refused(text: str) -> None:
         PriceBook.of(prices=[text], today=NOW)
 
 
+@pytest.mark.parametrize("text", ["$800", "800 USD", "usd 800", "800", " 800$ ", "$800.00", "8e2"])
+def test_amounts_are_read_as_people_write_them(text: str) -> None:
+    assert USD.read(text, "a budget", "hint") == 800
+
+
+@pytest.mark.parametrize(
+    ("text", "currency"),
+    [("€800", "EUR=1.08"), ("800 EUR", "EUR=1.08"), ("$800", "CAD=0.7"), ("£800", "GBP=1.3"), ("800", "CAD=0.7")],
+)
+def test_a_sign_may_be_of_the_currency_that_was_given(text: str, currency: str) -> None:
+    assert parse_currency(currency).read(text, "a budget", "hint") == 800
+
+
+@pytest.mark.parametrize(("text", "currency"), [("€800", ""), ("800 GBP", "EUR=1.08"), ("$800", "EUR=1.08"), ("¥800", "")])
+def test_an_amount_in_another_currency_is_refused(text: str, currency: str) -> None:
+    with pytest.raises(BadValue, match=r"is in \w+, but amounts are in") as caught:
+        parse_currency(currency).read(text, "a budget", "hint")
+    assert "--currency" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["cheap", "", "800 XXX", "$", "1,5", "800 dollars", "--5", "$€800"])
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    with pytest.raises(BadValue):
+        USD.read(text, "a budget", "hint")
+
+
 def test_a_missing_price_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="cannot be read"):
         PriceBook.of(file=tmp_path / "none.toml", today=NOW)
