@@ -23,7 +23,7 @@ _CENT_USD = 0.01
 def render(answer: WhichAnswer, *, width: int | None = None, colour: bool = False) -> str:
     """As much as fits a screen."""
     wide = min(width or _WIDTH, _WIDTH)
-    blocks = [bold(textwrap.fill(answer.verdict, wide), colour=colour)]
+    blocks = ["\n".join(bold(line, colour=colour) for line in textwrap.wrap(answer.verdict, wide))]
     if answer.options:
         blocks.append(_table(answer, width, colour))
     blocks += [
