@@ -393,6 +393,14 @@ def test_remedies_keep_to_the_budget_and_are_not_tried_where_the_model_fits() ->
         assert one["fits"]
 
 
+def test_what_one_has_is_tried_with_remedies_before_anything_is_bought() -> None:
+    found = asked("--model", "gpt2-xl", "--have", "RTX 3090")
+    first = found["remedied"][0]
+    assert (first["gpu"], first["source"], first["upfront_usd"]) == ("RTX 3090", "keep", 0.0)
+    assert "With remedies your RTX 3090 holds gpt2-xl as asked" in found["verdict"]
+    assert "times as fast as your RTX 3090" not in found["verdict"]  # without remedies it does not run there
+
+
 def test_the_batch_that_was_taken_is_told() -> None:
     notes = {note["name"]: note["value"] for note in asked("--model", "gpt2-xl", "--buy")["assumptions"]}
     assert notes["batch"] == "4"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from gpuwise.advise.choosing import Selection, shortfall
@@ -35,17 +35,22 @@ def remedied(scene: Scene, chosen: Selection, progress: Callable[[str], None]) -
     """Cards within the limits that hold every job as asked; none where that was not the trouble. With a budget the fastest is
     first, else the one whose runs cost least.
 
-    From most memory to least: less never holds more, so the first size that fails ends the search.
+    What the user has is tried first, then from most memory to least; less never holds more, so after one that fails only larger
+    ones are tried.
     """
     if not _wanted(scene, chosen):
         return ()
     found: list[Remedied] = []
-    for option in _by_memory(scene)[:_MOST]:
+    too_little = 0.0
+    for option in (*_short(scene, ("keep",)), *_by_memory(scene)[:_MOST]):
+        if option.gpu.memory_bytes <= too_little:
+            continue
         progress(f"trying remedies on {option.gpu.name}")
         one = _with_remedies(scene, option)
         if one is None:
-            break
-        found += [one] if not shortfall(one.option, scene.query.limits) else []
+            too_little = option.gpu.memory_bytes
+        elif not shortfall(one.option, scene.query.limits):
+            found.append(one)
     free = scene.query.limits.budget_usd is None
     return tuple(sorted(found, key=lambda one: (one.option.usd_per_run or inf) if free else one.option.run.seconds))
 
@@ -58,16 +63,19 @@ def _wanted(scene: Scene, chosen: Selection) -> bool:
     return any(priced.skipped for priced in scene.priced) or (rented and bool(_by_memory(scene)))
 
 
+def _short(scene: Scene, kinds: Sequence[str]) -> list[Option]:
+    """Single GPUs within the budget that do not hold what was asked for, fastest first."""
+    budget, otherwise = scene.query.limits.budget_usd, any(priced.skipped for priced in scene.priced)
+    single = [one for one in scene.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
+    reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
+    return sorted(reached, key=lambda one: one.run.seconds)
+
+
 def _by_memory(scene: Scene) -> list[Option]:
-    """Of each size of memory the fastest single card within the budget that does not hold what was asked for."""
-    budget = scene.query.limits.budget_usd
+    """Of each size of memory the fastest to buy, most memory first."""
     sizes: dict[float, Option] = {}
-    for option in sorted(scene.options, key=lambda one: one.run.seconds):
-        single = option.gpu_count == 1 and option.kind != "rent" and not whole(option.gpu)
-        reached = budget is None or (option.upfront_usd is not None and option.upfront_usd <= budget)
-        short = not option.run.fits or any(priced.skipped for priced in scene.priced)
-        if single and reached and short:
-            sizes.setdefault(option.gpu.memory_bytes, option)
+    for option in _short(scene, ("buy new", "buy used")):
+        sizes.setdefault(option.gpu.memory_bytes, option)
     return [sizes[size] for size in sorted(sizes, reverse=True)]
 
 
@@ -116,4 +124,5 @@ def _again(query: WhichQuery, priced: Sequence[Priced], option: Option, paces: S
     run = run_on(option.gpu, 1, query.jobs, paces, gradients, span.low, span.high)
     if option.kind == "keep":
         return kept(run, query.terms)
-    return owned(run, query.terms, option.price, kind=option.kind, machine_upfront=query.machine_given)
+    terms = replace(query.terms, machine_usd=0.0) if whole(option.gpu) else query.terms
+    return owned(run, terms, option.price, kind=option.kind, machine_upfront=query.machine_given)

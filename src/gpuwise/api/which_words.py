@@ -93,7 +93,8 @@ def _to_take(scene: Scene, chosen: Selection, best: Option) -> str:
     time = f"{_taken(scene)}a run takes {_span(run)}{_in_time(scene, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(scene, chosen)}."
-    ratio = f", {chosen.kept.run.seconds / run.seconds:.1f} times as fast as your {chosen.kept.name}" if chosen.kept else ""
+    have = chosen.kept if chosen.kept and chosen.kept.run.fits else None
+    ratio = f", {have.run.seconds / run.seconds:.1f} times as fast as your {have.name}" if have else ""
     if best.kind == "rent" and best.rent is not None:
         rate = scene.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = _half_of(scene, chosen) if chosen.bought else _why_not_bought(scene)
