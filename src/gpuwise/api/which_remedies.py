@@ -56,11 +56,12 @@ def remedied(scene: Scene, chosen: Selection, progress: Callable[[str], None]) -
 
 
 def _wanted(scene: Scene, chosen: Selection) -> bool:
-    """Where jobs are run in another way than asked for, or memory keeps them off what could be bought."""
+    """Where jobs are run in another way than asked for, or memory keeps them off what the user has or could buy."""
     if scene.query.general or not scene.query.kinds & {"buy new", "buy used"}:
         return False
-    rented = chosen.best is None or chosen.best.kind == "rent"
-    return any(priced.skipped for priced in scene.priced) or (rented and bool(_by_memory(scene)))
+    otherwise = any(priced.skipped for priced in scene.priced)
+    bought = chosen.best is not None and chosen.best.kind.startswith("buy")
+    return otherwise or bool(_short(scene, ("keep",))) or not bought
 
 
 def _short(scene: Scene, kinds: Sequence[str]) -> list[Option]:
