@@ -18,8 +18,10 @@ from gpuwise.api.fitting import FitAnswer
 from gpuwise.cli.app import app
 from gpuwise.errors import BadValue, UnknownName
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.money import age
 from gpuwise.report.figures.memory import memory_figure
 from gpuwise.report.figures.types import Bars
+from gpuwise.report.fit import render
 
 SMALL = "name=Small,arch=ampere,sm=40,boost=1.7GHz,mem=6GB,bw=400GB/s,tdp=170W"
 # Remedies that promise less memory at any size. Mixed precision keeps a second copy of the weights, layouts change nothing.
@@ -209,6 +211,27 @@ def test_the_gpu_offered_instead_holds_the_step() -> None:
         assert rung.gpu != found.gpu.name
         assert rung.fits
         assert load_catalog().find(rung.gpu).gpu.usable_memory_bytes >= rung.memory.total_bytes
+
+
+def test_a_gpu_offered_instead_can_be_bought_or_is_said_to_be_rented(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
+    offered = {}
+    for model in ("gpt2-xl", "llama-2-7b"):
+        found = api.fit(api.fit_query(model=model, gpu=["RTX 3090"])).results[0]
+        offered |= {rung.gpu: rung.title for rung in found.advice.remedies if rung.name == "bigger-gpu"}
+    segments = {name: load_catalog().find(name).gpu.segment for name in offered}
+    assert segments["RTX PRO 6000 Blackwell"] == "workstation"
+    assert "datacenter" in segments.values()
+    for name, title in offered.items():
+        assert ("to rent at" if segments[name] == "datacenter" else "USD") in title
+
+
+def test_the_step_as_asked_is_the_first_row_among_the_remedies() -> None:
+    found = api.fit(api.fit_query(model="gpt2-xl", gpu=["RTX 3090"], batch="4"))
+    rows = render(found).splitlines()
+    title = next(place for place, line in enumerate(rows) if line.startswith("  alone"))
+    assert rows[title + 1].split() == ["as", "asked", "55.4", "GiB", "no", "0", "1.16", "s", "1.00x"]
+    assert "(0.72x the time)" in "\n".join(rows)
 
 
 def test_old_software_without_fused_attention_needs_more_and_flash_attention_mends_it() -> None:

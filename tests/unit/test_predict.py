@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,22 @@ def test_only_images_are_decoded() -> None:
         with pytest.raises(BadValue, match=says) as caught:
             results("RTX 3090", **options)  # type: ignore[arg-type]
         assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "question",
+    [("gpt2-xl",), ("gpt2-xl", "--batch", "2", "--seq", "512", "--precision", "bf16"), ("llama-2-7b", "--mode", "infer")],
+)
+def test_what_does_not_fit_points_to_the_fit_that_tells_more(question: tuple[str, ...]) -> None:
+    asked = json.loads(CliRunner().invoke(app, ["predict", *question, "--gpu", "RTX 3060 12GB", "--json"]).stdout)
+    (note,) = (note for note in asked["notes"] if "does not fit" in note)
+    words = shlex.split(note.partition("`")[2].rstrip("`"))
+    assert words[:2] == ["gpuwise", "fit"]
+    told = json.loads(CliRunner().invoke(app, [*words[1:], "--no-remedies", "--json"]).stdout)
+    assert not told["fits"]
+    assert told["memory"]["total_bytes"] == asked["results"][0]["memory"]["total_bytes"]
+
+
+def test_what_fits_points_nowhere() -> None:
+    asked = json.loads(CliRunner().invoke(app, ["predict", "resnet50", "--gpu", "RTX 3090", "--json"]).stdout)
+    assert not [note for note in asked["notes"] if "gpuwise fit" in note]

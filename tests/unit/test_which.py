@@ -367,3 +367,49 @@ def test_every_reason_to_leave_an_option_out_is_true(question: dict[str, Any]) -
         elif "does not fit" in reason:
             assert not every[name].run.fits
     assert held
+
+
+# ---------------------------------------------------------------- what does not fit as asked
+
+
+def test_what_does_not_fit_as_asked_gets_the_remedies_of_fit() -> None:
+    found = asked("--model", "gpt2-xl", "--budget", "800", "--max-gpus", "1")
+    (first, *_) = found["remedied"]
+    assert first["gpu"] == "RTX 3090"
+    told = json.loads(CliRunner().invoke(app, ["fit", "gpt2-xl", "--gpu", "RTX 3090", "--json"]).stdout)
+    assert [one["title"] for one in first["remedies"]] == [rung["title"] for rung in told["ladder"]]
+    last, rung = first["remedies"][-1], told["ladder"][-1]
+    assert (last["step_s"], last["cost"]) == (pytest.approx(rung["step_s"]), pytest.approx(rung["cost"]))
+    assert first["run_s"] == pytest.approx(1e6 / told["batch"] * rung["step_s"])
+    assert first["needed_bytes"] == rung["memory_bytes"]
+    assert "With remedies an RTX 3090" in found["verdict"]
+    assert f"at batch {told['batch']}" in found["verdict"]
+
+
+def test_remedies_keep_to_the_budget_and_are_not_tried_where_the_model_fits() -> None:
+    assert asked("--model", "resnet50", "--budget", "800")["remedied"] == []
+    for one in asked("--model", "gpt2-xl", "--budget", "760")["remedied"]:
+        assert one["upfront_usd"] <= 760
+        assert one["fits"]
+
+
+@pytest.mark.parametrize("budget", [(), ("--budget", "5000")])
+def test_what_one_has_is_tried_with_remedies_before_anything_is_bought(budget: tuple[str, ...]) -> None:
+    found = asked("--model", "gpt2-xl", "--have", "RTX 3090", *budget)
+    (first,) = (one for one in found["remedied"] if one["source"] == "keep")
+    assert (first["gpu"], first["source"], first["upfront_usd"]) == ("RTX 3090", "keep", 0.0)
+    assert first["text"].startswith("your RTX 3090 holds gpt2-xl as asked")
+    assert first in (found["remedied"] if budget else found["remedied"][:1])
+    assert "times as fast as your RTX 3090" not in found["verdict"]  # without remedies it does not run there
+
+
+def test_the_batch_that_was_taken_is_told() -> None:
+    notes = {note["name"]: note["value"] for note in asked("--model", "gpt2-xl", "--buy")["assumptions"]}
+    assert notes["batch"] == "4"
+    assert "batch" not in {note["name"] for note in asked("--model", "gpt2-xl", "--batch", "2")["assumptions"]}
+
+
+def test_a_batch_that_fits_in_parts_only_is_one_step_of_parts() -> None:
+    for option in asked("--model", "gpt2-xl", "--buy", "--max-gpus", "1")["options"]:
+        assert option["batch"] == 4
+        assert option["run_s"] == pytest.approx(1e6 / 4 * option["step_s"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from gpuwise import api
 from gpuwise.cli.app import app
 from gpuwise.errors import GpuwiseError
 
@@ -66,3 +67,9 @@ def test_a_power_supply_is_a_number() -> None:
     result = CliRunner().invoke(app, ["which", "--psu", "big"])
     assert result.exit_code == 2
     assert "--psu" in result.output
+
+
+@pytest.mark.parametrize("text", ["$800", "800 USD", "800.0"])
+def test_a_budget_may_carry_its_currency(text: str) -> None:
+    assert api.which_query(budget=text).limits.budget_usd == 800
+    assert api.which_query(budget=text.strip("$ USD"), currency="EUR=1.25").limits.budget_usd == 1000

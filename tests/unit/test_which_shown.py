@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +15,13 @@ from gpuwise.cli.app import app
 from gpuwise.report.figures.choices import CHARTS, choices_figure
 from gpuwise.report.figures.svg import draw
 from gpuwise.report.which import render
+
+
+def asked(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["which", *arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +51,52 @@ def test_a_chart_is_written_beside_the_answer(tmp_path: Path) -> None:
     text = (tmp_path / "out.svg").read_text(encoding="utf-8")
     assert "EUR a run" in text
     assert "$" not in text
+
+
+@pytest.mark.parametrize("question", [("--budget", "2500"), ("--model", "resnet50", "--budget", "5000", "--psu", "650")])
+def test_the_build_column_says_what_build_says(question: tuple[str, ...]) -> None:
+    psu = question[question.index("--psu") :] if "--psu" in question else ()
+    shown = [option for option in asked(*question)["options"] if option["build"]]
+    assert shown
+    for option in shown:
+        name = f"{option['gpu_count']}x {option['gpu']}"
+        told = json.loads(CliRunner().invoke(app, ["build", "--gpu", name, *psu, "--json"]).stdout)
+        assert [line["verdict"] for line in option["build"]] == [line["verdict"] for line in told["lines"]]
+
+
+def test_what_is_tight_is_named_in_the_table() -> None:
+    text = CliRunner().invoke(app, ["which"], env={"COLUMNS": "200"}).stdout
+    (row,) = (line for line in text.splitlines() if line.strip().startswith("RTX 5090 "))
+    assert row.endswith("tight: loader")
+    assert "tight works with care" in text
+
+
+def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
+    found = asked("--model", "resnet50", "--budget", "800")
+    rents = [one for one in found["looked_at"] if one["source"] == "rent" and one["fits"] and one["gpu_count"] == 1]
+    best = min(rents, key=lambda one: one["usd_per_run"])
+    hours = 800 / (best["total_usd"] / (8760 * 25 / 168 * 3))
+    assert f"Spent on rent, $800 are {hours:,.0f} hours of an {best['gpu']} " in found["verdict"]
+    assert f"{800 / best['usd_per_run']:,.0f} runs" in found["verdict"]
+    notes = {note["name"]: note["effect"] for note in found["assumptions"]}
+    assert "all 3 years" in notes["budget"]
+    assert "1.3 times as fast" in notes["rule"]
+    assert "Spent on rent" not in asked("--model", "resnet50", "--budget", "800", "--buy")["verdict"]
+
+
+@pytest.mark.parametrize("question", [("--budget", "500"), ("--budget", "800"), ("--model", "bert-base", "--vendor", "intel")])
+def test_being_slower_and_dearer_is_true_of_no_row_that_is_shown(question: tuple[str, ...]) -> None:
+    found = asked(*question)
+    assert any(one["reason"] for one in found["rejected"])
+    shown = [one for one in found["options"] if one["source"].startswith("buy") and "the verdict" not in one["reasons"]]
+    for one in shown:
+        others = [other for other in shown if other is not one]
+        assert not [o for o in others if o["run_s"] <= one["run_s"] and o["total_usd"] <= one["total_usd"]], one["gpu"]
+
+
+def test_without_a_question_a_card_left_out_is_told_what_its_money_buys() -> None:
+    found = asked()
+    picks = {one["gpu"]: one for one in found["options"]}
+    for one in found["rejected"]:
+        pick = one["reason"].partition(" is taken")[0].split(" an ")[-1].split(" a ")[-1]
+        assert pick in picks

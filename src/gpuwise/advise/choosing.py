@@ -13,13 +13,26 @@ from dataclasses import dataclass
 
 from gpuwise.advise.options import Option
 
-__all__ = ["MOST_ROWS", "WORTH_A_CHANGE", "Limits", "Selection", "best_bought", "best_rented", "pareto", "select", "shortfall"]
+__all__ = [
+    "CLEARLY_CHEAPER",
+    "MOST_ROWS",
+    "NEARLY",
+    "RENT_BELOW",
+    "WORTH_A_CHANGE",
+    "Limits",
+    "Selection",
+    "best_bought",
+    "best_rented",
+    "pareto",
+    "select",
+    "shortfall",
+]
 
 MOST_ROWS = 7
-_NEARLY = 0.93  # of the fastest: hardly felt
-_CLEARLY_CHEAPER = 0.85
+NEARLY = 0.93  # of the fastest: hardly felt
+CLEARLY_CHEAPER = 0.85
 WORTH_A_CHANGE = 1.3  # times as fast as what one has, or as one GPU alone: below that nobody notices
-_RENT_BELOW = 0.5  # of the cost of a bought run: a cloud also asks for copying data, waiting for machines and paying attention
+RENT_BELOW = 0.5  # of the cost of a bought run: a cloud also asks for copying data, waiting for machines and paying attention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +99,8 @@ def _preferred(bought: Sequence[Option], limits: Limits) -> Option | None:
     if limits.budget_usd is None:
         return min(bought, key=lambda option: (_usd_per_run(option), option.run.seconds))
     fastest = min(bought, key=lambda option: (option.run.seconds, _upfront(option)))
-    near = [option for option in bought if fastest.run.seconds >= _NEARLY * option.run.seconds]
-    cheaper = [option for option in near if _upfront(option) <= _CLEARLY_CHEAPER * _upfront(fastest)]
+    near = [option for option in bought if fastest.run.seconds >= NEARLY * option.run.seconds]
+    cheaper = [option for option in near if _upfront(option) <= CLEARLY_CHEAPER * _upfront(fastest)]
     return min(cheaper, key=_upfront) if cheaper else fastest
 
 
@@ -101,7 +114,7 @@ def _best(bought: Option | None, rented: Option | None, kept: Option | None, lim
         faster = [option for option in (bought, rented) if option and kept.run.seconds >= WORTH_A_CHANGE * option.run.seconds]
         bought, rented = (option if option in faster else None for option in (bought, rented))
     if bought and rented and kept is None and limits.budget_usd is None:
-        return rented if _usd_per_run(rented) < _RENT_BELOW * _usd_per_run(bought) else bought
+        return rented if _usd_per_run(rented) < RENT_BELOW * _usd_per_run(bought) else bought
     return bought or kept or rented
 
 
@@ -117,13 +130,15 @@ def pareto(options: Sequence[Option]) -> tuple[Option, ...]:
 def _shown(
     best: Option | None, rented: Option | None, kept: Option | None, front: Sequence[Option], able: Sequence[Option]
 ) -> tuple[Option, ...]:
-    """At most seven: the best, then of the front a few spread over its length, then what one has and the cheapest rent."""
+    """At most seven: the best, then of the front a few spread over its length, then what one has and the cheapest rent. What
+    something else beats in both time and money is not shown; of what has no price, that is not known."""
     ends = [option for option in (kept, rented) if option is not None and option is not best]
     room = MOST_ROWS - len(ends) - (best is not None)
     rest = [option for option in front if option is not best and option not in ends]
     chosen = _spread(rest, room)
     if len(chosen) < room:
-        others = [option for option in able if option.kind != "rent" and option not in (*chosen, *ends, *rest, best)]
+        unpriced = [option for option in able if option.total_usd is None]
+        others = [option for option in unpriced if option not in (*chosen, *ends, *rest, best)]
         others.sort(key=lambda option: option.run.seconds)
         chosen += others[: room - len(chosen)]
     return tuple([best] if best else []) + tuple(chosen) + tuple(ends)

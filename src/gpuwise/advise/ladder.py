@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.capacity import room_of
+from gpuwise.advise.market import Offered
 from gpuwise.advise.proposals import Proposal, Remedy
 from gpuwise.advise.remedies import REMEDIES
 from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import EFFECTS, Choices, DoesNotApply, Rung
-from gpuwise.hardware.types import Gpu
 
-__all__ = ["Advice", "advise", "bigger"]
+__all__ = ["Advice", "advise", "bigger", "sparing"]
 
 _WORTH = 0.99  # of the peak: a rung that saves less is none
 _FREE = 1.001  # a rung that costs no more stays in the ladder even where others would do
@@ -31,15 +31,9 @@ class Advice:
     final: Choices
 
 
-def advise(trial: Trial, larger: Sequence[Gpu] = ()) -> Advice:
+def advise(trial: Trial, larger: Sequence[Offered] = ()) -> Advice:
     """Try every remedy alone, then climb. `larger` are GPUs that might be taken instead."""
-    alone: list[tuple[Remedy, Rung]] = []
-    refused: list[tuple[str, str]] = []
-    for remedy in REMEDIES:
-        try:
-            alone.append((remedy, _rung(trial, remedy, remedy.propose(trial, trial.now))))
-        except DoesNotApply as reason:
-            refused.append((remedy.name, str(reason)))
+    alone, refused = _each(trial, REMEDIES)
     instead = bigger(trial, larger)
     if not instead:
         refused.append(("bigger-gpu", "it fits this GPU" if trial.fits(trial.now) else "no GPU of the catalogue holds it"))
@@ -51,6 +45,27 @@ def advise(trial: Trial, larger: Sequence[Gpu] = ()) -> Advice:
         ladder=tuple(_rung(trial, remedy, proposal) for remedy, proposal in climbed),
         final=climbed[-1][1].choices if climbed else trial.now,
     )
+
+
+def sparing(trial: Trial, effects: Sequence[str]) -> tuple[tuple[Rung, ...], Choices]:
+    """The ladder alone, of remedies that ask for no more than these of `EFFECTS`; no rungs where it fits, or never does."""
+    alone, _ = _each(trial, [remedy for remedy in REMEDIES if remedy.effect in effects])
+    alone = [(remedy, rung) for remedy, rung in alone if rung.effect in effects]
+    climbed = [] if trial.fits(trial.now) else _climb(trial, alone)
+    rungs = tuple(_rung(trial, remedy, proposal) for remedy, proposal in climbed)
+    return rungs, climbed[-1][1].choices if climbed else trial.now
+
+
+def _each(trial: Trial, remedies: Sequence[Remedy]) -> tuple[list[tuple[Remedy, Rung]], list[tuple[str, str]]]:
+    """Every remedy alone, and those that do not apply, with the reason."""
+    alone: list[tuple[Remedy, Rung]] = []
+    refused: list[tuple[str, str]] = []
+    for remedy in remedies:
+        try:
+            alone.append((remedy, _rung(trial, remedy, remedy.propose(trial, trial.now))))
+        except DoesNotApply as reason:
+            refused.append((remedy.name, str(reason)))
+    return alone, refused
 
 
 def _rung(trial: Trial, remedy: Remedy, proposal: Proposal) -> Rung:
@@ -181,32 +196,47 @@ class _Climber:
 # ---------------------------------------------------------------- another GPU
 
 
-def bigger(trial: Trial, gpus: Sequence[Gpu]) -> tuple[Rung, ...]:
-    """Of these GPUs the one with the least memory that holds the step as it is, and the one that was cheapest at launch."""
+# How a GPU can be had: what that costs, and how it is told.
+_HAD: tuple[tuple[Callable[[Offered], float | None], str], ...] = (
+    (lambda one: one.price.usd if one.price else None, "{:,.0f} USD"),
+    (lambda one: one.rent.usd_per_gpu_hour if one.rent else None, "to rent at {:.2f} USD/h"),
+)
+
+
+def bigger(trial: Trial, offers: Sequence[Offered]) -> tuple[Rung, ...]:
+    """Of these GPUs the cheapest to buy that holds the step as it is, and the cheapest to rent; where neither is on offer, the
+    one with the least memory that does."""
     if trial.fits(trial.now):
         return ()
     tensors = trial.memory(trial.now).allocated_bytes
-    rooms = [(gpu, room) for gpu in gpus if not (room := room_of(gpu)).shared and room.usable_bytes > tensors]
-    others = [replace(trial, gpu=gpu, room=room, _memories={}, _now_s=0.0) for gpu, room in rooms]
-    by_memory = sorted(others, key=lambda one: (one.gpu.memory_bytes, _price(one.gpu), -_age(one.gpu)))
-    by_price = sorted(others, key=lambda one: (_price(one.gpu), -_age(one.gpu)))
-    least, cheapest = (next((one for one in order if one.fits(trial.now)), None) for order in (by_memory, by_price))
-    if least is None or cheapest is None:
-        return ()
-    found = [_instead(trial, least, "the least memory that holds it")]
-    if cheapest is not least and cheapest.gpu.launch_usd is not None:
-        found.append(_instead(trial, cheapest, f"the lowest launch price, {cheapest.gpu.launch_usd:,.0f} USD"))
-    return tuple(found)
+    able = [one for one in offers if not (room := room_of(one.gpu)).shared and room.usable_bytes > tensors]
+    found: dict[str, tuple[Trial, list[str]]] = {}
+    for usd, told in _HAD:
+        offered = [one for one in able if usd(one) is not None]
+        if held := _first(trial, sorted(offered, key=lambda one: usd(one) or 0.0)):
+            one, there = held
+            found.setdefault(one.gpu.name, (there, []))[1].append(told.format(usd(one)))
+    if not found and (held := _first(trial, sorted(able, key=_least))):
+        return (_instead(trial, held[1], ""),)
+    return tuple(_instead(trial, there, ", ".join(terms)) for there, terms in found.values())
 
 
-def _price(gpu: Gpu) -> float:
-    return gpu.launch_usd if gpu.launch_usd is not None else float("inf")
+def _least(one: Offered) -> tuple[float, int]:
+    """Little memory first, of that the newest."""
+    return one.gpu.memory_bytes, -(one.gpu.launched_on.toordinal() if one.gpu.launched_on else 0)
 
 
-def _age(gpu: Gpu) -> int:
-    return gpu.launched_on.toordinal() if gpu.launched_on else 0
+def _first(trial: Trial, offers: Sequence[Offered]) -> tuple[Offered, Trial] | None:
+    """The first that holds the step as it is, and the trial there."""
+    for one in offers:
+        there = replace(trial, gpu=one.gpu, room=room_of(one.gpu), _memories={}, _now_s=0.0)
+        if there.fits(trial.now):
+            return one, there
+    return None
 
 
-def _instead(trial: Trial, there: Trial, why: str) -> Rung:
-    rung = there.rung("bigger-gpu", f"{there.gpu.name} instead", "hardware", why, trial.now)
+def _instead(trial: Trial, there: Trial, terms: str) -> Rung:
+    why = terms or "the least memory that holds it; no price is known"
+    title = f"{there.gpu.name} instead{f', {terms}' if terms else ''}"
+    rung = there.rung("bigger-gpu", title, "hardware", why, trial.now)
     return replace(rung, cost=rung.step_s / trial.now_s)

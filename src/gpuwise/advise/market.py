@@ -7,10 +7,23 @@ from dataclasses import dataclass
 from datetime import date
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.prices import PriceBook, purchase_price, rent_median, rent_offers
+from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers
 from gpuwise.money.types import Price, RentRange
 
-__all__ = ["NEW_MONTHS", "Wanted", "buy_kind", "buyable", "older", "price_for", "rentable", "served", "sold_new", "whole"]
+__all__ = [
+    "NEW_MONTHS",
+    "Offered",
+    "Wanted",
+    "buy_kind",
+    "buyable",
+    "offered",
+    "older",
+    "price_for",
+    "rentable",
+    "served",
+    "sold_new",
+    "whole",
+]
 
 NEW_MONTHS = 30  # after its launch a card is taken to be sold new; makers and shops publish no last day
 _OLD_YEARS = 8
@@ -20,16 +33,32 @@ _CARDS = ("desktop", "workstation")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Whose GPUs are looked at, and of which kind; an empty vendor is any."""
+    """Whose GPUs are looked at, of which kind, in which condition of `CONDITIONS`; an empty vendor is any."""
 
     vendor: str = ""
     laptop: bool = False
-    used: bool = True
+    condition: str = "any"
 
     def accepts(self, gpu: Gpu) -> bool:
         """By its maker and its kind, whatever it costs."""
         kinds = ("laptop",) if self.laptop else (*_CARDS, "soc")
         return gpu.segment in kinds and self.vendor.lower() in ("", gpu.vendor.lower())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """A GPU, and how it can be had: bought by anyone, rented, or neither."""
+
+    gpu: Gpu
+    price: Price | None
+    rent: RentRange | None
+
+
+def offered(gpus: Sequence[Gpu], book: PriceBook) -> list[Offered]:
+    """How each of these can be had. Modules and accelerators of data centres are to be rented, whatever they were sold for."""
+    rents = {gpu.name: rent for gpu, rent in rentable(gpus, "", book)}
+    prices = {gpu.name: price_for(gpu, book) for gpu in gpus if gpu.segment in (*_CARDS, "laptop")}
+    return [Offered(gpu=gpu, price=prices.get(gpu.name), rent=rents.get(gpu.name)) for gpu in gpus]
 
 
 def _months(gpu: Gpu, today: date) -> float:
@@ -58,21 +87,20 @@ def buy_kind(gpu: Gpu, price: Price, today: date) -> str:
     return "buy new" if sold_new(gpu, today) else "buy used"
 
 
-def price_for(gpu: Gpu, book: PriceBook) -> Price | None:
-    """What it can be bought for today, new or else used. The launch price of a card no longer sold new says nothing of that."""
-    price = purchase_price(gpu, book)
-    stale = price is not None and price.kind == "launch" and not sold_new(gpu, book.today)
-    return purchase_price(gpu, book, used=True) if price is None or stale else price
+def price_for(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None:
+    """The price of a card now, where it can be bought for it: the launch price of one no longer sold new says nothing of that."""
+    price = price_now(gpu, book, condition)
+    return None if price is not None and price.kind == "launch" and not sold_new(gpu, book.today) else price
 
 
 def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[Gpu, Price | None]]:
     """GPUs that can be bought, with their price. Laptop GPUs come with a laptop: where no price is given, theirs is not known."""
     found = []
     for gpu in gpus:
-        price = price_for(gpu, book)
+        price = price_for(gpu, book, wanted.condition)
         offered = price is not None or (wanted.laptop and sold_new(gpu, book.today))
         used = price is not None and buy_kind(gpu, price, book.today) == "buy used"
-        if wanted.accepts(gpu) and offered and (wanted.used or not used) and served(gpu):
+        if wanted.accepts(gpu) and offered and not (used and wanted.condition == "new") and served(gpu):
             found.append((gpu, price))
     return found
 

@@ -64,8 +64,8 @@ class Pacer:
     """One model on many GPUs. What was worked out for one question serves the next."""
 
     def __init__(self, ways: Ways, setting: Setting) -> None:
-        self._ways = ways
-        self._setting = setting
+        self.ways = ways
+        self.setting = setting
         self._needs: dict[Choices, Needs] = {}
         self._refusal: DoesNotApply | None = None  # told where there is nothing else to tell
         self._fitting: dict[tuple[Choices, str], tuple[int, ...]] = {}
@@ -80,11 +80,12 @@ class Pacer:
         if self._refusal is not None and not any(tried.values()):
             raise self._refusal.__cause__ or self._refusal
         self._price((gpu, one) for gpu in gpus for one in tried[gpu.name])
-        return {gpu.name: _whole(self._soonest(gpu, tried[gpu.name]), batch) for gpu in gpus if tried[gpu.name]}
+        found = [self._soonest(gpu, tried[gpu.name]) for gpu in gpus if tried[gpu.name]]
+        return {pace.gpu.name: pace if auto else _whole(pace, batch or self.workload(pace.choices).batch) for pace in found}
 
     def workload(self, choices: Choices) -> Workload:
         """What a GPU runs with these choices."""
-        return self._ways.way(choices).workload
+        return self.ways.way(choices).workload
 
     def _tried(self, gpu: Gpu, ways: Sequence[Choices], batch: int | None, auto: bool) -> list[_Tried]:
         """Every size that fits, or the largest that does; the smallest where none does."""
@@ -141,7 +142,7 @@ class Pacer:
     def _simulate(self, choices: Choices, gpus: list[Gpu], sizes: tuple[int, ...], *, is_cpu: bool) -> None:
         workload = self.workload(choices)
         batch = np.array(sizes, dtype=float) if "batch" in workload.symbols else None
-        setting = as_run(self._setting, workload)
+        setting = as_run(self.setting, workload)
         setting = cpu_setting(setting) if is_cpu else setting
         seq = _seq(workload, len(sizes))
         steps = simulate(workload, gpus, setting, batch=batch, seq=seq, dtype=np.float32, by_kind=False)
@@ -182,9 +183,9 @@ def _together(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return GRID[: -(-len(sizes) // _BAND) * _BAND] if sizes == GRID[: len(sizes)] and len(sizes) > 1 else sizes
 
 
-def _whole(pace: Pace, batch: int | None) -> Pace:
+def _whole(pace: Pace, batch: int) -> Pace:
     """A step of as many samples as were asked for, in parts where they do not fit at once."""
-    if batch is None or batch <= pace.micro_batch:
+    if batch <= pace.micro_batch:
         return pace
     return replace(pace, batch=batch, step_s=pace.step_s * batch / pace.micro_batch)
 

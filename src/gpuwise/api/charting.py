@@ -26,7 +26,7 @@ from gpuwise.hardware.precisions import has_matrix_cores
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.carbon import DEFAULT_REGION, find_region
 from gpuwise.money.ownership import MACHINE_USD, own
-from gpuwise.money.prices import PriceBook, data_date, purchase_price
+from gpuwise.money.prices import PriceBook, data_date, price_now
 from gpuwise.money.tariff import flat, of_region
 from gpuwise.money.types import Price, Tariff
 
@@ -305,15 +305,14 @@ def _paces(work: Work, precision: str, every: Sequence[Gpu]) -> dict[str, Pace]:
 
 
 def _row(gpu: Gpu, rates: Mapping[str, Mapping[str, float]], query: ChartsQuery) -> ChartRow:
-    now = price_for(gpu, query.book)
-    price = now or purchase_price(gpu, query.book)
+    price = price_now(gpu, query.book)
     return ChartRow(
         gpu=gpu,
         known=knows(gpu),
         samples_per_s=rates,
         price=price,
         owned_usd=query.owning.total_usd(gpu, price),
-        today=now is not None,
+        today=price_for(gpu, query.book) is not None,
     )
 
 

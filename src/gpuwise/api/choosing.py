@@ -9,16 +9,19 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.advise.choosing import Limits, best_bought, pareto, select, shortfall
+from gpuwise.advise.choosing import pareto, select, shortfall
 from gpuwise.advise.market import buy_kind, buyable, older, rentable, whole
 from gpuwise.advise.options import Option, Run, kept, owned, rented, run_on
+from gpuwise.api.building import build, build_query
 from gpuwise.api.paced import Priced, price_jobs, width
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.which_changes import changes
+from gpuwise.api.which_notes import notes
 from gpuwise.api.which_question import WhichQuery
-from gpuwise.api.which_scene import Scene
-from gpuwise.api.which_words import notes, reasons, rejections, verdict
+from gpuwise.api.which_remedies import Remedied, remedied
+from gpuwise.api.which_scene import TIERS_USD, Scene, pick_at
+from gpuwise.api.which_words import reasons, rejections, remedy_told, verdict
 from gpuwise.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -31,13 +34,13 @@ from gpuwise.money.types import Price
 __all__ = ["WhichAnswer", "which"]
 
 _COUNTS = (1, 2, 4, 8)
-_TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichAnswer(Shown):
     """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
-    that are sold used only, without a price; `ways` says how each job is run, the same on all."""
+    that are sold used only, without a price; `ways` says how each job is run, the same on all; `remedied` are cards
+    that hold with remedies what does not fit as asked, each with a sentence."""
 
     query: WhichQuery
     verdict: str
@@ -47,6 +50,7 @@ class WhichAnswer(Shown):
     reasons: dict[str, tuple[str, ...]]
     rejected: tuple[tuple[str, str], ...]
     changes_if: tuple[str, ...]
+    remedied: tuple[tuple[Remedied, str], ...]
     ways: tuple[str, ...]
     every: tuple[Option, ...]
     older: tuple[Run, ...]
@@ -61,6 +65,7 @@ class WhichAnswer(Shown):
             "options": [self._option(option) for option in self.options],
             "rejected": [{"gpu": name, "reason": reason} for name, reason in self.rejected],
             "changes_if": list(self.changes_if),
+            "remedied": [_remedied(one, text) for one, text in self.remedied],
             "looked_at": self._looked_at(),
             "assumptions": list(self.assumptions),
             "data_date": self.data_date.isoformat(),
@@ -140,6 +145,22 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
+def _remedied(one: Remedied, text: str) -> dict[str, Any]:
+    option = one.option
+    return _run(option.run) | {
+        "source": option.kind,
+        "upfront_usd": option.upfront_usd,
+        "total_usd": option.total_usd,
+        "usd_per_run": option.usd_per_run,
+        "remedies": [
+            {"model": model, "name": rung.name, "title": rung.title, "how": rung.how, "step_s": rung.step_s, "cost": rung.cost}
+            for model, rungs in one.rungs.items()
+            for rung in rungs
+        ],
+        "text": text,
+    }
+
+
 def _price(option: Option) -> dict[str, Any] | None:
     if option.price is not None:
         price = option.price
@@ -168,22 +189,30 @@ def which(query: WhichQuery, progress: Callable[[str], None] = lambda text: None
     chosen = select(scene.options, query.limits)
     shown = _by_budget(scene.options) if query.general else chosen.shown
     best = chosen.best if not query.general else None
-    build = {option.key: scene.build[option.key] for option in shown if option.key in scene.build}
+    spared = remedied(scene, chosen, progress)
+    builds = {option.key: _built(query, option) for option in shown if option.key in scene.build}
     return WhichAnswer(
         query=query,
-        verdict=verdict(scene, chosen, shown),
+        verdict=verdict(scene, chosen, shown, spared),
         best=best,
         options=shown,
-        build=build,
+        build=builds,
         reasons={option.key: reasons(scene, option, chosen) for option in shown},
         rejected=rejections(scene, shown, chosen),
         changes_if=changes(scene, chosen),
+        remedied=tuple((one, remedy_told(scene, one)) for one in spared),
         ways=tuple(priced.way for priced in scene.priced),
         every=scene.options,
         older=scene.older,
         assumptions=(*query.assumptions, *notes(scene)),
         data_date=data_date(query.book),
     )
+
+
+def _built(query: WhichQuery, option: Option) -> tuple[Line, ...]:
+    """Every check of `gpuwise build`, so that both say the same of the same machine."""
+    psu = "" if query.psu_watts is None else f"{query.psu_watts:g}"
+    return build(build_query(gpu=[f"{option.gpu_count}x {option.gpu.name}"], psu=psu)).lines
 
 
 def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
@@ -205,7 +234,7 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
     )
     runs = _runs(query, priced)
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
-    build: dict[str, tuple[Line, ...]] = {}
+    checked: dict[str, tuple[Line, ...]] = {}
     for gpu, price in buys:
         kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
         terms = replace(query.terms, machine_usd=0.0) if whole(gpu) else query.terms
@@ -214,7 +243,7 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
                 option = owned(run, terms, price, kind=kind, machine_upfront=query.machine_given)
                 options.append(option)
                 if not whole(gpu):
-                    build[option.key] = check_build(gpu, count, usual_box(count, query.psu_watts))
+                    checked[option.key] = check_build(gpu, count, usual_box(count, query.psu_watts))
     counts = _COUNTS if query.limits.deadline_s is not None else (1,)
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
@@ -222,7 +251,7 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
             f"none of the {len(buys) + len(rents)} GPUs that were looked at can run {query.title} that way",
             hint="leave `--precision` out, or `--vendor any` looks at more",
         )
-    failing = {key for key, lines in build.items() if any(line.verdict == "fail" for line in lines)}
+    failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
     refused = [option for option in options if option.key in failing and option.gpu_count > 1]
     return Scene(
         query=query,
@@ -230,7 +259,7 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
         options=tuple(option for option in options if option not in refused),
         refused=tuple(refused),
         older=tuple(run for gpu in used if (run := runs(gpu, 1))),
-        build=build,
+        build=checked,
     )
 
 
@@ -273,9 +302,8 @@ def _runs(query: WhichQuery, priced: Sequence[Priced]) -> Callable[[Gpu, int], R
 def _by_budget(options: Sequence[Option]) -> tuple[Option, ...]:
     """The best buy at each of some budgets."""
     found: dict[str, Option] = {}
-    for budget in _TIERS_USD:
-        limits = Limits(budget_usd=budget)
-        best = best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)
+    for budget in TIERS_USD:
+        best = pick_at(options, budget)
         if best is not None:
             found.setdefault(best.key, best)
     return tuple(found.values())

@@ -9,7 +9,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from gpuwise.advise.market import price_for
 from gpuwise.api.compare_jobs import Job, assumptions_of, jobs_of, run
 from gpuwise.api.compare_reasons import why
 from gpuwise.api.predictions import predict
@@ -21,7 +20,7 @@ from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.age import price_text
-from gpuwise.money.prices import PriceBook, purchase_price
+from gpuwise.money.prices import PriceBook, price_now
 from gpuwise.scale.wiring import takes_bridge
 from gpuwise.units import GIB
 
@@ -270,7 +269,7 @@ def _deals(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tuple
 
 
 def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str]:
-    prices = [(price_for(gpu, book) or purchase_price(gpu, book), count) for gpu, count in rig.parts]
+    prices = [(price_now(gpu, book), count) for gpu, count in rig.parts]
     known = [(price, count) for price, count in prices if price is not None]
     if len(known) < len(prices):
         return None, "no price published"

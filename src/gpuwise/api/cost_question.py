@@ -12,10 +12,10 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, tariff
 from gpuwise.money.carbon import DEFAULT_REGION, find_region
-from gpuwise.money.checks import amount, fraction, number
+from gpuwise.money.checks import amount, fraction
 from gpuwise.money.ownership import MACHINE_USD, utilization_of
 from gpuwise.money.price_file import given_price
-from gpuwise.money.prices import PriceBook, purchase_price, rent_median, rent_offers
+from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers
 from gpuwise.money.types import Offer, Price, Region, Tariff
 
 __all__ = ["Assumption", "CostQuery", "JobQuery", "Rent", "cost_query", "noted"]
@@ -87,6 +87,7 @@ def cost_query(
     gpus: int = 1,
     price: str = "",
     used: bool = False,
+    new: bool = False,
     machine: float | None = None,
     machine_watts: float | None = None,
     watts: float | None = None,
@@ -116,7 +117,7 @@ def cost_query(
     notes: list[Assumption] = []
     found = _gpu(gpu, "gpu", notes)
     book = PriceBook.of(prices=[price] if "=" in price else (), file=prices, currency=currency)
-    paid = _price(found, price, used, book, notes)
+    paid = _price(found, price, _condition(used, new), book, notes)
     owning: list[Assumption] = []  # of no interest where nothing is owned
     place = _region(region, owning)
     asked = CostQuery(
@@ -156,20 +157,25 @@ def _region(name: str, notes: list[Assumption]) -> Region:
     return found
 
 
-def _price(gpu: Gpu, text: str, used: bool, book: PriceBook, notes: list[Assumption]) -> Price | None:
+def _condition(used: bool, new: bool) -> str:
+    if used and new:
+        raise BadValue("--used and --new were both given", hint="leave both out for the newest price of either")
+    return "used" if used else "new" if new else "any"
+
+
+def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Assumption]) -> Price | None:
     """`--price 700` is of the GPU asked for; `--price "RTX 3090=700"` names it."""
     if text and "=" not in text:
-        paid = amount(number(text, "a price", "for example `--price 700`"), "a price", "for example `--price 700`")
+        hint = "for example `--price 700`"
+        paid = amount(book.currency.read(text, "a price", hint), "a price", hint)
         return given_price(gpu.name, book.currency.to_usd(paid), book.today)
     if text and gpu.name not in book.given:
         raise BadValue(f"--price is of {next(iter(book.given))}, not of {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')
-    found, second_hand = purchase_price(gpu, book, used=used), purchase_price(gpu, book, used=True)
-    if found is None and used:
-        raise BadValue(f"no dated price of a used {gpu.name} is known", hint="`--price 700` says what it costs")
+    found = price_now(gpu, book, condition)
+    if found is None and condition != "any":
+        raise BadValue(f"no dated price of a {condition} {gpu.name} is known", hint="`--price 700` says what it costs")
     if found is not None and found.kind != "given":
-        cheaper = second_hand if not used else None
-        other = f"; used {book.currency.show(cheaper.usd)} of {cheaper.dated:%Y-%m}: `--used`" if cheaper else ""
-        effect = f"{age.price_text(found, book.today)}{other}; `--price 700` gives yours"
+        effect = f"{age.price_text(found, book.today)}; `--price 700` gives yours"
         notes.append(noted(f"price of {gpu.name}", book.currency.show(found.usd), effect, found.basis.value))
     return found
 

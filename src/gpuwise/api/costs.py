@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -14,7 +14,7 @@ from gpuwise.money import age
 from gpuwise.money.carbon import emissions_kg
 from gpuwise.money.cloud import break_even_days, break_even_utilization, rent
 from gpuwise.money.ownership import own
-from gpuwise.money.prices import data_date, rent_median
+from gpuwise.money.prices import data_date, price_now, rent_median
 from gpuwise.money.types import HOURS_PER_YEAR, Ownership, Price, Rental, RentRange
 
 __all__ = ["SHARES", "BreakEven", "CostAnswer", "JobCost", "cost"]
@@ -52,7 +52,8 @@ class JobCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostAnswer(Shown):
-    """Owning, renting, and where they cross. `ownership` or `rentals` are missing where no price is known."""
+    """Owning, renting, and where they cross. `ownership` or `rentals` are missing where no price is known; `other_prices` are
+    of the same card in another condition, with the days after which it has paid for itself."""
 
     query: CostQuery
     ownership: Ownership | None
@@ -62,6 +63,7 @@ class CostAnswer(Shown):
     speed: float
     break_evens: tuple[BreakEven, ...]
     break_even_utilization: float | None
+    other_prices: tuple[tuple[Price, float | None], ...]
     job: JobCost | None
     warnings: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
@@ -92,6 +94,7 @@ class CostAnswer(Shown):
             "utilization_fraction": query.utilization,
             "years": query.years,
             "price": None if query.price is None else _price_dict(query.price),
+            "other_prices": [_price_dict(price) | {"break_even_days": days} for price, days in self.other_prices],
             "own": None if self.ownership is None else _own_dict(self.ownership),
             "rent": [_rent_dict(rental) for rental in self.rentals],
             "rent_market": None if self.market is None else {**asdict(self.market), "dated": self.market.dated.isoformat()},
@@ -188,6 +191,7 @@ def cost(query: CostQuery, progress: Callable[[str], None] = lambda text: None) 
         speed=speed,
         break_evens=_break_evens(query, speed),
         break_even_utilization=_threshold(query, owned, speed),
+        other_prices=_other_prices(query, speed),
         job=_job_cost(query, owned, work.hours, speed) if work.hours is not None else None,
         warnings=(*work.warnings, *_warnings(query)),
         assumptions=(*query.assumptions, *(note for note in work.notes if note not in query.assumptions)),
@@ -249,6 +253,17 @@ def _break_evens(query: CostQuery, speed: float) -> tuple[BreakEven, ...]:
         if owned is not None:
             rows.append(_break_even(owned, hourly))
     return tuple(rows)
+
+
+def _other_prices(query: CostQuery, speed: float) -> tuple[tuple[Price, float | None], ...]:
+    """New where the price is of a used card, used where it is of a new one; none beside the user's own."""
+    if query.price is None or query.price.kind == "given":
+        return ()
+    condition = "new" if query.price.kind == "used" else "used"
+    found = price_now(query.gpu, query.book, condition)
+    owned = _owned(replace(query, price=found), query.utilization) if found else None
+    hourly = _hourly(query, query.rent) if query.rent else None
+    return ((found, _days(query, owned, hourly, speed) if owned and hourly else None),) if found else ()
 
 
 def _days(query: CostQuery, owned: Ownership, usd_per_gpu_hour: float, speed: float) -> float | None:

@@ -11,6 +11,7 @@ import msgspec
 
 from gpuwise.advise.capacity import Room, largest, room_of
 from gpuwise.advise.ladder import Advice, advise
+from gpuwise.advise.market import offered
 from gpuwise.advise.serving import Serving, serving
 from gpuwise.advise.timing import Bench
 from gpuwise.advise.trial import Trial, check_addressable
@@ -26,6 +27,7 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
+from gpuwise.money.prices import PriceBook
 from gpuwise.step.memory import Memory
 from gpuwise.workload import zoo
 from gpuwise.workload.rewrite_checkpoint import blocks_of
@@ -171,7 +173,7 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
         trial.batch = max(1, most)
     check_addressable(workload, trial.batch)
     memory = trial.memory(now)
-    advice = advise(trial, _larger(workload, gpu)) if asked.remedies else Advice(final=now)
+    advice = advise(trial, offered(_larger(workload, gpu), PriceBook.of())) if asked.remedies else Advice(final=now)
     notes = [assumed(f"memory of {gpu.name}", f"{room.usable_bytes / 2**30:.1f} GiB usable", room.remark)] if room.shared else []
     return Fit(
         gpu=gpu,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from gpuwise.advise.capacity import room_of
 from gpuwise.advise.job_ways import ways_on
 from gpuwise.advise.paces import Pace, Pacer
 from gpuwise.advise.tasks import Job
+from gpuwise.advise.timing import Bench
+from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import Choices
 from gpuwise.advise.ways import Ways
 from gpuwise.api.asking import asker
@@ -18,7 +21,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.scale.data_parallel import gradient_bytes
 from gpuwise.workload import find
 
-__all__ = ["Asked", "Priced", "price_jobs", "width"]
+__all__ = ["Asked", "Priced", "price_jobs", "trial_on", "width"]
 
 _ANY_MODERN_GPU = "A100 PCIe 40GB"  # has every precision, so nothing is refused before GPUs are known
 _MOST_KEPT = 32
@@ -100,6 +103,23 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
     )
 
 
+def trial_on(job: Job, gpu: Gpu, asked: Asked) -> Trial | None:
+    """The job on one GPU as it is asked for, in the first of its ways, to try remedies on; None where it has no such way."""
+    model = _model(job, asked, lambda text: None)
+    choices = next(iter(_on(job, job.ways[0], model, asked)(gpu)), None)
+    if choices is None:
+        return None
+    workload = model.pacer.workload(choices)
+    return Trial(
+        gpu=gpu,
+        room=room_of(gpu),
+        batch=asked.size or job.batch or workload.batch,
+        now=replace(choices, optimizer=workload.optimizer, seq=workload.seq),
+        ways=model.pacer.ways,
+        bench=Bench(setting=model.pacer.setting),
+    )
+
+
 def _least(paces: dict[str, Pace]) -> float:
     """What the job needs, in the smallest parts, on the GPU where it needs least."""
     return min(pace.memory_bytes for pace in paces.values())
@@ -135,7 +155,7 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
     if tells_itself:
         workload = ask(None)
         own = Choices(precision=workload.precision, optimizer=workload.optimizer)
-    ways = Ways((lambda choices: ask(None)) if own else ask)
+    ways = Ways((lambda choices: ask(None if choices == own else choices)) if own else ask)
     hidden = ("precision", "optimizer", "batch", "seq")  # told job by job
     model = _Model(
         pacer=Pacer(ways, query.setting), own=own, notes=tuple(note for note in query.assumptions if note["name"] not in hidden)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuwise.api.device_notes import device_notes
+from gpuwise.api.fit_command import fit_of
 from gpuwise.api.own_steps import carried_over
 from gpuwise.api.peaks import above_peak, step_peak, tf32_fraction
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
@@ -154,7 +155,13 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
     factor, measured_note = correction(workload, query)
     shared = list(query.assumptions)
     if query.batch is None:
-        shared.append(assumed("batch", str(workload.batch), "the usual one for this model; `--batch auto` fills the memory"))
+        shared.append(
+            assumed(
+                "batch",
+                str(workload.batch),
+                "the usual one for this model; `--batch auto` takes the largest power of two that fits",
+            )
+        )
     if workload.seq is not None and query.capture.request.seq is None:
         shared.append(assumed("seq", str(workload.seq), "the usual length for this model"))
     rounded = as_run(query.setting, workload).tf32_convolutions and any(map(convolves_in_tf32, query.gpus))
@@ -177,9 +184,18 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
         model=workload.model,
         results=tuple(results),
         assumptions=(*shared, *measured_note),
-        notes=(*workload.notes, *_coverage_notes(workload)),
+        notes=(*workload.notes, *_coverage_notes(workload), *_fit_note(query, results)),
         data_date=tables.data_date(),
     )
+
+
+def _fit_note(query: StepQuery, results: Sequence[Prediction]) -> tuple[str, ...]:
+    """Where to look on, where a step does not fit."""
+    short = [result.gpu for result in results if not result.fits and not query.on_this_machine]
+    if not short:
+        return ()
+    names = ", ".join(gpu.name for gpu in short)
+    return (f"it does not fit {names}; what would make it fit: `{fit_of(query, short)}`",)
 
 
 def _batch(workload: Workload, query: StepQuery, gpu: Gpu) -> int:

@@ -12,7 +12,7 @@ from gpuwise.api.showing import Shown
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, tables
-from gpuwise.money.prices import PriceBook, data_date, purchase_price, rent_median, rent_offers
+from gpuwise.money.prices import PriceBook, data_date, price_now, rent_median, rent_offers
 from gpuwise.money.refresh import Refreshed, refresh
 from gpuwise.money.types import Offer, Price, Region, RentRange, Trend
 
@@ -23,11 +23,12 @@ _TREND_YEARS = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuPrices:
-    """One GPU: what it costs to buy and to rent, every offer, and how the rent moved in a year."""
+    """One GPU: what it costs to buy now, used and new, and to rent, every offer, and how the rent moved in a year."""
 
     gpu: Gpu
     price: Price | None
     used: Price | None
+    new: Price | None
     rent: RentRange | None
     offers: tuple[Offer, ...]
     trend: Trend | None
@@ -58,6 +59,7 @@ def _row_dict(row: GpuPrices) -> dict[str, Any]:
         "gpu": row.gpu.name,
         "buy": _price_dict(row.price),
         "buy_used": _price_dict(row.used),
+        "buy_new": _price_dict(row.new),
         "rent": None if row.rent is None else asdict(row.rent),
         "offers": [asdict(offer) for offer in row.offers],
         "trend": None if row.trend is None else asdict(row.trend),
@@ -125,8 +127,9 @@ def _row(gpu: Gpu, book: PriceBook) -> GpuPrices:
     since = last.replace(year=last.year - _TREND_YEARS, day=1)
     return GpuPrices(
         gpu=gpu,
-        price=purchase_price(gpu, book),
-        used=purchase_price(gpu, book, used=True) if gpu.name not in book.given else None,
+        price=price_now(gpu, book),
+        used=price_now(gpu, book, "used") if gpu.name not in book.given else None,
+        new=price_now(gpu, book, "new") if gpu.name not in book.given else None,
         rent=rent_median(gpu, book),
         offers=rent_offers(gpu, book),
         trend=tables.trend(gpu.name, since),

@@ -20,6 +20,7 @@ from gpuwise.errors import BadValue
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.carbon import DEFAULT_REGION, find_region
 from gpuwise.money.checks import amount
+from gpuwise.money.currency import Currency
 from gpuwise.money.ownership import MACHINE_USD, utilization_of
 from gpuwise.money.prices import PriceBook
 from gpuwise.money.tariff import flat, of_region, parse_tariff
@@ -65,7 +66,7 @@ def which_query(
     *,
     model: Sequence[str] = (),
     task: str = "",
-    budget: float | None = None,
+    budget: float | str | None = None,
     have: Sequence[str] = (),
     hours_per_week: float | None = None,
     years: float | None = None,
@@ -96,7 +97,6 @@ def which_query(
     notes: list[Assumption] = []
     _check_together(model, task, max_gpus, laptop, rent)
     book = PriceBook.of(prices=price, file=prices, currency=currency, today=today)
-    money = book.currency
     title, jobs = _jobs(model, task, samples, mode, phase, seq, notes)
     owns, taken = _owned(have)
     notes += taken
@@ -107,8 +107,8 @@ def which_query(
         jobs=jobs,
         asked=_asked(how),
         kinds=kinds,
-        wanted=Wanted(vendor=_vendor(vendor, notes), laptop=laptop, used=used or not buy),
-        limits=Limits(budget_usd=_budget(budget, money.usd_per_unit), deadline_s=_deadline(deadline)),
+        wanted=Wanted(vendor=_vendor(vendor, notes), laptop=laptop, condition=_condition(buy, used)),
+        limits=Limits(budget_usd=_budget(budget, book.currency), deadline_s=_deadline(deadline)),
         have=owns,
         terms=terms,
         book=book,
@@ -220,6 +220,11 @@ def _kinds(buy: bool, used: bool, rent: bool) -> frozenset[str]:
     return frozenset(chosen or wished) | {"keep"}
 
 
+def _condition(buy: bool, used: bool) -> str:
+    """Which prices count: of new cards, of used ones, or the newest of either where both or neither are wished for."""
+    return "any" if buy == used else "new" if buy else "used"
+
+
 def _vendor(text: str, notes: list[Assumption]) -> str:
     if not text:
         notes.append(assumed("vendor", "NVIDIA", "most code and guides are written for it; `--vendor any` adds AMD and Intel"))
@@ -229,10 +234,12 @@ def _vendor(text: str, notes: list[Assumption]) -> str:
     return _VENDORS[text.lower()]
 
 
-def _budget(budget: float | None, usd_per_unit: float) -> float | None:
+def _budget(budget: float | str | None, currency: Currency) -> float | None:
     if budget is None:
         return None
-    return amount(budget, "a budget", "for example `--budget 800`; leave it out for picks by price") * usd_per_unit
+    hint = "for example `--budget 800`; leave it out for picks by price"
+    value = currency.read(budget, "a budget", hint) if isinstance(budget, str) else budget
+    return currency.to_usd(amount(value, "a budget", hint))
 
 
 def _deadline(text: str) -> float | None:

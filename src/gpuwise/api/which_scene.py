@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpuwise.advise.choosing import Limits, best_bought, shortfall
 from gpuwise.advise.options import Option, Run
 from gpuwise.api.paced import Priced
 from gpuwise.api.which_question import WhichQuery
 from gpuwise.money.box.types import Line
 
-__all__ = ["Scene", "a", "alike", "buys", "failures", "spent"]
+__all__ = ["TIERS_USD", "Scene", "a", "alike", "buys", "failures", "pick_at", "spent"]
+
+TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # budgets of an answer to no budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +62,9 @@ def spent(option: Option) -> float:
 
 def failures(scene: Scene, option: Option) -> list[Line]:
     return [line for line in scene.build.get(option.key, ()) if line.verdict == "fail"]
+
+
+def pick_at(options: Sequence[Option], budget_usd: float) -> Option | None:
+    """The best single card that so much money buys."""
+    limits = Limits(budget_usd=budget_usd)
+    return best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from gpuwise.advise.changes import even_hours_per_week
 from gpuwise.advise.choosing import Selection, shortfall
-from gpuwise.advise.job_ways import SHORT_WAYS, WAYS
-from gpuwise.advise.market import NEW_MONTHS, whole
+from gpuwise.advise.job_ways import SHORT_WAYS
+from gpuwise.advise.market import whole
 from gpuwise.advise.options import Option, Run
-from gpuwise.advise.tasks import Job
+from gpuwise.advise.paces import Pace
+from gpuwise.api.fit_command import fit_command
 from gpuwise.api.paced import Priced
-from gpuwise.api.question import Assumption, assumed
-from gpuwise.api.which_scene import Scene, a, alike, buys, failures, spent
-from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.age import age_text
+from gpuwise.api.which_remedies import Remedied
+from gpuwise.api.which_scene import TIERS_USD, Scene, a, alike, buys, failures, pick_at, spent
+from gpuwise.money.age import kind_text
 from gpuwise.scale.wiring import takes_bridge
 from gpuwise.units import GIB, format_si
 
-__all__ = ["notes", "reasons", "rejections", "verdict"]
+__all__ = ["reasons", "rejections", "remedy_told", "verdict"]
 
 _FAR = 3.0  # times the budget: nobody who has it looks at that
 _SAME = 0.005  # faster or cheaper: nothing
@@ -28,22 +28,78 @@ _SLOWER = 1.05  # times as long: less is not told
 # ---------------------------------------------------------------- verdict
 
 
-def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
-    """What to do and why, in a sentence or two; every clause holds against the rows that are shown below it."""
+def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option], spared: Sequence[Remedied] = ()) -> str:
+    """What to do and why, in a few sentences; every clause holds against the rows that are shown below it. `spared` are cards
+    that hold with remedies what was asked for."""
     if scene.query.general:
         return _general(scene, chosen, shown)
     if chosen.best is None:
-        return _nothing(scene)
-    best, run = chosen.best, chosen.best.run
+        return f"{_nothing(scene, spared)}{_rent_instead(scene)}{_spared(scene, spared)}"
+    beside = "" if chosen.best.kind == "rent" else _rent_instead(scene)
+    return f"{_to_take(scene, chosen, chosen.best)}{beside}{_spared(scene, spared)}"
+
+
+def _rent_instead(scene: Scene) -> str:
+    """What a budget rents in place of a card: of what fits, the rent whose runs cost least."""
+    budget, terms = scene.query.limits.budget_usd, scene.query.terms
+    rents = [one for one in scene.options if one.kind == "rent" and shortfall(one, scene.query.limits) in ("", "budget")]
+    best = min(rents, key=lambda one: one.usd_per_run or float("inf"), default=None)
+    if budget is None or best is None or best.rent is None:
+        return ""
+    hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
+    rate = scene.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
+    weekly = 168 * terms.utilization
+    lasts = f"{hours / weekly:,.0f} weeks at {weekly:.0f} hours"
+    lasts = lasts if hours < terms.hours else f"more than {terms.years:g} years need"
+    does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
+    hired = f"{hours:,.0f} hours of {a(best.name)} ({rate} an hour)"
+    return f" Spent on rent, {scene.money(budget)} are {hired}: {lasts}, {does}."
+
+
+def _spared(scene: Scene, spared: Sequence[Remedied]) -> str:
+    """The best card that holds the job as asked with remedies."""
+    return f" With remedies {remedy_told(scene, spared[0])}." if spared else ""
+
+
+def remedy_told(scene: Scene, one: Remedied) -> str:
+    """Which card then holds what, with which remedies, and what they cost in time."""
+    option, jobs = one.option, []
+    price = "" if option.upfront_usd is None or option.kind == "keep" else f" ({scene.money(option.upfront_usd)}{_of(option)})"
+    whose = f"your {option.name}" if option.kind == "keep" else f"{a(option.name)}{price}"
+    for priced, pace in zip(scene.priced, option.run.paces, strict=True):
+        rungs = one.rungs.get(priced.job.model, ())
+        if rungs:
+            what = f"{priced.job.model} as asked, at batch {pace.batch}"
+            room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
+            means = ", ".join(rung.title for rung in rungs)
+            jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x the time of one without them)")
+    see = f"`{_fit_of(scene, one)}` says how"
+    cost = f" and costs {scene.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
+    return f"{whose} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
+
+
+def _fit_of(scene: Scene, one: Remedied) -> str:
+    """The first job with remedies, as it is asked of `fit`."""
+    job = next(job for job in scene.query.jobs if job.model in one.rungs)
+    asked = scene.query.asked
+    precision = asked.precision if asked.precision != "auto" else ""
+    sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
+    how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
+    return fit_command(job.model, [one.option.gpu], **sizes, **how)
+
+
+def _to_take(scene: Scene, chosen: Selection, best: Option) -> str:
+    run = best.run
     time = f"{_taken(scene)}a run takes {_span(run)}{_in_time(scene, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(scene, chosen)}."
-    ratio = f", {chosen.kept.run.seconds / run.seconds:.1f} times as fast as your {chosen.kept.name}" if chosen.kept else ""
+    have = chosen.kept if chosen.kept and chosen.kept.run.fits else None
+    ratio = f", {have.run.seconds / run.seconds:.1f} times as fast as your {have.name}" if have else ""
     if best.kind == "rent" and best.rent is not None:
         rate = scene.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = _half_of(scene, chosen) if chosen.bought else _why_not_bought(scene)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}{ratio}; {why}."
-    price = "price unknown" if best.upfront_usd is None else f"{scene.money(best.upfront_usd)}{_several(best)}"
+    price = "price unknown" if best.upfront_usd is None else f"{scene.money(best.upfront_usd)}{_several(best)}{_of(best)}"
     more = f"{_renting(scene, chosen, best)}{_to_change(scene, best)}"
     return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(scene, chosen)}.{more}"
 
@@ -62,7 +118,12 @@ def _sparing(priced: Priced) -> str:
     (_, first), *others = priced.skipped
     usual = "full training" if priced.way in ("lora", "qlora") else "the usual way"
     needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} {SHORT_WAYS[way]}" for way, need in others)]
-    return f"{taken} ({', '.join(needs)})"
+    return f"{taken} ({', '.join(needs)}{_at_once(priced)})"
+
+
+def _at_once(priced: Priced) -> str:
+    """Needs are told for the smallest part of a batch."""
+    return ", one sample at once" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
 
 
 def _span(run: Run) -> str:
@@ -90,6 +151,10 @@ def _to_change(scene: Scene, best: Option) -> str:
 
 def _several(option: Option) -> str:
     return " together" if option.gpu_count > 1 and option.kind != "rent" else " each" if option.gpu_count > 1 else ""
+
+
+def _of(option: Option) -> str:
+    return f", {kind_text(option.price)}" if option.price is not None else ""
 
 
 def _why_best(scene: Scene, chosen: Selection) -> str:
@@ -169,7 +234,7 @@ def _general(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
     fastest = min(shown, key=lambda option: option.run.seconds)
     more = value.run.seconds / fastest.run.seconds
     faster = f"; {a(fastest.name)} ({scene.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
-    price = f"{scene.money(value.upfront_usd)}, {value.gpu.memory_bytes / GIB:.0f} GB"
+    price = f"{scene.money(value.upfront_usd)}{_of(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
         f"The best value is {a(value.name)} ({price}): of these its runs cost least{faster}."
         f"{_renting(scene, chosen, value)} "
@@ -177,16 +242,17 @@ def _general(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
     )
 
 
-def _nothing(scene: Scene) -> str:
+def _nothing(scene: Scene, spared: Sequence[Remedied] = ()) -> str:
     """The nearest that would do, and what to change."""
     limits = scene.query.limits
     fitting = [option for option in scene.options if option.run.fits]
     if not fitting:
         most = max(scene.options, key=lambda option: option.run.paces[0].usable_bytes)
         need = min(option.run.needed_bytes for option in scene.options)
+        split = "" if spared else " Split the model over GPUs (`gpuwise plan`), or see `gpuwise fit`."
         return (
-            f"Nothing fits: in the most sparing way that was tried a GPU needs {need / GIB:.1f} GiB, and {a(most.name)} has "
-            f"{most.run.paces[0].usable_bytes / GIB:.1f}. Split the model over GPUs (`gpuwise plan`), or see `gpuwise fit`."
+            f"Nothing fits as it is: in the most sparing way that was tried a GPU needs {need / GIB:.1f} GiB, and {a(most.name)} "
+            f"has {most.run.paces[0].usable_bytes / GIB:.1f}.{split}"
         )
     timely = [option for option in fitting if limits.deadline_s is None or option.run.seconds <= limits.deadline_s]
     if not timely:
@@ -216,7 +282,7 @@ def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
     found += [f"{priced.job.model} {_sparing(priced)}" for priced in scene.priced if priced.way != "usual"]
     for priced, pace in zip(scene.priced, option.run.paces, strict=True):
         if not pace.fits:
-            found.append(f"{priced.job.model} does not fit: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB")
+            found.append(_does_not_fit(priced, pace))
         elif pace.micro_batch < pace.batch:
             found.append(f"{priced.job.model} in parts of {pace.micro_batch} samples")
         elif pace.bound == "launch":
@@ -231,6 +297,11 @@ def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
         found.append(f"needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software in place of CUDA")
     found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(scene, option)]
     return tuple(found)
+
+
+def _does_not_fit(priced: Priced, pace: Pace) -> str:
+    part = f", {pace.micro_batch} of {pace.batch} samples at once" if pace.micro_batch < pace.batch else ""
+    return f"{priced.job.model} does not fit: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
 
 
 # ---------------------------------------------------------------- the others
@@ -256,8 +327,7 @@ def _why_not(scene: Scene, option: Option, shown: Sequence[Option], chosen: Sele
     limits, broken = scene.query.limits, shortfall(option, scene.query.limits)
     if broken == "memory":
         short = next(pace for pace in option.run.paces if not pace.fits)
-        model = scene.priced[option.run.paces.index(short)].job.model
-        return f"{model} does not fit: {short.memory_bytes / GIB:.1f} of {short.usable_bytes / GIB:.1f} GiB"
+        return _does_not_fit(scene.priced[option.run.paces.index(short)], short)
     if broken == "deadline":
         return f"a run takes {format_si(option.run.seconds, 's')}, too long"
     if broken == "price":
@@ -273,19 +343,30 @@ def _beaten(scene: Scene, option: Option, shown: Sequence[Option], chosen: Selec
     """By what is shown before what is not, by as many GPUs before more or fewer."""
     if option.total_usd is None:
         return "no price is published, and it is slower than those shown"
+    if scene.query.general:
+        return _not_a_pick(scene, option)
     rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
     better = [other for other in rivals if _beats(other, option)]
     if better:
         return f"slower and dearer than {min(better, key=lambda other: other.gpu_count != option.gpu_count).name}"
-    dearer = [one for one in shown if one.kind != "keep" and one.run.seconds <= option.run.seconds and _costs_less(one, option)]
-    if dearer:
-        return f"slower than {dearer[0].name}, and a run costs more"
-    rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option) and not scene.query.general]
+    rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option)]
     if rent:
         return f"slower and dearer than renting {a(rent[0].name)}"
     faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
     slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    return f"between {faster.name} and {slower.name}" if faster and slower else "at one end of what is shown"
+    between = f"between {faster.name} and {slower.name}" if faster and slower else "at one end of what is shown"
+    return f"{between} in time and money; only some of these are shown"
+
+
+def _not_a_pick(scene: Scene, option: Option) -> str:
+    """What is taken instead at the lowest budget that buys this one."""
+    tier = next((usd for usd in TIERS_USD if usd >= spent(option)), None)
+    pick = None if tier is None else pick_at(scene.options, tier)
+    if tier is None or pick is None or pick.name == option.name:
+        return f"dearer than {scene.money(TIERS_USD[-1])}" if tier is None else "bought for less than what is shown beside it"
+    ratio = option.run.seconds / pick.run.seconds
+    pace = f"{ratio:.2f} times as fast" if ratio >= 1 + _SAME else "as fast" if ratio > 1 - _SAME else f"{1 - ratio:.0%} slower"
+    return f"for {scene.money(tier)} {a(pick.name)} is taken: {pace} for {scene.money(pick.upfront_usd)}"
 
 
 def _costs_less(one: Option, other: Option) -> bool:
@@ -296,49 +377,3 @@ def _beats(other: Option, option: Option) -> bool:
     if other.total_usd is None or option.total_usd is None:
         return False
     return other is not option and other.run.seconds <= option.run.seconds and other.total_usd <= option.total_usd
-
-
-# ---------------------------------------------------------------- assumptions
-
-
-def notes(scene: Scene) -> tuple[Assumption, ...]:
-    """What the answer rests on beside what the question says."""
-    query = scene.query
-    found: dict[str, Assumption] = {}
-    for job, priced in zip(query.jobs, scene.priced, strict=True):
-        for note in priced.notes:
-            found.setdefault(note["name"], note)
-        if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
-            found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced))
-    bought = [option.price for option in scene.options if option.price is not None]
-    launch = [price for price in bought if price.kind == "launch"]
-    if launch:
-        yours = f'`--price "{launch[0].gpu}=…"` gives yours'
-        effect = f"shops ask other prices; {yours}; a card is taken as sold new for {NEW_MONTHS} months"
-        found["prices"] = assumed("prices", "launch prices", effect)
-    rents = [option.rent for option in scene.options if option.rent is not None]
-    if rents:
-        newest = max(rent.dated for rent in rents)
-        effect = f"of {newest.isoformat()}, {age_text(newest, query.book.today)}; single offers differ two to four times"
-        found["rents"] = assumed("rents", "median of clouds", effect)
-    unseen = [option.gpu for option in scene.options if not knows(option.gpu) and not option.gpu.is_cpu]
-    for makers in (False, True):
-        alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
-        names = ", ".join(dict.fromkeys(gpu.vendor if makers else gpu.architecture.generation for gpu in alike))
-        if names and makers:
-            low, high = UNMEASURED_RANGE
-            effect = f"no measurement of GPUs of these makers supports it: {names}"
-            found["assumed ranges"] = assumed("ranges of unmeasured makers", f"{low:g} to {high:g} times the time", effect)
-        elif names:
-            value = "what was missed on generations left out of the fit"
-            found["ranges"] = assumed("ranges", value, f"no GPU of these generations was measured: {names}")
-    return tuple(found.values())
-
-
-def _way(job: Job, priced: Priced) -> str:
-    """Why a job is run this way, and what else could be done."""
-    if priced.skipped:
-        names = [way for way, _ in priced.skipped]
-        return f"{' and '.join(names)} fit{'' if len(names) > 1 else 's'} nothing within reach"
-    sparing = job.ways[job.ways.index(priced.way) + 1 :]
-    return f"{' or '.join(sparing)} would fit smaller GPUs" if sparing else "as this task is done"

@@ -20,7 +20,7 @@ def compare(
     model: Annotated[Optional[list[str]], typer.Option("--model", help="Compare on this model; may be repeated.")] = None,
     mode: Annotated[str, typer.Option(help="train (if you give none) or infer, for --model.")] = "",
     precision: Annotated[str, typer.Option(help="A precision for --model; else what suits each GPU.")] = "",
-    batch: Annotated[str, typer.Option(help="Samples per step for --model; `auto` fills each GPU.")] = "",
+    batch: Annotated[str, typer.Option(help="Samples per step for --model; `auto` is the largest power of two that fits.")] = "",
     stack: options.Stack = "",
     cpu: options.Cpu = "",
     price: options.Prices = None,

@@ -20,7 +20,9 @@ def which(
     task: Annotated[
         str, typer.Option(help="In place of a model: learning, kaggle, vision, nlp, llm-finetune, llm-inference, ...")
     ] = "",
-    budget: Annotated[Optional[float], typer.Option(help="What you can spend on GPUs, or on rent over the years.")] = None,
+    budget: Annotated[
+        Optional[str], typer.Option(help="What you can spend on GPUs, or on rent over the years: 800, '$800'.")
+    ] = None,
     have: Annotated[Optional[list[str]], typer.Option("--have", help="What you have, such as 'GTX 1080 Ti' or '2x T4'.")] = None,
     hours_per_week: Annotated[Optional[float], typer.Option(help="Hours of work a week (25 if you do not say).")] = None,
     years: Annotated[Optional[float], typer.Option(help="Horizon (3 years if you do not say).")] = None,
@@ -30,8 +32,8 @@ def which(
     price: options.Prices = None,
     prices: options.PriceFile = None,
     currency: options.CurrencyRate = "",
-    buy: Annotated[bool, typer.Option("--buy", help="Only what can be bought.")] = False,
-    used: Annotated[bool, typer.Option("--used", help="Only what is sold used.")] = False,
+    buy: Annotated[bool, typer.Option("--buy", help="Only what is sold new; with --used also used cards.")] = False,
+    used: Annotated[bool, typer.Option("--used", help="Only what is sold used, or with --buy that too.")] = False,
     rent: Annotated[bool, typer.Option("--rent", help="Only what can be rented.")] = False,
     vendor: Annotated[str, typer.Option(help="nvidia (if you do not say), amd, intel or any.")] = "",
     laptop: Annotated[bool, typer.Option("--laptop", help="Only GPUs of laptops.")] = False,

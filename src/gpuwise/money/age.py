@@ -6,9 +6,10 @@ from datetime import date
 
 from gpuwise.money.types import Price
 
-__all__ = ["STALE_DAYS", "age_text", "is_stale", "price_text", "stale_sentence", "today"]
+__all__ = ["STALE_DAYS", "age_text", "is_stale", "kind_text", "price_text", "stale_sentence", "today"]
 
 STALE_DAYS = {"launch": 180, "new": 90, "used": 90, "rent": 120, "given": 365}
+_KINDS = {"launch": "launch", "new": "shop (new)", "used": "used"}
 _NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
 
 
@@ -42,6 +43,11 @@ def is_stale(dated: date, kind: str, now: date) -> bool:
     return (now - dated).days > STALE_DAYS[kind]
 
 
+def kind_text(price: Price) -> str:
+    """What a price is, and of when: `used price of 2026-06`."""
+    return "your price" if price.kind == "given" else f"{_KINDS[price.kind]} price of {price.dated:%Y-%m}"
+
+
 def price_text(price: Price, now: date) -> str:
     """What a price is and how old.
 
@@ -51,9 +57,7 @@ def price_text(price: Price, now: date) -> str:
     >>> price_text(one, date(2026, 11, 16))
     'launch price of 2020-09, six years old'
     """
-    if price.kind == "given":
-        return "your price"
-    return f"{price.kind} price of {price.dated:%Y-%m}, {age_text(price.dated, now)}"
+    return kind_text(price) if price.kind == "given" else f"{kind_text(price)}, {age_text(price.dated, now)}"
 
 
 def stale_sentence(price: Price, now: date) -> str:

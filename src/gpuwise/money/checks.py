@@ -44,6 +44,7 @@ def fraction(value: float, what: str, option: str, example: str) -> float:
     if not math.isfinite(value) or value < 0:
         raise BadValue(f"{what} of {value:g} is not a share between 0 and 1", hint=f"for example `{option} {example}`")
     if value > 1:
-        percent = f"did you mean {value:g} %? Write `{option} {value / 100:g}`" if value <= 100 else f"`{option} {example}`"
-        raise BadValue(f"{what} of {value:g} is above 1", hint=percent)
+        share = f"it is a share between 0 and 1, such as `{option} {example}`"
+        percent = f"; for {value:g} % write `{option} {value / 100:g}`" if value <= 100 else ""
+        raise BadValue(f"{what} of {value:g} is above 1", hint=share + percent)
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 
 from gpuwise.errors import BadValue, UnknownName
@@ -19,6 +20,17 @@ CODES = frozenset(
     "SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XOF XPF YER ZAR ZMW "
     "ZWG".split()
 )
+# Signs that people put beside amounts, and what they may stand for.
+_SIGNS = {
+    "$": "USD ARS AUD BBD BMD BND BSD BZD CAD CLP COP FJD GYD HKD JMD KYD LRD MXN NAD NZD SBD SGD SRD TTD TWD UYU XCD".split(),
+    "€": ["EUR"],
+    "£": "GBP EGP FKP GIP LBP SDG SHP SSP SYP".split(),
+    "¥": ["JPY", "CNY"],
+    "₩": ["KRW", "KPW"],
+    "₹": ["INR"],
+}
+_MARK = r"([A-Za-z]{3}|[$€£¥₩₹])"
+_AMOUNT = re.compile(rf"{_MARK}?\s*([-+]?[\d.,]+(?:[eE][-+]?\d+)?)\s*{_MARK}?")
 _HINT = "write what one unit is worth in US dollars, such as `--currency EUR=1.08`"
 
 
@@ -32,6 +44,30 @@ class Currency:
     def to_usd(self, value: float) -> float:
         """Dollars that this many units are worth."""
         return value * self.usd_per_unit
+
+    def read(self, text: str, what: str, hint: str) -> float:
+        """An amount as people write it, in units of this currency; one in another currency is refused.
+
+        >>> [Currency().read(text, "a budget", "") for text in ("$800", "800 USD", "1,500", "1e3")]
+        [800.0, 800.0, 1500.0, 1000.0]
+        """
+        found = _AMOUNT.fullmatch(text.strip())
+        if found is None:
+            return number(text, what, hint)
+        for mark in filter(None, (found[1], found[3])):
+            known = _SIGNS.get(mark, [mark.upper()])
+            if not set(known) & CODES:
+                return number(text, what, hint)
+            if self.code not in known:
+                plain, code = found[2], known[0]
+                other = f"add `--currency {code}=…` with what one {code} is worth in US dollars"
+                dollars = f"leave `--currency` out for US dollars, or write {plain} in {self.code}"
+                raise BadValue(
+                    f"{what} '{text.strip()}' is in {code}, but amounts are in {self.code}",
+                    looked_in="--currency; gpuwise keeps no exchange rates",
+                    hint=dollars if code == "USD" else other,
+                )
+        return number(found[2], what, hint)
 
     def show(self, usd: float, digits: int | None = None) -> str:
         """An amount of dollars as a person of this currency writes it.

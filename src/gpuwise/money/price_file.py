@@ -20,7 +20,7 @@ from typing import Any
 from gpuwise.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.money.checks import amount, number
+from gpuwise.money.checks import amount
 from gpuwise.money.currency import Currency, parse_currency
 from gpuwise.money.types import Offer, Price
 from gpuwise.provenance import Basis
@@ -52,7 +52,7 @@ def parse_price(text: str, currency: Currency, dated: date) -> Price:
     if not equals or not name.strip():
         raise BadValue(f"'{text}' does not say which GPU costs what", hint=_PRICE)
     gpu = load_catalog().find(name.strip()).gpu
-    paid = amount(number(value, f"the price of {gpu.name}", _PRICE), f"the price of {gpu.name}", _PRICE)
+    paid = amount(currency.read(value, f"the price of {gpu.name}", _PRICE), f"the price of {gpu.name}", _PRICE)
     return given_price(gpu.name, currency.to_usd(paid), dated)
 
 

@@ -1,4 +1,4 @@
-"""What a GPU costs to buy and to rent, by the user's word first, then by dated tables, then by its launch price."""
+"""What a GPU costs to buy and to rent now: by the user's word first, then by the newest price that has a date and a source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from gpuwise.money.currency import USD, Currency, parse_currency
 from gpuwise.money.price_file import PriceFile, parse_prices, read_price_file
 from gpuwise.money.types import Offer, Price, RentRange
 
-__all__ = ["PriceBook", "data_date", "launch_price", "purchase_price", "rent_median", "rent_offers"]
+__all__ = ["CONDITIONS", "PriceBook", "data_date", "launch_price", "price_now", "rent_median", "rent_offers"]
+
+# What a buyer takes: kinds of prices beside the user's own. A launch price is one of a new card.
+CONDITIONS = {"any": ("new", "used", "launch"), "new": ("new", "launch"), "used": ("used",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +82,17 @@ def launch_price(gpu: Gpu) -> Price | None:
     )
 
 
-def purchase_price(gpu: Gpu, book: PriceBook, *, used: bool = False) -> Price | None:
-    """The user's price, else the newest dated one of a shop, else the launch price; None where none is known.
+def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None:
+    """The price of a card now: the user's, else the newest that has a date and a source, in a condition of `CONDITIONS`.
 
-    With `used`, the newest dated price of a used one instead of the last two.
+    Its `kind` and date say which it is: of a shop (new), used, or the launch price. None where none is known.
     """
     if gpu.name in book.given:
         return book.given[gpu.name]
-    wanted = "used" if used else "new"
-    dated = [price for price in tables.market() if price.gpu == gpu.name and price.kind == wanted]
-    if dated:
-        return max(dated, key=lambda price: price.dated)
-    return None if used else launch_price(gpu)
+    launch = launch_price(gpu)
+    every = [price for price in tables.market() if price.gpu == gpu.name] + ([launch] if launch else [])
+    wanted = [price for price in every if price.kind in CONDITIONS[condition]]
+    return max(wanted, key=lambda price: (price.dated, price.kind == "new"), default=None)
 
 
 def rent_offers(gpu: Gpu, book: PriceBook) -> tuple[Offer, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.api.costs import BreakEven, CostAnswer, JobCost
+from gpuwise.money import age
 from gpuwise.money.ownership import WEEK_HOURS
 from gpuwise.money.types import Ownership, Rental
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
@@ -86,6 +87,7 @@ def _parts(answer: CostAnswer) -> list[str]:
         sold = ", resale not counted" if query.resale_usd else ""
         without = f" ({days(answer.here.days_without_electricity)} if electricity is left out{sold})"
         rows.append(("break-even", days(answer.here.days), f"at {share(query.utilization)}{without}"))
+    rows += _other_prices(answer)
     if answer.co2e_kg is not None and owned is not None:
         grid = query.region.grid
         of = f"{answer.co2e_kg / query.years:,.0f} kg a year; {grid.region}, {grid.kg_per_kwh:.3g} kg per kWh"
@@ -102,10 +104,27 @@ def _parts(answer: CostAnswer) -> list[str]:
 def _owned(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]]:
     show = answer.query.book.currency.show
     resale = f" - resale {show(owned.resale_usd)}" if owned.resale_usd else ""
-    parts = f"GPU {show(owned.gpu_usd)} + machine {show(owned.machine_usd)} + electricity {show(owned.electricity_usd)}{resale}"
+    price = answer.query.price
+    of = f" ({age.kind_text(price)})" if price is not None else ""
+    parts = (
+        f"GPU {show(owned.gpu_usd)}{of} + machine {show(owned.machine_usd)} + electricity {show(owned.electricity_usd)}{resale}"
+    )
     hour = f"; {show(owned.usd_per_hour)} an hour of work" if owned.usd_per_hour is not None else ""
     year = f"a year, {owned.energy_kwh_per_year:,.0f} kWh"
     return [("own", show(owned.total_usd), parts + hour), ("electricity", show(owned.electricity_usd_per_year), year)]
+
+
+def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
+    """The same card in another condition."""
+    query = answer.query
+    rows = []
+    for price, after in answer.other_prices:
+        word = "used" if price.kind == "used" else "new"
+        there = f"; break-even {days(after)}" if answer.here is not None else ""
+        told = f"{age.price_text(price, query.book.today)}{there}: `--{word}`"
+        each = " each" if query.gpu_count > 1 else ""
+        rows.append((f"bought {word}", f"{query.book.currency.show(price.usd)}{each}", told))
+    return rows
 
 
 def _other_way(answer: CostAnswer, rental: Rental) -> str:

@@ -21,6 +21,7 @@ _KINDS = (
     ("A", "activations", "activation_bytes"),
     ("L", "libraries and allocator", ""),
 )
+_TIMES = "GPU time: of all GPUs together for the same samples, against the step as asked; 0.50x is twice as fast"
 _WORTH = 0.99  # a remedy that leaves more than this of the peak is not shown as one
 
 
@@ -55,7 +56,7 @@ def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool) -> s
     ]
     remedies = _shown(result)
     if remedies:
-        lines += ["", _remedies(remedies, width, colour)]
+        lines += ["", _remedies(result, remedies, width, colour), f"  {_TIMES}"]
     if not result.fits and result.advice.not_applicable:
         lines += ["", *_ladder(result, colour)]
     return "\n".join(lines)
@@ -151,16 +152,18 @@ def _shown(result: Fit) -> list[Rung]:
     ]
 
 
-def _remedies(rungs: Sequence[Rung], width: int | None, colour: bool) -> str:
+def _remedies(result: Fit, rungs: Sequence[Rung], width: int | None, colour: bool) -> str:
+    """Each remedy alone, under the step as it was asked for."""
+    rows: list[Fit | Rung] = [result, *rungs]
     return table(
         [
-            Column(title="  alone", cells=[f"  {rung.title}" for rung in rungs], right=False),
-            Column(title="peak", cells=[_gib(rung.memory.total_bytes) for rung in rungs]),
-            Column(title="fits", cells=["yes" if rung.fits else "no" for rung in rungs], right=False),
-            Column(title="largest batch", cells=[f"{rung.max_batch:,}" for rung in rungs], drop=2),
-            Column(title="step", cells=[_time(rung.step_s) for rung in rungs]),
-            Column(title="cost", cells=[f"{rung.cost:.2f}x" for rung in rungs]),
-            Column(title="changes", cells=[rung.effect for rung in rungs], right=False, drop=1),
+            Column(title="  alone", cells=["  as asked", *(f"  {rung.title}" for rung in rungs)], right=False),
+            Column(title="peak", cells=[_gib(one.memory.total_bytes) for one in rows]),
+            Column(title="fits", cells=["yes" if one.fits else "no" for one in rows], right=False),
+            Column(title="largest batch", cells=[f"{one.max_batch:,}" for one in rows], drop=2),
+            Column(title="step", cells=[_time(one.step_s) for one in rows]),
+            Column(title="GPU time", cells=["1.00x", *(f"{rung.cost:.2f}x" for rung in rungs)]),
+            Column(title="changes", cells=["", *(rung.effect for rung in rungs)], right=False, drop=1),
         ],
         width=width,
         colour=colour,
@@ -174,7 +177,8 @@ def _ladder(result: Fit, colour: bool) -> list[str]:
     lines = [bold("  together, until it fits:", colour=colour)]
     for number, rung in enumerate(rungs, 1):
         where = f" on {rung.gpu_count} GPUs" if rung.gpu_count != result.gpu_count else ""
-        costs = f"{_gib(rung.memory.total_bytes)}, {_time(rung.step_s)} a step{where} ({rung.cost:.2f}x)"
+        whose = "GPU time" if rung.gpu_count > 1 else "time"
+        costs = f"{_gib(rung.memory.total_bytes)}, {_time(rung.step_s)} a step{where} ({rung.cost:.2f}x the {whose})"
         lines.append(f"  {number}. {rung.title}: {costs}; {rung.how}")
     return lines
 

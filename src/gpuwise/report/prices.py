@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwise.api.price_lists import GpuPrices, PricesAnswer
 from gpuwise.money import age
 from gpuwise.money.refresh import Refreshed
-from gpuwise.money.types import Trend
+from gpuwise.money.types import Price, Trend
 from gpuwise.provenance import Basis
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
@@ -35,7 +35,7 @@ def _dated(answer: PricesAnswer) -> str:
 def _buy(row: GpuPrices, answer: PricesAnswer) -> tuple[str, str]:
     if row.price is None:
         return "-", ""
-    what = "yours" if row.price.kind == "given" else f"{row.price.kind} {row.price.dated:%Y-%m}"
+    what = "yours" if row.price.kind == "given" else age.kind_text(row.price).replace(" price of", "")
     return answer.book.currency.show(row.price.usd), what
 
 
@@ -65,13 +65,8 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
     if row.price is None:
         lines.append("  buy   no price is known: `--price` gives yours")
     else:
-        source = f"; {row.price.source}" if row.price.kind != "given" else ""
-        lines.append(f"  buy   {show(row.price.usd)}, {age.price_text(row.price, answer.book.today)}{source}")
-    if row.used is not None:
-        between = f"{show(row.used.low_usd)} to {show(row.used.high_usd)}"
-        lines.append(
-            f"        {show(row.used.usd)} ({between}), {age.price_text(row.used, answer.book.today)}; {row.used.source}"
-        )
+        lines.append(f"  buy   {_told(row.price, answer)}")
+        lines += [f"        {_told(other, answer)}" for other in (row.new, row.used) if other not in (None, row.price)]
     if row.rent is None:
         return "\n".join([*lines, "  rent  no cloud of the tables has it"])
     clouds = "one cloud" if len(row.rent.clouds) == 1 else f"the median of {len(row.rent.clouds)} clouds"
@@ -89,6 +84,16 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
         Column(title="note", cells=[offer.note for offer in offers], right=False, drop=1),
     ]
     return "\n".join([*lines, "", table(columns, width=width, colour=colour)])
+
+
+def _told(price: Price | None, answer: PricesAnswer) -> str:
+    """An amount, its range, what it is, of when and from where."""
+    if price is None:
+        return ""
+    show = answer.book.currency.show
+    between = f" ({show(price.low_usd)} to {show(price.high_usd)})" if price.low_usd < price.high_usd else ""
+    source = f"; {price.source}" if price.kind != "given" else ""
+    return f"{show(price.usd)}{between}, {age.price_text(price, answer.book.today)}{source}"
 
 
 def _or_dash(value: float | None, answer: PricesAnswer) -> str:

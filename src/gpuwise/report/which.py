@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from gpuwise.advise.options import Option
 from gpuwise.api.choosing import WhichAnswer
+from gpuwise.money.age import kind_text
 from gpuwise.money.box.checks import worst
 from gpuwise.report.text import Column, bold, table
 from gpuwise.units import GIB, format_si
@@ -22,12 +23,13 @@ _CENT_USD = 0.01
 def render(answer: WhichAnswer, *, width: int | None = None, colour: bool = False) -> str:
     """As much as fits a screen."""
     wide = min(width or _WIDTH, _WIDTH)
-    blocks = [bold(textwrap.fill(answer.verdict, wide), colour=colour)]
+    blocks = ["\n".join(bold(line, colour=colour) for line in textwrap.wrap(answer.verdict, wide))]
     if answer.options:
         blocks.append(_table(answer, width, colour))
     blocks += [
         _list("how it is worked out", [_sum(answer, answer.best)] if answer.best else [], wide),
         _list("to know", _remarks(answer), wide),
+        _list("with remedies too", [text for _, text in answer.remedied[1:]], wide),
         _list("would change it", list(answer.changes_if), wide),
         _list("left out", [f"{name}: {reason}" for name, reason in answer.rejected[:_OTHERS]], wide),
         _list("rests on", [f"{note['name']} = {note['value']} ({note['effect']})" for note in answer.assumptions], wide),
@@ -92,7 +94,7 @@ def _sum(answer: WhichAnswer, option: Option) -> str:
     if option.rent is not None:
         parts = [f"{several}{show(option.rent.usd_per_gpu_hour)}/h x {terms.hours:,.0f} h"]
     else:
-        parts = [f"{several}{show(option.price.usd)}"] if option.price else []
+        parts = [f"{several}{show(option.price.usd)} ({kind_text(option.price)})"] if option.price else []
         parts += [f"{show(machine)} for the rest of the machine"] if machine > _CENT_USD else []
         rate = (
             ""
@@ -106,7 +108,12 @@ def _sum(answer: WhichAnswer, option: Option) -> str:
 
 def _build(answer: WhichAnswer, option: Option) -> str:
     lines = answer.build.get(option.key)
-    return "-" if lines is None else _MARKS[worst(lines)]
+    if lines is None:
+        return "-"
+    found = worst(lines)
+    first, *more = dict.fromkeys(line.check for line in lines if line.verdict == found)
+    others = f" +{len(more)}" if more else ""
+    return f"{_MARKS[found]}: {first}{others}" if found == "tight" else _MARKS[found]
 
 
 def _remarks(answer: WhichAnswer) -> list[str]:

@@ -52,7 +52,7 @@ def test_every_card_to_buy_has_a_price_software_and_the_wished_kind() -> None:
 
 
 def test_without_used_cards_only_new_ones_are_left() -> None:
-    for gpu, price in buyable(list(GPUS.values()), Wanted(used=False), book()):
+    for gpu, price in buyable(list(GPUS.values()), Wanted(condition="new"), book()):
         assert price is not None
         assert buy_kind(gpu, price, DAY) == "buy new"
 

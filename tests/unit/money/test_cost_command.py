@@ -83,10 +83,22 @@ def test_json_stays_in_dollars_whatever_the_currency() -> None:
 
 
 def test_a_used_card_has_its_own_dated_price() -> None:
-    new, used = (asked("cost", "--gpu", "RTX 3090", *more) for more in ((), ("--used",)))
+    either, new, used = (asked("cost", "--gpu", "RTX 3090", *more) for more in ((), ("--new",), ("--used",)))
     assert (new["price"]["kind"], used["price"]["kind"]) == ("launch", "used")
     assert used["price"]["usd"] < new["price"]["usd"]
+    assert either["price"] == used["price"]
+    assert "both given" in refused("cost", "--gpu", "RTX 3090", "--used", "--new").message
     assert "no dated price of a used" in refused("cost", "--gpu", "RTX 3080", "--used").message
+
+
+def test_the_other_condition_is_told_with_its_own_break_even() -> None:
+    used, new = (asked("cost", "--gpu", "RTX 3090", "--cloud-price", "2.14", *more) for more in ((), ("--new",)))
+    for one, other in ((used, new), (new, used)):
+        (told,) = one["other_prices"]
+        (row,) = (row for row in other["break_even"] if row["utilization_fraction"] == 0.15)
+        assert told["usd"] == other["price"]["usd"]
+        assert told["break_even_days"] == pytest.approx(row["days"])
+    assert asked("cost", "--gpu", "RTX 3090", "--price", "700")["other_prices"] == []
 
 
 def test_several_gpus_share_one_machine() -> None:
@@ -103,7 +115,7 @@ def test_two_bills_price_the_gpu_on_top_of_the_household() -> None:
 
 @pytest.mark.parametrize("tariff", [["--kwh-price", "0.3"], ["--tariff", "100=0.05,200=0.4,500=0.6", "--household-kwh", "50"]])
 def test_at_the_utilisation_where_owning_pays_both_cost_the_same(tariff: list[str]) -> None:
-    ask = ["cost", "--gpu", "RTX 3090", "--cloud-price", "0.9", "--resale", "400", *tariff]
+    ask = ["cost", "--gpu", "RTX 3090", "--price", "1500", "--cloud-price", "0.9", "--resale", "400", *tariff]
     share = asked(*ask)["break_even_utilization_fraction"]
     assert 0.05 < share < 0.5
     there = asked(*ask, "--utilization", str(share))
@@ -175,6 +187,7 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
     ("options", "message"),
     [
         (["--utilization", "15"], "above 1"),
+        (["--price", "€700"], "is in EUR, but amounts are in USD"),
         (["--utilization", "-0.1"], "between 0 and 1"),
         (["--utilization", "nan"], "between 0 and 1"),
         (["--hours-per-week", "200"], "more than a week has"),

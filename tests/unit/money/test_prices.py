@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from datetime import date
+from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpuwise import api
 from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, refreshed, tables
 from gpuwise.money.currency import USD, parse_currency
 from gpuwise.money.price_file import parse_price
-from gpuwise.money.prices import PriceBook, data_date, purchase_price, rent_median, rent_offers
+from gpuwise.money.prices import PriceBook, data_date, price_now, rent_median, rent_offers
 from gpuwise.money.tariff import parse_bills, parse_tariff
 
 NOW = date(2026, 11, 16)
@@ -33,7 +35,7 @@ def gpu(name: str) -> Gpu:
 
 def test_the_users_price_comes_first() -> None:
     book = PriceBook.of(prices=["rtx3090=700"], today=NOW)
-    found = purchase_price(gpu("RTX 3090"), book)
+    found = price_now(gpu("RTX 3090"), book)
     assert found is not None
     assert (found.usd, found.kind) == (700, "given")
 
@@ -47,15 +49,41 @@ def test_a_typed_price_beats_the_file_and_both_know_their_currency(tmp_path: Pat
 
 
 def test_without_a_price_the_launch_price_is_taken_and_its_age_told() -> None:
-    found = purchase_price(gpu("RTX 3080"), PriceBook.of(today=NOW))
+    found = price_now(gpu("RTX 3080"), PriceBook.of(today=NOW))
     assert found is not None
     assert found.kind == "launch"
     assert age.price_text(found, NOW) == "launch price of 2020-09, six years old"
     assert '--price "RTX 3080=…"' in age.stale_sentence(found, NOW)
 
 
+def test_the_newest_price_with_a_date_counts_in_the_condition_that_is_wished_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    card, book = gpu("RTX 3090"), PriceBook.of(today=NOW)
+    (used,) = (price for price in tables.market() if price.gpu == card.name)
+    launch = price_now(card, book, "new")
+    assert launch is not None
+    assert (launch.kind, launch.dated < used.dated) == ("launch", True)
+    assert price_now(card, book) == price_now(card, book, "used") == used
+    older, newer = (replace(used, kind="new", usd=900.0, dated=used.dated + timedelta(days=days)) for days in (-30, 30))
+    monkeypatch.setattr(tables, "market", lambda: (used, older))
+    assert price_now(card, book) == used
+    assert price_now(card, book, "new") == older
+    monkeypatch.setattr(tables, "market", lambda: (older, used, newer))
+    assert price_now(card, book) == price_now(card, book, "new") == newer
+
+
+def test_four_commands_take_the_same_price_of_a_card() -> None:
+    for name in ("RTX 3090", "RTX 4090"):
+        listed = api.prices([name]).rows[0].price
+        assert listed is not None
+        assert api.cost_query(gpu=name).price == listed
+        compared = api.compare([name, "RTX 5090"], models=["resnet18"])
+        assert compared.deals[0].price_usd == listed.usd
+        found = api.which(api.which_query(model=["resnet18"], have=["GTX 1080 Ti"]))
+        assert {option.price for option in found.every if option.gpu.name == name and option.price} == {listed}
+
+
 def test_a_gpu_nobody_priced_has_no_price() -> None:
-    assert purchase_price(gpu("H100 SXM 80GB"), PriceBook.of(today=NOW)) is None
+    assert price_now(gpu("H100 SXM 80GB"), PriceBook.of(today=NOW)) is None
 
 
 def test_offers_come_cheapest_first_and_the_middle_leaves_auctions_out() -> None:
@@ -163,6 +191,32 @@ def test_any_text_is_a_price_a_currency_and_a_tariff_or_refused(text: str) -> No
 def test_a_comma_that_could_be_a_decimal_point_is_refused(text: str) -> None:
     with pytest.raises(BadValue, match="is not a number"):
         PriceBook.of(prices=[text], today=NOW)
+
+
+@pytest.mark.parametrize("text", ["$800", "800 USD", "usd 800", "800", " 800$ ", "$800.00", "8e2"])
+def test_amounts_are_read_as_people_write_them(text: str) -> None:
+    assert USD.read(text, "a budget", "hint") == 800
+
+
+@pytest.mark.parametrize(
+    ("text", "currency"),
+    [("€800", "EUR=1.08"), ("800 EUR", "EUR=1.08"), ("$800", "CAD=0.7"), ("£800", "GBP=1.3"), ("800", "CAD=0.7")],
+)
+def test_a_sign_may_be_of_the_currency_that_was_given(text: str, currency: str) -> None:
+    assert parse_currency(currency).read(text, "a budget", "hint") == 800
+
+
+@pytest.mark.parametrize(("text", "currency"), [("€800", ""), ("800 GBP", "EUR=1.08"), ("$800", "EUR=1.08"), ("¥800", "")])
+def test_an_amount_in_another_currency_is_refused(text: str, currency: str) -> None:
+    with pytest.raises(BadValue, match=r"is in \w+, but amounts are in") as caught:
+        parse_currency(currency).read(text, "a budget", "hint")
+    assert "--currency" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["cheap", "", "800 XXX", "$", "1,5", "800 dollars", "--5", "$€800"])
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    with pytest.raises(BadValue):
+        USD.read(text, "a budget", "hint")
 
 
 def test_a_missing_price_file_is_refused(tmp_path: Path) -> None:
