@@ -44,6 +44,7 @@ _TILES: Group = {
     "matmul.matrix": (0.85, 0.1),
     "matmul.vector": (0.92, 0.06),
     "engine.amd": (0.75, 0.15),
+    "engine.tf32": (0.9, 0.2),
     "vector.mixed": (0.85, 0.1),
     "matmul.unaligned": (1.3, 0.2),
 }

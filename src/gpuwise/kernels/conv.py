@@ -39,13 +39,14 @@ def _at(op: Columns, rows: Array) -> Columns:
 
 
 def _dense(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """TF32, where it may be used, is taken if its arithmetic is faster; for groups it has no kernels (ResNeXt on an A100)."""
+    """TF32, where it may be used, is taken if it is faster; for groups it has no kernels (ResNeXt on an A100)."""
     may = op["dtype"] == _TF32
     own = _on_its_engine(op, gpu, k)
     if not may.any():
         return own
     plain = _on_its_engine({**op, "dtype": np.where(may, _FP32, op["dtype"])}, gpu, k)
-    better = (plain.compute_s < own.compute_s) | (may & (op["groups"] > 1))
+    slower = np.maximum(own.compute_s, own.memory_s)  # it may have to be rearranged first
+    better = (np.maximum(plain.compute_s, plain.memory_s) < slower) | (may & (op["groups"] > 1))
     return Cost(
         compute_s=np.where(better, plain.compute_s, own.compute_s),
         memory_s=np.where(better, plain.memory_s, own.memory_s),

@@ -15,7 +15,7 @@ _NM = 16.0
 _ROOT_OF_3 = math.sqrt(3.0)
 _SMALL_BOARD = 70.0  # watts: below, fans and converters are smaller too; the least that was measured (T4)
 _LEAST_LEFT = 0.1  # of the limit: a board that takes more for itself does not stand still
-_FP16 = dtype_code("fp16")
+_FP16, _TF32 = dtype_code("fp16"), dtype_code("tf32")
 _KNEE = 10.0  # how sharply the power limit takes over from the boost clock
 _MEMORY_KNEE = 8.0  # the same for bytes
 
@@ -67,7 +67,8 @@ def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
     stored = (op["dtype"] == _FP16) * (gpu.converts * (k["half.stored"] - 1.0))
     lanes = (1.0 + stored) * (1.0 - gpu.mixed * (1.0 - k["vector.mixed"]))
     reached = np.where(gpu.amd > 0, k["engine.amd"], 1.0)  # its libraries keep less of the chip busy
-    return peak * reached * either(matrix, 1.0, lanes), matrix
+    engine = 1.0 + (op["dtype"] == _TF32) * (k["engine.tf32"] - 1.0)  # operands twice as large to feed and to switch
+    return peak * reached * either(matrix, engine, lanes), matrix
 
 
 def touched(op: Columns) -> Array:
