@@ -3,7 +3,7 @@
 They are of the shipped table as it is answered without timm: the zoo's models, norms in fp32. The figures are there to shrink.
 What has grown: ratios from 0.105 to 0.13, when power by process came in (0.10 since decision 21); with decision 21 the median
 from 0.107 to 0.113 and nine in ten from 0.285 to 0.288, given for better ratios between GPUs; the distance to simple rules from
-1.15 to 1.05.
+1.15 to 1.05. With decision 22 the order of GPUs went from 0.95 to 0.947, while all other figures shrank.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import fit_changes
 from gpuwise.api.validation import ValidateAnswer, validate
 from gpuwise.evidence.ranges import change_range
 
-MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.113, 0.288, 0.107, 0.275
-TAU, RATIO = 0.95, 0.10
+MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.110, 0.276, 0.107, 0.266
+TAU, RATIO = 0.947, 0.093
 COVERAGE = (0.75, 0.87)
 BETTER_THAN_RULES = 1.05  # on this small table; twice and more on all rows, see docs/accuracy.md
 

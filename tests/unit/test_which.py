@@ -382,8 +382,15 @@ def test_what_does_not_fit_as_asked_gets_the_remedies_of_fit() -> None:
     assert (last["step_s"], last["cost"]) == (pytest.approx(rung["step_s"]), pytest.approx(rung["cost"]))
     assert first["run_s"] == pytest.approx(1e6 / told["batch"] * rung["step_s"])
     assert first["needed_bytes"] == rung["memory_bytes"]
-    assert "With remedies an RTX 3090" in found["verdict"]
-    assert f"at batch {told['batch']}" in found["verdict"]
+    assert "fits an RTX 3090 ($700" in found["verdict"]
+    assert f"at batch {told['batch']}" in first["text"]
+
+
+def test_only_work_with_images_waits_for_their_decoding() -> None:
+    text, images = (asked("--model", model, "--budget", "2500") for model in ("bert-large", "resnet50"))
+    checks = [{line["check"] for option in found["options"] for line in option["build"] or []} for found in (text, images)]
+    assert "loader" not in checks[0]
+    assert "loader" in checks[1]
 
 
 def test_remedies_keep_to_the_budget_and_are_not_tried_where_the_model_fits() -> None:

@@ -114,10 +114,12 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
     for kind in KINDS:
         if kind.mode != "train":
             continue
-        query, _ = _asked(kind, typed)
+        query, workload = _asked(kind, typed)
 
-        def step_s(rate: float, generation: int, lanes: int, query: StepQuery = query) -> float:
+        def step_s(rate: float, generation: int, lanes: int, query: StepQuery = query, workload: Workload = workload) -> float:
             setting = replace(query.setting, link_bytes_per_s=rate)
+            if count == 1:  # nothing goes between GPUs, and memory is of no interest here
+                return _step_s(workload, gpu, setting, query.batch, limit_watts)
             between = f"PCIe {generation}.0 x{max(width for width in _WIDTHS if width <= max(1, lanes))}"
             asked = replace(query, gpus=(gpu,), gpu_count=count, gpu_link=between, setting=setting, power_limit_watts=limit_watts)
             return predict(asked).results[0].step_s

@@ -190,7 +190,7 @@ def which(query: WhichQuery, progress: Callable[[str], None] = lambda text: None
     shown = _by_budget(scene.options) if query.general else chosen.shown
     best = chosen.best if not query.general else None
     spared = remedied(scene, chosen, progress)
-    builds = {option.key: _built(query, option) for option in shown if option.key in scene.build}
+    builds = {option.key: _built(scene, option) for option in shown if option.key in scene.build}
     return WhichAnswer(
         query=query,
         verdict=verdict(scene, chosen, shown, spared),
@@ -209,10 +209,12 @@ def which(query: WhichQuery, progress: Callable[[str], None] = lambda text: None
     )
 
 
-def _built(query: WhichQuery, option: Option) -> tuple[Line, ...]:
-    """Every check of `gpuwise build`, so that both say the same of the same machine."""
-    psu = "" if query.psu_watts is None else f"{query.psu_watts:g}"
-    return build(build_query(gpu=[f"{option.gpu_count}x {option.gpu.name}"], psu=psu)).lines
+def _built(scene: Scene, option: Option) -> tuple[Line, ...]:
+    """Every check of `gpuwise build` that concerns these jobs, so that both say the same of the same machine."""
+    watts = scene.query.psu_watts
+    found = build(build_query(gpu=[f"{option.gpu_count}x {option.gpu.name}"], psu="" if watts is None else f"{watts:g}"))
+    decodes = any(priced.decodes for priced in scene.priced)
+    return tuple(line for line in found.lines if decodes or line.check != "loader")
 
 
 def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:

@@ -14,7 +14,7 @@ from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import Choices
 from gpuwise.advise.ways import Ways
 from gpuwise.api.asking import asker
-from gpuwise.api.question import Assumption, step_query
+from gpuwise.api.question import Assumption, step_query, takes_images
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
@@ -48,13 +48,14 @@ class Asked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
     """A job on every GPU that can run it, in one way for all; `skipped` are better ways that fit none of the GPUs, with the
-    bytes that each needs at least."""
+    bytes that each needs at least. `decodes` where the host would have images to decode."""
 
     job: Job
     way: str
     skipped: tuple[tuple[str, float], ...]
     paces: dict[str, Pace]
     gradient_bytes: float
+    decodes: bool
     notes: tuple[Assumption, ...]
 
     def after(self, skipped: tuple[tuple[str, float], ...]) -> Priced:
@@ -99,6 +100,7 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
         skipped=tuple((tried, _least(tight)) for tried, tight in found[:-1] if tight),
         paces=paces,
         gradient_bytes=gradient_bytes(model.pacer.workload(sample.choices)) if training and sample else 0.0,
+        decodes=training and sample is not None and takes_images(model.pacer.workload(sample.choices)),
         notes=model.notes,
     )
 

@@ -50,22 +50,23 @@ def _rent_instead(scene: Scene) -> str:
     rate = scene.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
     weekly = 168 * terms.utilization
     lasts = f"{hours / weekly:,.0f} weeks at {weekly:.0f} hours"
-    lasts = lasts if hours < terms.hours else f"more than {terms.years:g} years need"
+    lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
     does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
     hired = f"{hours:,.0f} hours of {a(best.name)} ({rate} an hour)"
     return f" Spent on rent, {scene.money(budget)} are {hired}: {lasts}, {does}."
 
 
 def _spared(scene: Scene, spared: Sequence[Remedied]) -> str:
-    """The best card that holds the job as asked with remedies."""
-    return f" With remedies {remedy_told(scene, spared[0])}." if spared else ""
+    """The best card that holds the job as asked with remedies; the rest of it is told below."""
+    if not spared:
+        return ""
+    option = spared[0].option
+    return f" As asked it fits {_whose(scene, option)} with remedies: {format_si(option.run.seconds, 's')} a run."
 
 
 def remedy_told(scene: Scene, one: Remedied) -> str:
     """Which card then holds what, with which remedies, and what they cost in time."""
     option, jobs = one.option, []
-    price = "" if option.upfront_usd is None or option.kind == "keep" else f" ({scene.money(option.upfront_usd)}{_of(option)})"
-    whose = f"your {option.name}" if option.kind == "keep" else f"{a(option.name)}{price}"
     for priced, pace in zip(scene.priced, option.run.paces, strict=True):
         rungs = one.rungs.get(priced.job.model, ())
         if rungs:
@@ -75,7 +76,14 @@ def remedy_told(scene: Scene, one: Remedied) -> str:
             jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x the time of one without them)")
     see = f"`{_fit_of(scene, one)}` says how"
     cost = f" and costs {scene.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{whose} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
+    return f"{_whose(scene, option)} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
+
+
+def _whose(scene: Scene, option: Option) -> str:
+    if option.kind == "keep":
+        return f"your {option.name}"
+    price = "" if option.upfront_usd is None else f" ({scene.money(option.upfront_usd)}{_of(option)})"
+    return f"{a(option.name)}{price}"
 
 
 def _fit_of(scene: Scene, one: Remedied) -> str:

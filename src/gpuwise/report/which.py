@@ -29,7 +29,7 @@ def render(answer: WhichAnswer, *, width: int | None = None, colour: bool = Fals
     blocks += [
         _list("how it is worked out", [_sum(answer, answer.best)] if answer.best else [], wide),
         _list("to know", _remarks(answer), wide),
-        _list("with remedies too", [text for _, text in answer.remedied[1:]], wide),
+        _list("with remedies", [text for _, text in answer.remedied], wide),
         _list("would change it", list(answer.changes_if), wide),
         _list("left out", [f"{name}: {reason}" for name, reason in answer.rejected[:_OTHERS]], wide),
         _list("rests on", [f"{note['name']} = {note['value']} ({note['effect']})" for note in answer.assumptions], wide),

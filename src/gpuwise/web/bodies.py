@@ -141,7 +141,6 @@ class CostBody(Body):
     gpus: Count = 1
     price: Name = ""
     used: bool = False
-    new: bool = False
     machine: Money | None = None
     machine_watts: Money | None = None
     watts: Money | None = None

@@ -42,7 +42,8 @@ export function mount(root) {
     verdict.textContent = answer.verdict;
     fill(below, assumptions(answer));
     fill(options, optionTable(answer));
-    fill(changes, answer.changes_if.length ? points(answer.changes_if) : h("p", { class: "note" }, "Nothing near."));
+    const other = [...answer.remedied.map((one) => `With remedies ${one.text}`), ...answer.changes_if];
+    fill(changes, other.length ? points(other) : h("p", { class: "note" }, "Nothing near."));
     fill(ranking, rankingTable(answer, state));
     await draw(chart, `Time of a run against cost. ${answer.verdict}`, () => scatter(answer), (entry) => openEntry(entry, answer));
   };
