@@ -60,6 +60,7 @@ def test_plain_data_parallel_is_what_predict_and_fit_say(job: tuple[str, str, in
     assert one.estimate.memory.total_bytes == pytest.approx(alone.memory.total_bytes, rel=0.001)
     asked = {"gpu": [gpu], "gpus": count, "batch": str(batch), "precision": precision, "remedies": False}
     held = api.fit(api.fit_query(model=model, **asked)).results[0]
+    assert held.step_s == pytest.approx(alone.step_s, rel=0.01)
     assert one.estimate.memory.total_bytes == pytest.approx(held.memory.total_bytes, rel=0.01)
 
 

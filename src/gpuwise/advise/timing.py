@@ -9,7 +9,8 @@ import numpy as np
 from gpuwise.advise.ways import Way
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.data_parallel import all_reduce_s, exposed_s, gradient_bytes
+from gpuwise.scale.cluster import usual_cluster
+from gpuwise.scale.data_parallel import all_reduce_s, exposed_s, gradient_bytes, sharing_s
 from gpuwise.step.cpu import cpu_setting, not_hidden_s
 from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
@@ -44,25 +45,44 @@ class Bench:
             more, busy_before = self._simulated(without_update(way.workload), way, gpu, micro, held_bytes)
             seconds += (parts - 1) * more
             busy += (parts - 1) * busy_before if way.choices.zero_stage == 3 else 0.0
-        waits = _sharing_s(way, gpu, busy, micro) + self._offload_s(way, gpu)
+        waits = self._sharing_s(way, gpu, seconds, busy, micro) + self._offload_s(way, gpu)
         return (seconds + waits) * self.factor
 
     def _simulated(self, workload: Workload, way: Way, gpu: Gpu, batch: int, held_bytes: float) -> tuple[float, float]:
         """The step alone, and how long the GPU is busy in it."""
-        setting = self.setting
-        if way.choices.fused_attention and not setting.stack.fused_attention:
-            setting = replace(setting, stack=default_stack(compiled=way.choices.compiled))
-        elif way.choices.compiled and setting.stack.how == "eager":
-            setting = replace(setting, stack=find_stack(setting.stack.name, compiled=True)[0])
         size = np.array([float(batch)]) if "batch" in workload.symbols else None
         seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
-        setting = as_run(setting, workload)
+        setting = as_run(self._setting_of(way), workload)
         if gpu.is_cpu:
             setting = cpu_setting(setting)
         steps = simulate(workload, [gpu], setting, batch=size, seq=seq, power_limit_watts=self.power_limit_watts)
         waits = not_hidden_s(steps) if gpu.is_cpu else 0.0
         waits += slow_s(gpu, held_bytes, sum(float(np.ravel(entry.moved_bytes)[0]) for entry in steps.classes))
         return float(steps.seconds[0, 0]) + waits, float(steps.lanes["gpu"][0, 0])
+
+    def _setting_of(self, way: Way) -> Setting:
+        """The software that this way of running asks for."""
+        setting, choices = self.setting, way.choices
+        if choices.fused_attention and not setting.stack.fused_attention:
+            return replace(setting, stack=default_stack(compiled=choices.compiled))
+        if choices.compiled and setting.stack.how == "eager":
+            return replace(setting, stack=find_stack(setting.stack.name, compiled=True)[0])
+        return setting
+
+    def _sharing_s(self, way: Way, gpu: Gpu, alone_s: float, busy_s: float, micro: int) -> float:
+        """What messages between GPUs add to a step; gradients are averaged while the last part is under way."""
+        choices, workload = way.choices, way.workload
+        if choices.gpu_count == 1:
+            return 0.0
+        if workload.mode != "train":
+            return _split_s(way, gpu, micro)
+        if choices.zero_stage == 3:
+            passes = _STAGE_3 if choices.accumulate == 1 else (1.0 + 2.0 * choices.accumulate) / 2.0
+            return exposed_s(gradient_bytes(workload) * passes, gpu, choices.gpu_count, busy_s)
+        size = float(micro) if "batch" in workload.symbols else None
+        cluster = usual_cluster(gpu, choices.gpu_count)
+        limit = self.power_limit_watts
+        return sharing_s(workload, cluster, self._setting_of(way), alone_s, batch=size, power_limit_watts=limit)
 
     def _offload_s(self, way: Way, gpu: Gpu) -> float:
         """Gradients to the host, the update there, weights back: one after the other."""
@@ -79,20 +99,13 @@ def link_bytes_per_s(gpu: Gpu) -> float:
     return link.bytes_per_s_one_way * link.achieved_fraction
 
 
-def _sharing_s(way: Way, gpu: Gpu, busy_s: float, micro: int) -> float:
-    """What messages between GPUs add to a step."""
-    choices, workload = way.choices, way.workload
-    if choices.gpu_count == 1:
+def _split_s(way: Way, gpu: Gpu, micro: int) -> float:
+    """What the sums of split matrices add to an answer."""
+    if way.choices.split != "matrices":
         return 0.0
-    if workload.mode == "train":
-        whole = gradient_bytes(workload)
-        if choices.zero_stage == 3:
-            whole *= _STAGE_3 if choices.accumulate == 1 else (1.0 + 2.0 * choices.accumulate) / 2.0
-        return exposed_s(whole, gpu, choices.gpu_count, busy_s)
-    if choices.split != "matrices":
-        return 0.0
-    blocks = blocks_of(workload)
-    return _SUMS_A_BLOCK * len(blocks) * all_reduce_s(_between_blocks(workload, blocks[-1], micro), gpu, choices.gpu_count)
+    blocks = blocks_of(way.workload)
+    handed = _between_blocks(way.workload, blocks[-1], micro)
+    return _SUMS_A_BLOCK * len(blocks) * all_reduce_s(handed, gpu, way.choices.gpu_count)
 
 
 def _between_blocks(workload: Workload, block: str, micro: int) -> float:

@@ -22,8 +22,7 @@ from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import Cluster, usual_cluster
 from gpuwise.scale.collectives import collective_s
-from gpuwise.scale.data_parallel import averaged, gradient_bytes, slowed_fraction, waits_fraction
-from gpuwise.scale.timeline import timeline_of
+from gpuwise.scale.data_parallel import gradient_bytes, sharing_s
 from gpuwise.step.cpu import cpu_setting, not_hidden_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.segments import slow_s
@@ -284,11 +283,8 @@ def _sharing_s(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, alone
     """What averaging gradients over several GPUs, and waiting for each other, adds to a step."""
     if query.gpu_count == 1 or workload.mode != "train":
         return 0.0
-    size = float(batch) if "batch" in workload.symbols else None
-    line = timeline_of(workload, gpu, query.setting, batch=size, power_limit_watts=query.power_limit_watts)
-    cluster, slowed = _cluster(query, gpu), slowed_fraction(query.setting)
-    exposed = averaged(workload, line, cluster, batch=size, slowed_fraction=slowed).exposed_s
-    return exposed + waits_fraction(query.gpu_count) * (alone_s + exposed)
+    size, limit = float(batch) if "batch" in workload.symbols else None, query.power_limit_watts
+    return sharing_s(workload, _cluster(query, gpu), query.setting, alone_s, batch=size, power_limit_watts=limit)
 
 
 def _cluster(query: StepQuery, gpu: Gpu, notes: list[Assumption] | None = None) -> Cluster:

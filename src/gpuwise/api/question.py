@@ -16,7 +16,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu, Host, Loader
-from gpuwise.scale.low_precision import in_low
+from gpuwise.scale.low_precision import as_trained
 from gpuwise.step.loading import images_per_s, seconds_per_image
 from gpuwise.step.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting, Stack
@@ -332,8 +332,7 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
             f"{workload.model} takes no images, so there is nothing to decode",
             hint="leave `--image-decode` out; `--loader-samples-per-s` gives the rate of any loader",
         )
-    # captures keep the tensors of fp8 training in bf16, as recipes do; its large products are in fp8
-    return in_low(workload) if (workload.precision, workload.mode) == ("fp8", "train") else workload
+    return as_trained(workload)
 
 
 def takes_images(workload: Workload) -> bool:

@@ -31,6 +31,7 @@ __all__ = [
     "exposed_s",
     "gradient_bytes",
     "habits_of",
+    "sharing_s",
     "slowed_fraction",
     "threaded_s",
     "waits_fraction",
@@ -93,6 +94,21 @@ def data_parallel(
     overlap = averaged(workload, line, cluster, batch=batch, seq=seq, slowed_fraction=slowed_fraction(setting))
     size = float(workload.batch if batch is None else batch)
     return DataParallel(gpu_count=cluster.gpu_count, batch=size, alone_s=line.step_s, overlap=overlap)
+
+
+def sharing_s(
+    workload: Workload,
+    cluster: Cluster,
+    setting: Setting,
+    alone_s: float,
+    *,
+    batch: float | None = None,
+    power_limit_watts: float | None = None,
+) -> float:
+    """What averaging gradients over the cluster, and waiting for each other, adds to a step that takes `alone_s` by itself."""
+    line = timeline_of(workload, cluster.gpu, setting, batch=batch, power_limit_watts=power_limit_watts)
+    exposed = averaged(workload, line, cluster, batch=batch, slowed_fraction=slowed_fraction(setting)).exposed_s
+    return exposed + waits_fraction(cluster.gpu_count) * (alone_s + exposed)
 
 
 def averaged(

@@ -13,9 +13,14 @@ from gpuwise.scale.parts import Parts, parts_of
 from gpuwise.workload.edit import Draft
 from gpuwise.workload.types import CATEGORIES, Call, Op, Workload
 
-__all__ = ["in_low"]
+__all__ = ["as_trained", "in_low"]
 
 _WEIGHT = CATEGORIES.index("weight")
+
+
+def as_trained(workload: Workload) -> Workload:
+    """Captures keep the tensors of fp8 training in bf16, as recipes do; its large products are in fp8."""
+    return in_low(workload) if (workload.precision, workload.mode) == ("fp8", "train") else workload
 
 
 def in_low(workload: Workload, dtype: str = "fp8") -> Workload:
