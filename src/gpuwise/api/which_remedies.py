@@ -20,7 +20,7 @@ from gpuwise.hardware.types import Gpu
 __all__ = ["Remedied", "remedied"]
 
 _EFFECTS = ("same", "numerics")  # what changes the method, the task or the machine is no longer what was asked for
-_MOST = 2  # sizes of memory that are tried: each takes seconds
+_MOST = 2  # sizes of memory that are tried where nothing else can be bought, else one: each takes seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def remedied(scene: Scene, chosen: Selection, progress: Callable[[str], None]) -
         return ()
     found: list[Remedied] = []
     too_little = 0.0
-    for option in (*_short(scene, ("keep",)), *_by_memory(scene)[:_MOST]):
+    for option in (*_short(scene, ("keep",)), *_by_memory(scene)[: 1 if chosen.best else _MOST]):
         if option.gpu.memory_bytes <= too_little:
             continue
         progress(f"trying remedies on {option.gpu.name}")
