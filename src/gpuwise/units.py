@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from gpuwise.errors import BadValue
 
-__all__ = ["GIB", "KIB", "MIB", "format_si", "parse", "parse_memory"]
+__all__ = ["GIB", "KIB", "MIB", "format_si", "format_span", "parse", "parse_memory"]
 
 KIB = 1024.0
 MIB = 1024.0**2
@@ -115,13 +115,31 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
+    factor, name = _scale(value, unit)
+    return f"{_round(value / factor, digits)} {name}"
+
+
+def format_span(low: float, high: float, unit: str) -> str:
+    """A range with both ends in the unit of the upper.
+
+    >>> format_span(6_780.0, 11_520.0, "s")
+    '1.88 h to 3.2 h'
+    """
+    if not (low > 0 and high > 0 and math.isfinite(high)):
+        return f"{format_si(low, unit)} to {format_si(high, unit)}"
+    factor, name = _scale(high, unit)
+    return f"{_round(low / factor, 3)} {name} to {_round(high / factor, 3)} {name}"
+
+
+def _scale(value: float, unit: str) -> tuple[float, str]:
+    """How many SI units the unit has that a person would choose, and its name."""
     for least, factor, name in _LONG_TIMES if unit == "s" else ():
         if abs(value) >= least:
-            return f"{_round(value / factor, digits)} {name}"
+            return factor, name
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ")):
         if abs(value) >= factor * 0.9995:
-            return f"{_round(value / factor, digits)} {prefix}{unit}"
-    return f"{_round(value / 1e-9, digits)} n{unit}"
+            return factor, f"{prefix}{unit}"
+    return 1e-9, f"n{unit}"
 
 
 def _round(value: float, digits: int) -> str:

@@ -420,3 +420,25 @@ def test_a_batch_that_fits_in_parts_only_is_one_step_of_parts() -> None:
     for option in asked("--model", "gpt2-xl", "--buy", "--max-gpus", "1")["options"]:
         assert option["batch"] == 4
         assert option["run_s"] == pytest.approx(1e6 / 4 * option["step_s"])
+
+
+def test_what_was_guessed_of_a_model_of_ones_own_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.first = torch.nn.Conv2d(3, 8, 3)\n        self.last = torch.nn.Linear(8, 10)\n\n"
+        "    def forward(self, x):\n        return self.last(self.first(x).mean((2, 3)))\n"
+    )
+    notes = {note["name"]: note["value"] for note in asked("--model", f"{file}:Net", "--budget", "500")["assumptions"]}
+    assert "inputs guessed" in notes[f"{file}:Net"]
+
+
+def test_what_fits_too_narrowly_to_be_sure_is_not_recommended() -> None:
+    found = asked("--model", "llama-2-7b", "--mode", "infer", "--budget", "1500")
+    held = [option for option in found["options"] if option["fits"]]
+    assert held
+    for option in held:
+        fit = json.loads(
+            CliRunner().invoke(app, ["fit", "llama-2-7b", "--mode", "infer", "--gpu", option["gpu"], "--json"]).stdout
+        )
+        assert fit["memory"]["high_bytes"] <= fit["usable_memory_bytes"]

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpuwise.hardware.types import Gpu
+from gpuwise.step.memory import upper_ratio
 
-__all__ = ["LARGEST_BATCH", "Room", "largest", "room_of"]
+__all__ = ["LARGEST_BATCH", "Room", "largest", "room_of", "safe_bytes"]
 
 LARGEST_BATCH = 2**31 - 1
 _SHARED_SEGMENTS = ("soc", "embedded", "cpu")
@@ -36,6 +37,11 @@ def room_of(gpu: Gpu) -> Room:
         usable = min(usable, gpu.memory_bytes * (1.0 - _SYSTEM_FRACTION))
         remark = f"{_SYSTEM_FRACTION:.0%} is left to the system and the program's own data"
     return Room(usable_bytes=usable, nominal_bytes=gpu.memory_bytes, shared=True, remark=remark)
+
+
+def safe_bytes(gpu: Gpu) -> float:
+    """What a step may be predicted to need on this GPU so that nine in ten stay within its room."""
+    return room_of(gpu).usable_bytes / upper_ratio()
 
 
 def largest(

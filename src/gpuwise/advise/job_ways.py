@@ -16,8 +16,8 @@ WAYS = {
     "checkpoint": "mixed precision, activations of repeated blocks computed again",
     "int8": "weights in 8 bits",
     "int4": "weights in 4 bits",
-    "lora": "LoRA adapters, activations of repeated blocks computed again",
-    "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks computed again",
+    "lora": "LoRA adapters, activations of repeated blocks computed again where memory asks for it",
+    "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks computed again where memory asks for it",
 }
 # The same behind a model's name in a sentence.
 SHORT_WAYS = {
@@ -37,7 +37,7 @@ def ways_on(gpu: Gpu, way: str, *, mode: str, precision: str = "", optimizer: st
     able = supported(gpu)
     wanted = [precision] if precision not in ("", "auto") else _TRIED[mode] if precision == "auto" else _usual(gpu, way, mode)
     base = [Choices(precision=name, optimizer=optimizer) for name in wanted if name in able]
-    return tuple(_changed(choices, way) for choices in base)
+    return tuple(changed for choices in base for changed in _changed(choices, way))
 
 
 def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
@@ -49,9 +49,10 @@ def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
     return ("amp",) if mode == "train" else ("fp16",)
 
 
-def _changed(choices: Choices, way: str) -> Choices:
+def _changed(choices: Choices, way: str) -> tuple[Choices, ...]:
     if way in ("int8", "int4"):
-        return replace(choices, weights=way)
+        return (replace(choices, weights=way),)
     if way in ("lora", "qlora"):
-        return replace(choices, adapters=way, checkpoint=_ALL_BLOCKS)
-    return replace(choices, checkpoint=_ALL_BLOCKS) if way == "checkpoint" else choices
+        adapted = replace(choices, adapters=way)
+        return adapted, replace(adapted, checkpoint=_ALL_BLOCKS)
+    return (replace(choices, checkpoint=_ALL_BLOCKS) if way == "checkpoint" else choices,)

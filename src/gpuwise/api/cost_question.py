@@ -87,6 +87,7 @@ def cost_query(
     gpus: int = 1,
     price: str = "",
     used: bool = False,
+    new: bool = False,
     machine: float | None = None,
     machine_watts: float | None = None,
     watts: float | None = None,
@@ -116,7 +117,7 @@ def cost_query(
     notes: list[Assumption] = []
     found = _gpu(gpu, "gpu", notes)
     book = PriceBook.of(prices=[price] if "=" in price else (), file=prices, currency=currency)
-    paid = _price(found, price, used, book, notes)
+    paid = _price(found, price, _condition(used, new), book, notes)
     owning: list[Assumption] = []  # of no interest where nothing is owned
     place = _region(region, owning)
     asked = CostQuery(
@@ -156,7 +157,13 @@ def _region(name: str, notes: list[Assumption]) -> Region:
     return found
 
 
-def _price(gpu: Gpu, text: str, used: bool, book: PriceBook, notes: list[Assumption]) -> Price | None:
+def _condition(used: bool, new: bool) -> str:
+    if used and new:
+        raise BadValue("--used and --new were both given", hint="leave both out for the newest price of either")
+    return "used" if used else "new" if new else "any"
+
+
+def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Assumption]) -> Price | None:
     """`--price 700` is of the GPU asked for; `--price "RTX 3090=700"` names it."""
     if text and "=" not in text:
         hint = "for example `--price 700`"
@@ -164,9 +171,9 @@ def _price(gpu: Gpu, text: str, used: bool, book: PriceBook, notes: list[Assumpt
         return given_price(gpu.name, book.currency.to_usd(paid), book.today)
     if text and gpu.name not in book.given:
         raise BadValue(f"--price is of {next(iter(book.given))}, not of {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')
-    found = price_now(gpu, book, "used") if used else price_now(gpu, book, "new") or price_now(gpu, book)
-    if found is None and used:
-        raise BadValue(f"no dated price of a used {gpu.name} is known", hint="`--price 700` says what it costs")
+    found = price_now(gpu, book, condition)
+    if found is None and condition != "any":
+        raise BadValue(f"no dated price of a {condition} {gpu.name} is known", hint="`--price 700` says what it costs")
     if found is not None and found.kind != "given":
         effect = f"{age.price_text(found, book.today)}; `--price 700` gives yours"
         notes.append(noted(f"price of {gpu.name}", book.currency.show(found.usd), effect, found.basis.value))

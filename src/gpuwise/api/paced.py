@@ -14,7 +14,7 @@ from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import Choices
 from gpuwise.advise.ways import Ways
 from gpuwise.api.asking import asker
-from gpuwise.api.question import Assumption, step_query, takes_images
+from gpuwise.api.question import Assumption, assumed, step_query, takes_images
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
@@ -101,8 +101,14 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
         paces=paces,
         gradient_bytes=gradient_bytes(model.pacer.workload(sample.choices)) if training and sample else 0.0,
         decodes=training and sample is not None and takes_images(model.pacer.workload(sample.choices)),
-        notes=model.notes,
+        notes=(*model.notes, *_captured_with(job, model, sample)),
     )
+
+
+def _captured_with(job: Job, model: _Model, sample: Pace | None) -> tuple[Assumption, ...]:
+    """What was guessed of a model that is not of the zoo."""
+    told = model.pacer.workload(sample.choices).notes if sample is not None and ":" in job.model else ()
+    return (assumed(job.model, "; ".join(told), "`gpuwise predict` takes `--input`"),) if told else ()
 
 
 def trial_on(job: Job, gpu: Gpu, asked: Asked) -> Trial | None:

@@ -12,11 +12,12 @@ from gpuwise.advise.options import Option, Run
 from gpuwise.advise.paces import Pace
 from gpuwise.api.fit_command import fit_command
 from gpuwise.api.paced import Priced
+from gpuwise.api.which_beside import rent_instead, sooner_together
 from gpuwise.api.which_remedies import Remedied
 from gpuwise.api.which_scene import TIERS_USD, Scene, a, alike, buys, failures, pick_at, spent
 from gpuwise.money.age import kind_text
 from gpuwise.scale.wiring import takes_bridge
-from gpuwise.units import GIB, format_si
+from gpuwise.units import GIB, format_si, format_span
 
 __all__ = ["reasons", "rejections", "remedy_told", "verdict"]
 
@@ -34,26 +35,9 @@ def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option], spared: Se
     if scene.query.general:
         return _general(scene, chosen, shown)
     if chosen.best is None:
-        return f"{_nothing(scene, spared)}{_rent_instead(scene)}{_spared(scene, spared)}"
-    beside = "" if chosen.best.kind == "rent" else _rent_instead(scene)
-    return f"{_to_take(scene, chosen, chosen.best)}{beside}{_spared(scene, spared)}"
-
-
-def _rent_instead(scene: Scene) -> str:
-    """What a budget rents in place of a card: of what fits, the rent whose runs cost least."""
-    budget, terms = scene.query.limits.budget_usd, scene.query.terms
-    rents = [one for one in scene.options if one.kind == "rent" and shortfall(one, scene.query.limits) in ("", "budget")]
-    best = min(rents, key=lambda one: one.usd_per_run or float("inf"), default=None)
-    if budget is None or best is None or best.rent is None:
-        return ""
-    hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
-    rate = scene.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
-    weekly = 168 * terms.utilization
-    lasts = f"{hours / weekly:,.0f} weeks at {weekly:.0f} hours"
-    lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
-    does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
-    hired = f"{hours:,.0f} hours of {a(best.name)} ({rate} an hour)"
-    return f" Spent on rent, {scene.money(budget)} are {hired}: {lasts}, {does}."
+        return f"{_nothing(scene, spared)}{rent_instead(scene)}{_spared(scene, spared)}"
+    beside = "" if chosen.best.kind == "rent" else rent_instead(scene)
+    return f"{_to_take(scene, chosen, chosen.best)}{sooner_together(scene, chosen.best, shown)}{beside}{_spared(scene, spared)}"
 
 
 def _spared(scene: Scene, spared: Sequence[Remedied]) -> str:
@@ -136,7 +120,7 @@ def _at_once(priced: Priced) -> str:
 
 def _span(run: Run) -> str:
     low, high = run.seconds * run.low, run.seconds * run.high
-    return f"{format_si(run.seconds, 's')} ({format_si(low, 's')} to {format_si(high, 's')})"
+    return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's')})"
 
 
 def _in_time(scene: Scene, run: Run) -> str:
@@ -309,7 +293,8 @@ def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
 
 def _does_not_fit(priced: Priced, pace: Pace) -> str:
     part = f", {pace.micro_batch} of {pace.batch} samples at once" if pace.micro_batch < pace.batch else ""
-    return f"{priced.job.model} does not fit: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
+    fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "fits too narrowly to be sure"
+    return f"{priced.job.model} {fits}: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
 
 
 # ---------------------------------------------------------------- the others

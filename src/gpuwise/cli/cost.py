@@ -20,6 +20,7 @@ def cost(
     gpus: Annotated[int, typer.Option(help="How many of them, in one machine.")] = 1,
     price: Annotated[str, typer.Option(help="What one GPU costs: 700, or 'RTX 3090=700'.")] = "",
     used: Annotated[bool, typer.Option("--used", help="Buy it used, at the newest dated price of a used one.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Buy it new: the newest price of a shop, else the launch price.")] = False,
     machine: Annotated[Optional[float], typer.Option(help="What the rest of the machine costs; 0 where you have it.")] = None,
     machine_watts: Annotated[Optional[float], typer.Option(help="What the rest of the machine draws (100 if not given).")] = None,
     watts: Annotated[Optional[float], typer.Option(help="What one GPU draws while it works; else its rated power.")] = None,

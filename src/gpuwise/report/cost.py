@@ -121,8 +121,7 @@ def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
     for price, after in answer.other_prices:
         word = "used" if price.kind == "used" else "new"
         there = f"; break-even {days(after)}" if answer.here is not None else ""
-        asked = ": `--used`" if word == "used" else ""
-        told = f"{age.price_text(price, query.book.today)}{there}{asked}"
+        told = f"{age.price_text(price, query.book.today)}{there}: `--{word}`"
         each = " each" if query.gpu_count > 1 else ""
         rows.append((f"bought {word}", f"{query.book.currency.show(price.usd)}{each}", told))
     return rows

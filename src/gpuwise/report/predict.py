@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuwise.api.predictions import PredictAnswer, Prediction
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
-from gpuwise.units import format_si
+from gpuwise.units import format_si, format_span
 
 __all__ = ["render"]
 
@@ -113,7 +113,7 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
         Column(title="GPU", cells=[result.gpu.name for result in results], right=False),
         Column(title="batch", cells=[str(result.batch) for result in results], drop=2),
         Column(title="step", cells=[_time(result.step_s) for result in results]),
-        Column(title="range", cells=[f"{_time(result.step_low_s)} to {_time(result.step_high_s)}" for result in results], drop=3),
+        Column(title="range", cells=[format_span(result.step_low_s, result.step_high_s, "s") for result in results], drop=3),
         Column(title="samples/s", cells=[_rate(result.samples_per_s) for result in results]),
         Column(title="speed", cells=[_against(result, results) for result in results]),
         Column(title="limited by", cells=[result.bound for result in results], right=False),

@@ -10,7 +10,7 @@ from gpuwise.api.choosing import WhichAnswer
 from gpuwise.money.age import kind_text
 from gpuwise.money.box.checks import worst
 from gpuwise.report.text import Column, bold, table
-from gpuwise.units import GIB, format_si
+from gpuwise.units import GIB, format_si, format_span
 
 __all__ = ["render"]
 
@@ -77,7 +77,7 @@ def _range(option: Option) -> str:
     if not option.run.fits:
         return "-"
     run = option.run
-    return f"{format_si(run.seconds * run.low, 's')} to {format_si(run.seconds * run.high, 's')}"
+    return format_span(run.seconds * run.low, run.seconds * run.high, "s")
 
 
 def _money(show: Callable[[float], str], usd: float | None) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,11 +27,22 @@ from gpuwise.step.replay import replay
 from gpuwise.workload.rows import no_collection
 from gpuwise.workload.types import CATEGORIES, PHASES, Form, Workload
 
-__all__ = ["Memory", "MemorySetting", "Moment", "by_module", "largest_batch", "memory_of", "reserved_bytes_of", "survives"]
+__all__ = [
+    "Memory",
+    "MemorySetting",
+    "Moment",
+    "by_module",
+    "largest_batch",
+    "memory_of",
+    "reserved_bytes_of",
+    "survives",
+    "upper_ratio",
+]
 
 _ROW = {name: row for row, name in enumerate(CATEGORIES)}
 _ANCHOR = 8
 _LARGEST = 2**31 - 1
+_SURE = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +112,13 @@ class Memory:
         return float(np.interp(ratio, np.log(known.ratio), known.probability, left=0.0, right=1.0))
 
 
+@cache
+def upper_ratio() -> float:
+    """How many times what is predicted nine in ten steps stay below."""
+    known = memory_data().ranges["device"]
+    return float(np.interp(_SURE, known.probability, known.ratio))
+
+
 def memory_of(
     workload: Workload,
     batch: float | None = None,
@@ -120,7 +139,7 @@ def memory_of(
     reserved = _held_bytes(workload, batch, seq, gpu, setting, data)
     framework = _around_bytes(gpu, setting, data)
     total, known = reserved + framework, data.ranges["device"]
-    low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, 0.9))
+    low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, _SURE))
     lazy = max(0.0, framework_bytes(gpu, data) - data.value("framework_least_bytes"))
     return Memory(
         weight_bytes=float(held[_ROW["weight"]]),

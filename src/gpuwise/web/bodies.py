@@ -141,6 +141,7 @@ class CostBody(Body):
     gpus: Count = 1
     price: Name = ""
     used: bool = False
+    new: bool = False
     machine: Money | None = None
     machine_watts: Money | None = None
     watts: Money | None = None

@@ -83,14 +83,16 @@ def test_json_stays_in_dollars_whatever_the_currency() -> None:
 
 
 def test_a_used_card_has_its_own_dated_price() -> None:
-    new, used = (asked("cost", "--gpu", "RTX 3090", *more) for more in ((), ("--used",)))
+    either, new, used = (asked("cost", "--gpu", "RTX 3090", *more) for more in ((), ("--new",), ("--used",)))
     assert (new["price"]["kind"], used["price"]["kind"]) == ("launch", "used")
     assert used["price"]["usd"] < new["price"]["usd"]
+    assert either["price"] == used["price"]
+    assert "both given" in refused("cost", "--gpu", "RTX 3090", "--used", "--new").message
     assert "no dated price of a used" in refused("cost", "--gpu", "RTX 3080", "--used").message
 
 
 def test_the_other_condition_is_told_with_its_own_break_even() -> None:
-    used, new = (asked("cost", "--gpu", "RTX 3090", "--cloud-price", "2.14", *more) for more in (("--used",), ()))
+    used, new = (asked("cost", "--gpu", "RTX 3090", "--cloud-price", "2.14", *more) for more in ((), ("--new",)))
     for one, other in ((used, new), (new, used)):
         (told,) = one["other_prices"]
         (row,) = (row for row in other["break_even"] if row["utilization_fraction"] == 0.15)

@@ -25,13 +25,13 @@ export function mount(root) {
         slider("Tariff", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "US average", show: (value) => `$${value.toFixed(2)} / kWh` }),
         amount("Its price, $", "price", { placeholder: "ours", step: 50 }),
         amount("Rest of the machine, $", "machine", { placeholder: "700", step: 50 }),
-        tick("used card", "used")),
+        tick("new card", "new"), tick("used card", "used")),
       verdict, numbers, rest),
     card("Money over time", chart),
     card("By utilisation", uses));
   return async (state, signal) => {
     const machine = numeric(state.machine, "Rest of the machine");
-    const answer = await ask("cost", { gpu: state.gpu, ...money(state), machine, price: state.price, used: state.used === "1" || undefined }, signal);
+    const answer = await ask("cost", { gpu: state.gpu, ...money(state), machine, price: state.price, used: state.used === "1" || undefined, new: state.new === "1" || undefined }, signal);
     verdict.textContent = said(answer);
     fill(numbers, figures(answer));
     fill(rest, answer.warnings.length > 0 && points(answer.warnings.map((text) => text.replace(/: `?--price.*$/, "; say yours above"))), assumptions(answer));
