@@ -266,3 +266,11 @@ def test_what_does_not_fit_points_to_the_fit_that_tells_more(question: tuple[str
 def test_what_fits_points_nowhere() -> None:
     asked = json.loads(CliRunner().invoke(app, ["predict", "resnet50", "--gpu", "RTX 3090", "--json"]).stdout)
     assert not [note for note in asked["notes"] if "gpuwise fit" in note]
+
+
+def test_a_step_that_may_not_fit_is_said_to_fit_narrowly() -> None:
+    run = CliRunner().invoke(
+        app, ["predict", "llama-2-7b", "--mode", "infer", "--batch", "1", "--gpu", "RTX 5070 Ti", "--gpu", "RTX 3090"]
+    )
+    rows = {line[:8]: line.split()[-1] for line in run.stdout.splitlines() if line.startswith("RTX ") and "GiB" in line}
+    assert rows == {"RTX 5070": "narrowly", "RTX 3090": "yes"}

@@ -80,7 +80,7 @@ def _range(result: Prediction) -> str:
 
 def _memory(result: Prediction) -> str:
     memory, has = result.memory, result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
-    verdict = "fits" if result.fits else "DOES NOT FIT"
+    verdict = {"yes": "fits", "narrowly": "fits narrowly, and may not", "NO": "DOES NOT FIT"}[_fits(result)]
     parts = [
         ("weights", memory.weight_bytes),
         ("gradients", memory.gradient_bytes),
@@ -118,7 +118,7 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
         Column(title="speed", cells=[_against(result, results) for result in results]),
         Column(title="limited by", cells=[result.bound for result in results], right=False),
         Column(title="memory", cells=[_bytes(result.memory.total_bytes) for result in results], drop=4),
-        Column(title="fits", cells=["yes" if result.fits else "NO" for result in results], right=False, drop=1),
+        Column(title="fits", cells=[_fits(result) for result in results], right=False, drop=1),
     ]
     many = f" on each of {results[0].gpu_count} GPUs" if results[0].gpu_count > 1 else ""
     return f"{_head(answer, results[0], colour)}{many}\n\n{table(columns, width=width, colour=colour)}\n\n{_why(results)}"
@@ -149,6 +149,14 @@ def _why(results: Sequence[Prediction]) -> str:
 def _split(result: Prediction) -> str:
     parts = sorted(((share, name) for name, share in result.bound_fractions.items() if share >= 0.15), reverse=True)
     return " and ".join(f"{name} ({share:.0%})" for share, name in parts)
+
+
+def _fits(result: Prediction) -> str:
+    """Narrowly where one such step in ten would need more than there is."""
+    if not result.fits:
+        return "NO"
+    has = result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
+    return "yes" if result.memory.high_bytes <= has else "narrowly"
 
 
 def _time(seconds: float) -> str:
