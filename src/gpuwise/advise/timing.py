@@ -76,8 +76,10 @@ class Bench:
             return 0.0
         if workload.mode != "train":
             return _split_s(way, gpu, micro)
-        if choices.zero_stage == 3:
-            passes = _STAGE_3 if choices.accumulate == 1 else (1.0 + 2.0 * choices.accumulate) / 2.0
+        if choices.zero_stage:
+            passes = 1.0
+            if choices.zero_stage == 3:
+                passes = _STAGE_3 if choices.accumulate == 1 else (1.0 + 2.0 * choices.accumulate) / 2.0
             return exposed_s(gradient_bytes(workload) * passes, gpu, choices.gpu_count, busy_s)
         size = float(micro) if "batch" in workload.symbols else None
         cluster = usual_cluster(gpu, choices.gpu_count)
