@@ -281,3 +281,11 @@ def test_the_last_row_of_scaling_is_the_plan_that_was_asked_for() -> None:
 
 def test_the_gpu_that_is_meant_is_named() -> None:
     assert "A100 SXM 80GB" in CliRunner().invoke(app, ["plan", "bert-base", "--cluster", "4x A100"]).output
+
+
+def test_where_adding_stops_paying_the_words_hold_for_the_figures() -> None:
+    answer = asked("bert-large", "2x RTX 3090", batch=32)
+    first, last = answer.scaling()
+    assert answer.stops_at == 1
+    assert 1 < last["samples_per_s"] / first["samples_per_s"] < 1.5
+    assert "beyond 1, each further GPU adds less than half of its own speed at this batch." in render(answer)

@@ -100,7 +100,7 @@ def _do_more_help(answer: PlanAnswer) -> str:
     base = "one" if first["gpu_count"] == 1 else f"{first['gpu_count']}"
     text = f"{last['gpu_count']:,} GPUs do {times:.2f} times the work of {base} ({last['efficiency_fraction']:.0%} of perfect)"
     if answer.stops_at is not None:
-        return f"{text}; beyond {answer.stops_at} adding hardly helps at this batch."
+        return f"{text}; beyond {answer.stops_at}, each further GPU adds less than half of its own speed at this batch."
     return f"{text}."
 
 
