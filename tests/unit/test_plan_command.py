@@ -289,3 +289,11 @@ def test_where_adding_stops_paying_the_words_hold_for_the_figures() -> None:
     assert answer.stops_at == 1
     assert 1 < last["samples_per_s"] / first["samples_per_s"] < 1.5
     assert "beyond 1, each further GPU adds less than half of its own speed at this batch." in render(answer)
+
+
+def test_any_number_of_gpus_is_asked_for_the_batch_of_the_question() -> None:
+    answer = asked("llama-2-7b", "8x A100 SXM 80GB")
+    assert {point.strong.samples for point in answer.points if point.strong} == {answer.batch}
+    assert {entry.samples for entry in answer.entries} == {answer.batch}
+    rows = {row["gpu_count"]: row["efficiency_fraction"] for row in answer.scaling()}
+    assert all(rows[count] < 1.0 for count in (3, 5, 6, 7))  # which do not divide a batch of 8
