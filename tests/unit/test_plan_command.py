@@ -162,8 +162,20 @@ def test_a_model_that_fits_nowhere_is_answered_with_a_cluster_that_holds_it() ->
     text, count = answer.smallest
     assert count > 2
     assert text in render(answer)
-    batch = count * 1
-    assert asked("llama-2-70b", text, precision="bf16", batch=batch, scaling=False).fits
+    assert asked("llama-2-70b", text, precision="bf16", batch=2, scaling=False).fits
+
+
+def test_a_cluster_that_would_hold_it_does_so_with_the_same_options() -> None:
+    options: dict[str, Any] = {"batch": 2, "data": 2, "zero_stage": 0, "recompute": "none", "micro_batch": 1}
+    answer = asked("gpt2-xl", "2x RTX 5090", **options)
+    assert answer.smallest == ("4xRTX 5090", 4)  # 3 do not divide by --data 2
+    assert asked("gpt2-xl", "4xRTX 5090", scaling=False, **options).fits
+
+
+def test_options_that_rule_out_any_cluster_are_named() -> None:
+    answer = asked("gpt2-xl", "2x RTX 5090", batch=2, data=2, tensor=1, pipeline=1, sequence=1, zero_stage=0)
+    assert answer.smallest is None
+    assert "with what is fixed (`--data`, `--tensor`, `--pipeline`, `--sequence`, `--zero`)" in render(answer)
 
 
 def test_strict_exits_with_one_where_nothing_fits() -> None:
