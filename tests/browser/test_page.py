@@ -53,6 +53,17 @@ def test_choosing_follows_the_budget_and_the_hours(page: Page, server: Server) -
     assert page.complaints() == []
 
 
+@pytest.mark.parametrize("width", [1440, 1280, 1024, 390])
+def test_options_are_shown_whole_with_their_remarks(page: Page, width: int) -> None:
+    page.size(width)
+    page.open(view="choose")
+    box = "document.querySelector('table.cards').parentElement"
+    assert page.run(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
+    remark = page.run(f"return {box}.querySelector('th .remark').getBoundingClientRect().toJSON()")
+    assert remark["height"] > 0
+    assert remark["right"] <= width
+
+
 def test_cards_out_of_reach_are_grey_and_say_why(page: Page) -> None:
     page.open(view="choose", model="llama-2-7b", budget="1500", find="rtx 5050")
     rows = page.run("return [...document.querySelectorAll('tr.off')].map((row) => row.innerText)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuwise import api
+from gpuwise.api.question import step_query
 from gpuwise.api.topics.case import Matter
 from gpuwise.report.matters import render
 
@@ -37,6 +38,24 @@ def test_a_bridge_is_held_against_the_lanes_that_two_cards_have_without_it() -> 
     assert "PCIe 4.0 x8" in bridged.answer
     assert bare.value == 0
     assert "joins two cards" in bare.answer
+
+
+def test_a_bridge_is_for_plain_data_parallel_and_brings_less_where_the_split_suits_the_link() -> None:
+    found = api.matters("nvlink", model="bert-large", gpu="RTX 3090").topics[0]
+    one, two = (api.predict(step_query(model="bert-large", gpu=["RTX 3090"], gpus=count)).results[0] for count in (1, 2))
+    assert f"slower than one: {2 * one.step_s / two.step_s:.2f} times its work" in found.answer
+    split = [
+        api.plan(api.plan_query(model="bert-large", cluster="2x RTX 3090", batch=32, scaling=False, link=link)).entries[0]
+        for link in ("", "NVLink")
+    ]
+    gain = 100 * (split[0].estimate.step_s / split[1].estimate.step_s - 1)
+    assert f"they are {gain:.1f} % faster." in found.answer
+    assert found.value > 2 * gain
+    assert found.unit.endswith("plain data parallel")
+
+
+def test_a_bridge_of_a_job_that_is_not_planned_is_answered_without_a_split() -> None:
+    assert "best split" not in asked("nvlink", "RTX 3090", mode="infer").answer
 
 
 def test_a_loss_is_a_share_of_the_speed() -> None:

@@ -162,8 +162,20 @@ def test_a_model_that_fits_nowhere_is_answered_with_a_cluster_that_holds_it() ->
     text, count = answer.smallest
     assert count > 2
     assert text in render(answer)
-    batch = count * 1
-    assert asked("llama-2-70b", text, precision="bf16", batch=batch, scaling=False).fits
+    assert asked("llama-2-70b", text, precision="bf16", batch=2, scaling=False).fits
+
+
+def test_a_cluster_that_would_hold_it_does_so_with_the_same_options() -> None:
+    options: dict[str, Any] = {"batch": 2, "data": 2, "zero_stage": 0, "recompute": "none", "micro_batch": 1}
+    answer = asked("gpt2-xl", "2x RTX 5090", **options)
+    assert answer.smallest == ("4xRTX 5090", 4)  # 3 do not divide by --data 2
+    assert asked("gpt2-xl", "4xRTX 5090", scaling=False, **options).fits
+
+
+def test_options_that_rule_out_any_cluster_are_named() -> None:
+    answer = asked("gpt2-xl", "2x RTX 5090", batch=2, data=2, tensor=1, pipeline=1, sequence=1, zero_stage=0)
+    assert answer.smallest is None
+    assert "with what is fixed (`--data`, `--tensor`, `--pipeline`, `--sequence`, `--zero`)" in render(answer)
 
 
 def test_strict_exits_with_one_where_nothing_fits() -> None:
@@ -281,3 +293,19 @@ def test_the_last_row_of_scaling_is_the_plan_that_was_asked_for() -> None:
 
 def test_the_gpu_that_is_meant_is_named() -> None:
     assert "A100 SXM 80GB" in CliRunner().invoke(app, ["plan", "bert-base", "--cluster", "4x A100"]).output
+
+
+def test_where_adding_stops_paying_the_words_hold_for_the_figures() -> None:
+    answer = asked("bert-large", "2x RTX 3090", batch=32)
+    first, last = answer.scaling()
+    assert answer.stops_at == 1
+    assert 1 < last["samples_per_s"] / first["samples_per_s"] < 1.5
+    assert "beyond 1, each further GPU adds less than half of its own speed at this batch." in render(answer)
+
+
+def test_any_number_of_gpus_is_asked_for_the_batch_of_the_question() -> None:
+    answer = asked("llama-2-7b", "8x A100 SXM 80GB")
+    assert {point.strong.samples for point in answer.points if point.strong} == {answer.batch}
+    assert {entry.samples for entry in answer.entries} == {answer.batch}
+    rows = {row["gpu_count"]: row["efficiency_fraction"] for row in answer.scaling()}
+    assert all(rows[count] < 1.0 for count in (3, 5, 6, 7))  # which do not divide a batch of 8

@@ -110,7 +110,7 @@ class Separate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer(Shown):
     """Plans by time; `plain` is the one that only divides the samples, fitting or not, where there are several GPUs; `points` how
-    throughput grows with GPUs. Where nothing fits, `smallest` is a cluster that would do."""
+    throughput grows with GPUs. Where nothing fits, `smallest` is a cluster that would do with all that was `fixed`."""
 
     model: str
     cluster: Cluster
@@ -128,6 +128,7 @@ class PlanAnswer(Shown):
     links: tuple[FasterLink, ...]
     separate: Separate | None
     smallest: tuple[str, int] | None
+    fixed: tuple[str, ...]
     least_bytes: float
     assumptions: tuple[Assumption, ...]
     data_date: date

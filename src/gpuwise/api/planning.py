@@ -51,8 +51,10 @@ def _points(case: PlanCase, executor: Executor | None) -> tuple[ScalePoint, ...]
 
 
 def _smallest(case: PlanCase, progress: Callable[[str], None]) -> tuple[str, int] | None:
-    """The smallest cluster of the same GPUs on which some plan fits: any number within a node, then doubling."""
+    """The smallest cluster of the same GPUs on which a plan of this question fits, with all that is fixed: any number within
+    a node, then doubling."""
     begun, gpu = case.cluster.gpu_count, case.cluster.gpu
+    limits = Limits(fixed={"recompute": "full"} | case.query.limits.fixed)  # which holds the least, unless another was asked for
     larger = (max(begun, NODE) << step for step in range(1, MOST_GPUS.bit_length()))
     for count in (*range(begun + 1, NODE + 1), *(each for each in larger if each <= MOST_GPUS)):
         text = f"{count}x{gpu.name}" if count <= NODE else f"{count // NODE}x{NODE}x{gpu.name}"
@@ -61,12 +63,8 @@ def _smallest(case: PlanCase, progress: Callable[[str], None]) -> tuple[str, int
             cluster, _ = parse_cluster(text)
         except BadValue:
             continue
-        batch = -(-case.wishes.global_batch // count) * count
-        wishes = replace(
-            case.wishes,
-            global_batch=batch,
-            limits=Limits(fixed={"recompute": "full", "offload": case.query.limits.fixed["offload"]}),
-        )
+        batch = case.query.batch or case.wishes.global_batch // begun * count
+        wishes = replace(case.wishes, global_batch=batch, limits=limits)
         if search(case.costs, cluster, wishes).fits.any():
             return text, count
     return None
@@ -101,6 +99,7 @@ def _answer(
         links=links,
         separate=_separate(case, points),
         smallest=smallest,
+        fixed=tuple(name for name, value in case.query.limits.fixed.items() if value is not False),
         least_bytes=float(found.memory.min()) if len(found) else 0.0,
         assumptions=(*case.notes, *_range_notes(entries, plain)),
         data_date=tables.data_date(),

@@ -27,6 +27,7 @@ _PURPOSES = {
     "expert": "tokens to their experts",
     "sequence": "keys and values around the ring",
 }
+_OPTIONS = {"zero_stage": "zero", "micro_batch": "micro-batch"}
 _MOST_REJECTED = 6
 _MUCH = 0.08  # of a step
 
@@ -86,6 +87,9 @@ def _nothing(answer: PlanAnswer, colour: bool) -> str:
         lines.append(f"Plain data parallel, the whole model on each GPU, needs {_gib(answer.plain.estimate.memory.total_bytes)}.")
     if answer.smallest:
         lines.append(f'The smallest cluster of these GPUs that holds it: --cluster "{answer.smallest[0]}".')
+    elif answer.fixed:
+        options = ", ".join(f"`--{_OPTIONS.get(name, name)}`" for name in answer.fixed)
+        lines.append(f"No number of these GPUs that was tried holds it with what is fixed ({options}): leave some of it out.")
     else:
         lines.append("No number of these GPUs holds it: a smaller sequence or a GPU with more memory would.")
     return "\n".join(lines)
@@ -100,7 +104,7 @@ def _do_more_help(answer: PlanAnswer) -> str:
     base = "one" if first["gpu_count"] == 1 else f"{first['gpu_count']}"
     text = f"{last['gpu_count']:,} GPUs do {times:.2f} times the work of {base} ({last['efficiency_fraction']:.0%} of perfect)"
     if answer.stops_at is not None:
-        return f"{text}; beyond {answer.stops_at} adding hardly helps at this batch."
+        return f"{text}; beyond {answer.stops_at}, each further GPU adds less than half of its own speed at this batch."
     return f"{text}."
 
 

@@ -25,7 +25,8 @@ _RATES = (10e9, 25e9, 50e9, 100e9, 200e9, 400e9, 800e9, 1600e9)  # bit/s of netw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalePoint:
-    """The best plan on so many GPUs; None where nothing fits. `weak` has the batch of the whole cluster in proportion."""
+    """The best plan on so many GPUs; None where nothing fits. `strong` has the batch that was asked for, however many GPUs share
+    it; `weak` has it in proportion."""
 
     gpu_count: int
     strong: Estimate | None
@@ -59,9 +60,7 @@ def scale_points(
 
 def _point(costs: Costs, cluster: Cluster, wishes: Wishes, count: int) -> ScalePoint:
     part = cluster.of_count(count)
-    batches = {wishes.global_batch, batch_of(wishes.global_batch, count) if count < cluster.gpu_count else wishes.global_batch}
-    found = [best_of(costs, part, replace(wishes, global_batch=batch)) for batch in sorted(batches)]
-    strong = max((one for one in found if one is not None), key=lambda one: one.samples / one.step_s, default=None)
+    strong = best_of(costs, part, wishes)
     each = max(1, round(wishes.global_batch / cluster.gpu_count))
     weak = best_of(costs, part, replace(wishes, global_batch=each * count)) if count < cluster.gpu_count else strong
     return ScalePoint(gpu_count=count, strong=strong, weak=weak)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from gpuwise.api.plan_case import plan_case
+from gpuwise.api.plan_question import PlanQuery
 from gpuwise.api.topics.case import Case, Matter
+from gpuwise.errors import BadValue
+from gpuwise.scale.cluster import usual_cluster
+from gpuwise.scale.rules import Limits
+from gpuwise.scale.scaling import best_of
 from gpuwise.scale.wiring import takes_bridge, usual_wires
 from gpuwise.units import format_si
 
@@ -60,7 +66,7 @@ def nvlink(case: Case) -> Matter:
     elif takes_bridge(case.gpu) or (case.gpu.cooler == "module" and case.gpu.nvlink_generation):
         without, with_it = (case.seconds(count=case.count, gpu_link=link) for link in (slot, "NVLink"))
         gain = without / with_it - 1
-        text = f"{case.count} {case.gpu.name} as one job are {_percent_faster(gain)} with NVLink than over {slot} each."
+        text = _bridged(case, slot, gain)
         value = 100 * gain
     else:
         found = case.step(count=case.count, gpu_link=slot)
@@ -70,12 +76,41 @@ def nvlink(case: Case) -> Matter:
         topic="nvlink",
         question="Do I need NVLink?",
         value=value,
-        unit="% to gain",
+        unit="% to gain with plain data parallel",
         answer=text,
         how="the gradients of a step over each link, less what hides behind the backward pass",
         source="computed",
-        unless="layers are split over GPUs (tensor parallelism), or there are eight of them: `gpuwise plan` tells",
+        unless="layers are split over GPUs, or there are eight of them: `gpuwise plan` and its `--link NVLink` tell",
     )
+
+
+def _bridged(case: Case, slot: str, gain: float) -> str:
+    """What NVLink brings where only samples are divided, whether a second card pays without it, and what the best splits gain."""
+    work = case.seconds() / case.seconds(count=case.count, gpu_link=slot)
+    job = f"{case.count} {case.gpu.name} as one job of plain data parallel"
+    lines = [f"{job} are {_percent_faster(gain)} with NVLink than over {slot} each."]
+    if work < 1:
+        lines.append(f"Over {slot} they are slower than one: {work:.2f} times its work.")
+    without, with_it = (_best_s(case, link) for link in (slot, "NVLink"))
+    if without and with_it:
+        lines.append(
+            f"With the best split for each link, as `gpuwise plan` finds it, they are {_percent_faster(without / with_it - 1)}."
+        )
+    return " ".join(lines)
+
+
+def _best_s(case: Case, link: str) -> float | None:
+    """Seconds of a step of as many samples under the best plan over this link; None where none is possible or fits."""
+    cluster, step = usual_cluster(case.gpu, case.count, link=link), case.step()
+    if step.mode != "train":
+        return None
+    query = PlanQuery(step=case.query, cluster=cluster, batch=step.batch * case.count, limits=Limits(fixed={"offload": False}))
+    try:
+        asked = plan_case(query, case.progress)
+    except BadValue:
+        return None
+    found = best_of(asked.costs, cluster, asked.wishes)
+    return found.step_s if found else None
 
 
 def sli(case: Case) -> Matter:

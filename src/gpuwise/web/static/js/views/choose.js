@@ -51,12 +51,17 @@ export function mount(root) {
 
 const worst = (lines) => ["fail", "tight", "pass"].find((verdict) => lines.some((line) => line.verdict === verdict));
 
+function remark(option) {
+  const said = option.reasons.filter((reason) => reason !== "the verdict").join("; ");
+  return said && h("div", { class: "small remark" }, said);
+}
+
 function optionTable(answer) {
   return table(
-    ["", head("way"), "a run", "at first", "in all", "a million samples", "CO₂e", "build", head("")],
+    ["", head("way"), "a run", "at first", "in all", "a million samples", "CO₂e", "build"],
     answer.options.map((option, place) =>
       row([
-        h("th", { scope: "row", class: "nowrap" }, f.several(option.gpu_count, option.gpu)),
+        h("th", { scope: "row" }, h("span", { class: "nowrap" }, f.several(option.gpu_count, option.gpu)), remark(option)),
         brief(option.source),
         h("td", { class: "nowrap" }, num(f.seconds(option.run_s), runTold(option, answer)), h("div", { class: "small" }, `${f.seconds(option.run_low_s)} – ${f.seconds(option.run_high_s)}`)),
         num(f.usd(option.upfront_usd), priceTold(option, answer)),
@@ -64,7 +69,6 @@ function optionTable(answer) {
         num(f.usd(option.usd_per_million_samples, 2), perSampleTold(option, answer)),
         num(`${f.number(option.kg_co2e)} kg`, { title: "Carbon over the years", formula: `${f.number(option.energy_kwh)} kWh × ${f.number(option.kg_co2e / option.energy_kwh)} kg a kWh of this grid = ${f.number(option.kg_co2e)} kg`, answer }),
         option.build.length ? openBuild(option, answer) : "–",
-        left(option.reasons.filter((reason) => reason !== "the verdict").join("; ")),
       ], place === 0 && option.reasons.includes("the verdict") ? { class: "best" } : {})),
     { caption: "Options, best first", cards: true });
 }
