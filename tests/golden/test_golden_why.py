@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for rank in range(3):
         training(Run(rank=rank, world_size=4), reduce_us=400.0 if rank == 1 else 2500.0).write(tmp_path / f"rank{rank}.json")
     (tmp_path / "jax.pb").write_bytes(xplane())
-    nsys(tmp_path / "nsys.sqlite")
+    nsys(tmp_path / "nsys.sqlite", kernels=40)
     (tmp_path / "empty.json").write_text('{"traceEvents": []}', encoding="utf-8")
     (tmp_path / "other.txt").write_text("nothing of the kind", encoding="utf-8")
     return tmp_path

@@ -96,6 +96,13 @@ def test_ecc_costs_nothing_on_hbm() -> None:
     assert one("ecc", gpu="RTX 3090").value > 0.0
 
 
+def test_a_card_without_ecc_is_told_so_before_what_it_would_cost() -> None:
+    without, with_it = one("ecc", gpu="RTX 3090"), one("ecc", gpu="RTX A6000")
+    assert without.answer.startswith("RTX 3090 has no ECC; a GDDR card like it that has it is ")
+    assert "has not" in without.unit
+    assert with_it.answer.startswith("With ECC on it is ")
+
+
 def test_a_clock_never_gives_more_than_it_has(usual: dict[str, Matter]) -> None:
     assert 0 <= usual["brand"].value <= 3.0
     assert 0 <= usual["overclock"].value <= 7.0

@@ -25,10 +25,13 @@ from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.trace.read import find_files
 from gpuwise.trace.types import Trace
+from gpuwise.units import format_si
 
 __all__ = ["CutFile", "WhyAnswer", "finding_dict", "why"]
 
 _FRAGMENT = 0.25
+_LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, are no picture of a run; assumed
+_RECORD = "record three whole steps"
 _BEHIND = 0.1
 _NO_GPU = ("no work of a GPU", "on a CPU `gpuwise bench` once, then `gpuwise watch --model` compares")
 _UNNAMED = ("no GPU that is known", "name it with --gpu")
@@ -146,7 +149,8 @@ def why(
     chosen = typical(ranks).view
     expected = _expected(chosen, model, progress) if model else None
     findings, abstained = run_checks(ranks, expected)
-    findings, abstained = _without_basis(chosen, findings, abstained)
+    lacking = _lacking(chosen)
+    findings, abstained = _without_basis(lacking, findings, abstained)
     other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
     looked_at = [*(rank.view for rank in ranks), *filter(None, [other])]
     cut = _cut_files(looked_at)
@@ -157,7 +161,7 @@ def why(
         missing=missing_ranks(ranks),
         findings=findings,
         abstained=abstained,
-        verdict=_cut_first(cut, len(looked_at)) + _verdict(chosen, findings, abstained),
+        verdict=_cut_first(cut, len(looked_at)) + _verdict(chosen, findings, lacking),
         cut=cut,
         notes=(*skipped, *_notes(ranks, chosen)),
         difference=difference(chosen, other) if other is not None else None,
@@ -204,25 +208,36 @@ def _is_training(trace: Trace) -> bool:
     return bool(marks[np.unique(trace.events.name)].any())
 
 
-def _without_basis(
-    view: View, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]
-) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
-    """A fragment is no basis for a verdict: one step that fills a small part of what was recorded on the device."""
+def _lacking(view: View) -> str:
+    """Why what was recorded is no basis for a verdict, if it is none: one step that fills a small part of what was recorded on
+    the device, or no steps and next to no work."""
     begin, end = view.scene.steps.window
     work = view.scene.work
+    if not view.scene.steps.marked:
+        few, short = len(work) < _LEAST_WORK, end - begin < _LEAST_NS
+        held = f"{len(work):,} {'piece' if len(work) == 1 else 'pieces'} of work in {format_si((end - begin) * 1e-9, 's')}"
+        return f"too little: {held}, no steps" if few or short else ""
     span = int(work.end_ns.max() - work.start_ns.min())
-    if len(view.scene.steps.start_ns) > 1 or not view.scene.steps.marked or (end - begin) >= _FRAGMENT * span:
+    if len(view.scene.steps.start_ns) > 1 or (end - begin) >= _FRAGMENT * span:
+        return ""
+    return f"a fragment: the only step covers {(end - begin) / max(span, 1):.0%} of what was recorded on the device"
+
+
+def _without_basis(
+    lacking: str, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]
+) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
+    """What is found where the basis for it is lacking is withdrawn."""
+    if not lacking:
         return findings, abstained
-    reason = f"a fragment: the only step covers {(end - begin) / max(span, 1):.0%} of what was recorded on the device"
-    withdrawn = tuple(Abstained(code=finding.code, reason=reason, record_next="record three whole steps") for finding in findings)
+    withdrawn = tuple(Abstained(code=finding.code, reason=lacking, record_next=_RECORD) for finding in findings)
     return (), withdrawn + abstained
 
 
-def _verdict(view: View, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]) -> str:
+def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     serious = [finding for finding in findings if finding.severity != "minor"]
     busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.0%}"
-    if any(entry.reason.startswith("a fragment") for entry in abstained):
-        return f"cannot tell: the trace holds a fragment of one step ({busy})"
+    if lacking:
+        return f"cannot tell, {lacking} ({busy}); {_RECORD}"
     if serious:
         top = serious[0]
         gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times the speed"

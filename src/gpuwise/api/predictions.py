@@ -15,7 +15,7 @@ from gpuwise.api.own_steps import carried_over
 from gpuwise.api.peaks import above_peak, step_peak, tf32_fraction
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.api.showing import Shown
-from gpuwise.api.widths import loaded, repeated, width_of
+from gpuwise.api.widths import limited, loaded, repeated, width_of
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.hardware.precisions import convolves_in_tf32
@@ -24,6 +24,7 @@ from gpuwise.scale.cluster import Cluster, usual_cluster
 from gpuwise.scale.collectives import collective_s
 from gpuwise.scale.data_parallel import gradient_bytes, sharing_s
 from gpuwise.step.cpu import cpu_setting, not_hidden_s
+from gpuwise.step.least import LEAST_RESTS_ON, least_s
 from gpuwise.step.memory import Memory, MemorySetting, memory_of
 from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
@@ -49,6 +50,7 @@ predict_query = step_query
 _LARGEST_AUTO = 2**16
 _WELL_COVERED = 0.9
 _NAMED = 3
+_AT_LIMIT = (assumed("low end of the range", "the hardware's limit", LEAST_RESTS_ON),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +173,12 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
     results = []
     for gpu in query.gpus:
         result = _prediction(workload, query, gpu, batches[gpu.name], factor)
-        own = (*_own_note(query, gpu), *_sharing_note(workload, query, result), *_peak_note(workload, query, result))
+        own = (
+            *result.assumptions,
+            *_own_note(query, gpu),
+            *_sharing_note(workload, query, result),
+            *_peak_note(workload, query, result),
+        )
         ranged = _own_s(query, gpu) is None and not query.on_this_machine
         own = (*own, *device_notes(gpu, query.setting.stack, result.memory.total_bytes, ranged=ranged))
         results.append(replace(result, assumptions=(*shared, *measured_note, *own)))
@@ -220,7 +227,10 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
     fractions = bound_fractions(steps, waits)
     bound = BOUNDS[int(main_bound(fractions))]
     width = loaded(query, steps, width_of(query, gpu, bound, seen.bytes_fraction)) if own is None else repeated()
-    rounded = tf32_fraction(workload, as_run(query.setting, workload), gpu)
+    setting = as_run(query.setting, workload)
+    least = float(least_s(workload, [gpu], setting, **_sizes(workload, batch))[0, 0]) if own is None else 0.0
+    low_s = float(limited(seconds * width.low, seconds, least))
+    rounded = tf32_fraction(workload, setting, gpu)
     peak = step_peak(gpu, workload.precision, rounded)
     return Prediction(
         gpu=gpu,
@@ -230,7 +240,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         batch=batch,
         seq=workload.seq,
         step_s=seconds,
-        step_low_s=seconds * width.low,
+        step_low_s=low_s,
         step_high_s=seconds * width.high,
         range_basis="measured" if width.rows else "assumed",
         bound=bound,
@@ -243,7 +253,7 @@ def _prediction(workload: Workload, query: StepQuery, gpu: Gpu, batch: int, fact
         peak_flops_per_s=peak,
         computes_in=f"{workload.precision} with convolutions in TF32" if rounded else workload.precision,
         by_op=_by_op(steps, seconds / whole),
-        assumptions=(),
+        assumptions=_AT_LIMIT if low_s > seconds * width.low else (),
     )
 
 
@@ -316,13 +326,18 @@ def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tupl
     return ({"name": f"{result.gpu.name} of its peak", "value": f"{used:.0%} as counted", "basis": "computed", "effect": effect},)
 
 
+def _sizes(workload: Workload, batch: int) -> dict[str, Any]:
+    return {
+        "batch": np.array([float(batch)]) if "batch" in workload.symbols else None,
+        "seq": np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None,
+    }
+
+
 def _steps(workload: Workload, query: StepQuery, gpu: Gpu, batch: int) -> Steps:
-    size = np.array([float(batch)]) if "batch" in workload.symbols else None
-    seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
     setting = as_run(query.setting, workload)
     if gpu.is_cpu:
         setting = cpu_setting(setting)
-    return simulate(workload, [gpu], setting, batch=size, seq=seq, power_limit_watts=query.power_limit_watts)
+    return simulate(workload, [gpu], setting, **_sizes(workload, batch), power_limit_watts=query.power_limit_watts)
 
 
 def _own_s(query: StepQuery, gpu: Gpu) -> float | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
+
+import numpy as np
 
 from gpuwise.api.question import Assumption, StepQuery
 from gpuwise.evidence.parallel import unknown_range
@@ -11,7 +14,7 @@ from gpuwise.evidence.ranges import Range, pair_range, step_range
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.types import Steps
 
-__all__ = ["loaded", "plan_width", "range_notes", "repeated", "width_of"]
+__all__ = ["limited", "loaded", "plan_width", "range_notes", "repeated", "width_of"]
 
 _UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
 _REPEATS = 1.03  # a number of the user's own, taken again: another node with the same GPU and code moves a step by up to 2.9 %
@@ -31,6 +34,11 @@ def width_of(query: StepQuery, gpu: Gpu, bound: str, covered: float) -> Range:
     else:
         width = reduce(Range.around, (pair_range(one, gpu) for one in measured))
     return width.widened(1.0 + _UNKNOWN_WIDENS * max(0.0, 0.98 - covered))
+
+
+def limited(low_s: Any, step_s: Any, least_s: Any) -> Any:
+    """The low end of a range, not below what the hardware allows, nor above the prediction; of numbers or arrays."""
+    return np.maximum(low_s, np.minimum(least_s, step_s))
 
 
 def plan_width(query: StepQuery, gpus: Sequence[Gpu], bound: str, covered: float, *, divided: bool) -> Range:

@@ -11,6 +11,8 @@ _MINOR = 1.05
 _MAJOR = 1.2
 _LEAST_LEFT = 0.05  # of a step, whatever is mended
 _ROUNDING = 1.005
+_WIDE = 3.0  # high over low: a gain known no better is not told with high confidence
+_ALL_GONE = "the upper end holds only if all of it goes and nothing else takes its place; the lower end is a modest fix"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,11 @@ class Gain:
     low: float
     high: float
     beyond: str = ""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is known so roughly that the answer has to say so."""
+        return self.high > _WIDE * self.low
 
     @property
     def middle(self) -> float:
@@ -55,11 +62,15 @@ class Finding:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gain", self.gain.bounded(self.share_fraction))
+        if self.gain.is_wide and self.confidence == "high":
+            object.__setattr__(self, "confidence", "medium")
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The evidence, and where the gain is larger than the share allows, why."""
-        return (*self.evidence, f"more than its share allows: {self.gain.beyond}") if self.gain.beyond else self.evidence
+        """The evidence; where the gain is wide, what its ends mean, and where it is larger than the share allows, why."""
+        wide = (_ALL_GONE,) if self.gain.is_wide else ()
+        beyond = (f"more than its share allows: {self.gain.beyond}",) if self.gain.beyond else ()
+        return (*self.evidence, *wide, *beyond)
 
     @property
     def severity(self) -> str:

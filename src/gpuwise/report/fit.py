@@ -142,14 +142,15 @@ def _contexts(result: Fit) -> str:
 
 
 def _shown(result: Fit) -> list[Rung]:
-    """Remedies that save memory; where it fits already, only those that allow a larger batch."""
+    """Remedies that save memory, those that suffice first; where it fits already, only those that allow a larger batch."""
     peak = result.memory.total_bytes
-    return [
+    saving = [
         rung
         for rung in result.advice.remedies
         if rung.name == "bigger-gpu"
         or (rung.memory.total_bytes < _WORTH * peak and (not result.fits or rung.max_batch > 1.05 * result.max_batch))
     ]
+    return sorted(saving, key=lambda rung: not rung.fits)
 
 
 def _remedies(result: Fit, rungs: Sequence[Rung], width: int | None, colour: bool) -> str:

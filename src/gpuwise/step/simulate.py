@@ -65,13 +65,13 @@ def simulate(
         "copy": np.broadcast_to(_copy_s(workload, values, setting)[:, None], seconds.shape),
         "input": np.broadcast_to(_input_s(workload, batch, points, setting)[:, None], seconds.shape),
     }
-    flops = (op_flops(workload, values) @ calls)[:, None]
+    flops = op_flops(workload, values)
     return Steps(
         seconds=_longest(lanes),
         lanes=lanes,
         shares=_shares(priced, calls, lanes, start * k["kernel.start_s"] * factor, factor),
-        classes=_classes(workload, priced, values, calls, factor) if by_kind else (),
-        flops=flops,
+        classes=_classes(workload, priced, values, flops, calls, factor) if by_kind else (),
+        flops=(flops @ calls)[:, None],
     )
 
 
@@ -141,12 +141,13 @@ def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array
     }
 
 
-def _classes(workload: Workload, priced: Times, values: Array, calls: Array, factor: float) -> tuple[ClassShare, ...]:
+def _classes(
+    workload: Workload, priced: Times, values: Array, flops: Array, calls: Array, factor: float
+) -> tuple[ClassShare, ...]:
     members: dict[str, list[int]] = {}
     for place, op in enumerate(workload.ops):
         members.setdefault(op.kind, []).append(place)
     read, written = op_bytes(workload, values)
-    flops = op_flops(workload, values)
     points, count = values.shape[0], len(workload.ops)
 
     def summed(per_op: Array, places: list[int]) -> Array:

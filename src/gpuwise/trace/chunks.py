@@ -25,6 +25,7 @@ Batch = list[Any]  # of `Entry`, whose members mypy cannot list
 _CHUNK_BYTES = 8 << 20
 _LARGEST_EVENT_BYTES = 64 << 20
 _TRIES = 6
+_HINT = "give a Chrome trace as torch.profiler's export_chrome_trace writes it"
 
 _NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
@@ -92,8 +93,8 @@ class EventStream:
             if not piece or len(head) > _LARGEST_EVENT_BYTES:
                 raise BadFile(
                     f"'{self._name}' holds no traceEvents",
-                    looked_in=f"its first {len(head) / 1e6:.1f} MB, as JSON",
-                    hint="give a Chrome trace as torch.profiler's export_chrome_trace writes it",
+                    looked_in=f"{'its first' if piece else 'all of its'} {len(head):,} bytes, as JSON",
+                    hint=_HINT,
                 )
             head += piece
         self._in_object = True
@@ -112,7 +113,7 @@ class EventStream:
         pieces = [match.end() - 1 for match in _BOUNDARY.finditer(rest)]
         tail = rest[pieces[-1] :] if pieces else rest
         yield from self._piecewise(rest[: len(rest) - len(tail)].rstrip().removesuffix(b","))
-        found = self._at_array_end(tail) or self._at_array_end(_repaired(tail))
+        found = self._at_array_end(tail) or self._at_array_end(_repaired(tail)) or self._odd_end(tail)
         if found is None:
             self.cut = self._source.cut or "in the middle of an event"
             found = _decode(tail.rstrip().rstrip(b","))
@@ -144,6 +145,23 @@ class EventStream:
                 self._trailer = body[match.end() :] + (b"," + after if after else b"")
                 return found
         return None
+
+    def _odd_end(self, tail: bytes) -> Batch | None:
+        """The end of a list whose last entry is no object: whole JSON was not cut off. Without any object it is no trace."""
+        before, after = (b'{"_": [', b"}") if self._in_object else (b"[", b"")
+        try:
+            whole = msgspec.json.decode(before + tail)
+        except _NOT_JSON:
+            return None
+        entries = whole["_"] if self._in_object else whole
+        if not any(isinstance(entry, dict) for entry in entries):
+            raise BadFile(
+                f"'{self._name}' is no profiler trace: a list without events",
+                looked_in=f"its {len(entries):,} entries",
+                hint=_HINT,
+            )
+        self._ended, self._trailer = True, after
+        return [lenient_record(entry) for entry in entries]
 
     def _piecewise(self, body: bytes) -> Iterator[Batch]:
         """Event by event, keeping those that decode."""

@@ -55,6 +55,13 @@ def test_a_reason_keeps_the_gain_and_is_told_only_where_it_is_needed(share: floa
     assert finding_dict(told)["gain_reason"] == (told.gain.beyond or None)
 
 
+@pytest.mark.parametrize(("gain", "confidence"), [((1.4, 19.98), "medium"), ((1.4, 4.3), "medium"), ((1.4, 4.1), "high")])
+def test_a_wide_gain_is_not_of_high_confidence_and_says_what_its_ends_mean(gain: tuple[float, float], confidence: str) -> None:
+    told = finding(0.95, Gain(low=gain[0], high=gain[1]))
+    assert told.confidence == confidence
+    assert any("upper end" in line for line in told.lines) == (confidence == "medium")
+
+
 def on_cpu() -> Run:
     """Small ops with much between them, on a machine without a GPU."""
     run = Run()

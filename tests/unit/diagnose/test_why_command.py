@@ -50,6 +50,21 @@ def test_a_trace_without_a_gpu_is_answered(tmp_path: Path) -> None:
     assert "no GPU in the trace" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("kernels", "length_us", "tells"), [(1, 1.0, False), (100, 1.0, False), (10, 1e6, False), (100, 1e4, True)]
+)
+def test_next_to_nothing_without_steps_is_no_basis_for_a_verdict(
+    kernels: int, length_us: float, tells: bool, tmp_path: Path
+) -> None:
+    kernel = {"ph": "X", "dur": length_us, "cat": "kernel", "pid": 0, "tid": 0}
+    events = [kernel | {"name": f"k{place}", "ts": place * length_us} for place in range(kernels)]
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    found = diagnose([str(tmp_path / "t.json")])
+    assert found.verdict.startswith("healthy" if tells else "cannot tell, too little: ")
+    assert ("record three whole steps" in found.verdict) is not tells
+    assert tells or not found.findings
+
+
 def test_a_gpu_run_whose_gpu_part_is_lost_is_not_taken_for_a_cpu_run(tmp_path: Path) -> None:
     path = training().write(tmp_path / "trace.json")
     whole = json.loads(path.read_text(encoding="utf-8"))

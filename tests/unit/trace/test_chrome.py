@@ -221,6 +221,8 @@ def test_a_million_letters_are_cut(tmp_path: Path) -> None:
         (b"hello", "no profiler trace"),
         (b"{}", "holds no traceEvents"),
         (b'{"a": 1}', "holds no traceEvents"),
+        (b'[1, 2, "x", null]', "a list without events"),
+        (b'{"traceEvents": [1, 2]}', "a list without events"),
         (gzip.compress(b"hello"), "no profiler trace"),
         (b"PK\x03\x04" + b"\0" * 50, "no profiler trace"),
     ],
@@ -229,6 +231,22 @@ def test_a_file_of_another_kind_is_refused(content: bytes, says: str, tmp_path: 
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(BadFile, match=says):
         read_trace(tmp_path / "f")
+
+
+def test_a_small_file_without_events_is_counted_in_bytes(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"{}")
+    with pytest.raises(BadFile) as refused:
+        read_trace(tmp_path / "f")
+    assert refused.value.looked_in == "all of its 2 bytes, as JSON"
+
+
+@pytest.mark.parametrize("around", [b"[%s]", b'{"traceEvents": [%s]}'])
+def test_a_whole_list_that_ends_with_something_else_is_not_cut_off(around: bytes, tmp_path: Path) -> None:
+    event = b'{"ph": "X", "ts": 0, "dur": 1, "name": "k", "cat": "kernel", "pid": 0, "tid": 0}'
+    (tmp_path / "f").write_bytes(around % (event + b", " + event + b", 1"))
+    trace = read_trace(tmp_path / "f")
+    assert len(trace.events) == 2
+    assert trace.cut is None
 
 
 def test_a_gzip_bomb_is_refused_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,14 @@ from gpuwise.api.many.sweep_question import ANY_MODERN_GPU, SweepTask, gpus_mean
 from gpuwise.api.many.versions import check_versions
 from gpuwise.api.predictions import main_bound
 from gpuwise.api.question import StepQuery, step_query
-from gpuwise.api.widths import width_of
+from gpuwise.api.widths import limited, width_of
 from gpuwise.api.workloads import captured
 from gpuwise.errors import GpuwiseError
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.cpu import cpu_setting
 from gpuwise.step.device_memory import framework_bytes, library_buffers
+from gpuwise.step.least import least_s
 from gpuwise.step.memory import reserved_bytes_of
 from gpuwise.step.segments import slow_s
 from gpuwise.step.simulate import simulate
@@ -192,7 +193,8 @@ def _prices(workload: Workload, query: StepQuery, gpus: Sequence[Gpu], sizes: Se
     whole: Array = steps.seconds + sum(waits.values())
     bound = main_bound(_fractions(steps, waits, whole))
     low, high = _widths(query, gpus, bound, coverage(workload).bytes_fraction)
-    return _Priced(step_s=whole, low_s=whole * low, high_s=whole * high, memory_bytes=memory, bound=bound.astype(np.int8))
+    low_s = limited(whole * low, whole, least_s(workload, gpus, setting, batch=batch, seq=seq))
+    return _Priced(step_s=whole, low_s=low_s, high_s=whole * high, memory_bytes=memory, bound=bound.astype(np.int8))
 
 
 def _fractions(steps: Steps, waits: dict[str, Array], whole: Array) -> dict[str, Array]:

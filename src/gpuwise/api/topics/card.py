@@ -112,12 +112,16 @@ def ecc(case: Case) -> Matter:
     slower = 0.0 if hbm else 1 - case.seconds() / case.seconds(gpu=narrower)
     why = "check bits share the same chips: a sixteenth of memory and bandwidth"
     why = "HBM keeps check bits beside the data: nothing is lost" if hbm else why
+    lacking = case.gpu.ecc is False
+    memory = "HBM" if hbm else "GDDR"
+    first = f"{case.gpu.name} has no ECC; a {memory} card like it that has it" if lacking else "With ECC on it"
+    rest = "" if lacking else "; most GeForce cards have no ECC"
     return Matter(
         topic="ecc",
         question="Do I need ECC memory, and what does it cost?",
         value=100 * slower,
-        unit="% slower with ECC on",
-        answer=f"{100 * slower:.1f} % slower; {why}. Training forgives a wrong bit now and then; most GeForce cards have no ECC.",
+        unit="% slower with ECC on" + (", which this card has not" if lacking else ""),
+        answer=f"{first} is {100 * slower:.1f} % slower: {why}. Training forgives a wrong bit now and then{rest}.",
         how="the step with fifteen sixteenths of the bandwidth",
         source="computed; NVIDIA: inline ECC of GDDR takes a sixteenth of the memory",
         unless="weeks of training on hundreds of GPUs: there wrong bits are a matter of time",
