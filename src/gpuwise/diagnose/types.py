@@ -11,6 +11,7 @@ _MINOR = 1.05
 _MAJOR = 1.2
 _LEAST_LEFT = 0.05  # of a step, whatever is mended
 _ROUNDING = 1.005
+_REPORTED = ("gpu_fault",)  # by the driver: sure, however much is lost by it
 _WIDE = 3.0  # high over low: a gain known no better is not told with high confidence
 _ALL_GONE = "the upper end holds only if all of it goes and nothing else takes its place; the lower end is a modest fix"
 
@@ -62,7 +63,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gain", self.gain.bounded(self.share_fraction))
-        if self.gain.is_wide and self.confidence == "high":
+        if self.gain.is_wide and self.confidence == "high" and self.code not in _REPORTED:
             object.__setattr__(self, "confidence", "medium")
 
     @property

@@ -324,7 +324,7 @@ def test_a_device_that_is_not_there_is_refused(device: str) -> None:
 @pytest.mark.slow
 def test_this_machine_is_measured_and_predicts() -> None:
     pytest.importorskip("torch")
-    done = CliRunner().invoke(app, ["bench", "--device", "cpu", "--seconds", "6"])
+    done = CliRunner().invoke(app, ["bench", "--device", "cpu", "--seconds", "12"])
     assert done.exit_code == 0, done.output
     assert "matmul.fp32" in done.stdout
     assert "disk.read" in done.stdout
