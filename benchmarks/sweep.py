@@ -64,7 +64,7 @@ def alone(model: str, batches: tuple[int, ...]) -> None:
     seq = np.full(len(size), float(workload.seq)) if "seq" in workload.symbols and workload.seq else None
     step = max(1, _AT_ONCE // (len(workload.ops) * len(batches)))
     for first in range(0, len(gpus), step):
-        simulate(workload, gpus[first : first + step], as_run(query.setting, workload), batch=size, seq=seq, by_kind=False)
+        simulate(workload, gpus[first : first + step], as_run(query.run.setting, workload), batch=size, seq=seq, by_kind=False)
 
 
 def each(model: str, names: list[str], batches: tuple[int, ...]) -> float:

@@ -7,11 +7,11 @@ from datetime import date
 
 from gpuwise.advise.options import Option, Run, Terms, owned, rented
 from gpuwise.advise.paces import Pace
-from gpuwise.advise.types import Choices
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money.carbon import find_region
 from gpuwise.money.tariff import flat
 from gpuwise.money.types import Price, RentRange
+from gpuwise.predict.choices import Choices
 from gpuwise.provenance import Basis
 
 GPU = next(gpu for gpu in load_catalog().curated if gpu.name == "RTX 3090")
@@ -31,10 +31,9 @@ def run(seconds: float, *, count: int = 1, fits: bool = True, name: str = "", sa
     gpu = replace(GPU, name=name) if name else GPU
     pace = Pace(
         gpu=gpu,
-        choices=Choices(precision="amp"),
+        choices=Choices(precision="amp", gpu_count=count),
         batch=1,
-        micro_batch=1,
-        step_s=seconds / samples,
+        step_s=seconds / samples * count,
         memory_bytes=1e9 if fits else 1e12,
         usable_bytes=2e10,
         bound="compute",

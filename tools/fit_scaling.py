@@ -26,7 +26,7 @@ from gpuwise.evidence.types import Table
 from gpuwise.outputs import write_whole
 from gpuwise.scale import constants as shipped
 from gpuwise.scale.data_parallel import averaged
-from gpuwise.scale.timeline import timeline_of
+from gpuwise.scale.timeline import gradients_of, timeline_of
 
 DATA = Path(shipped.__file__).parent / "data" / "scaling.json"
 SOURCES = ("lambda_pytorch", "lambda_tf", "nvidia_dle")
@@ -66,8 +66,8 @@ def efficiencies(question: Question) -> Any:
     setting, _ = setting_of(question)
     line = timeline_of(question.workload, question.gpu, setting, batch=question.batch, seq=question.seq)
     cluster = cluster_of(question)
-    sizes = {"batch": question.batch, "seq": question.seq}
-    exposed = [averaged(question.workload, line, cluster, **sizes, slowed_fraction=float(value)).exposed_s for value in SLOWED]
+    gradients = gradients_of(question.workload, question.batch, question.seq)
+    exposed = [averaged(line, gradients, cluster, slowed_fraction=float(value)).exposed_s for value in SLOWED]
     return line.step_s / (line.step_s + np.array(exposed))
 
 

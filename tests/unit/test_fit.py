@@ -12,13 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.advise.types import EFFECTS, Choices, Rung
-from gpuwise.advise.ways import Ways
+from gpuwise.advise.types import EFFECTS, Rung
 from gpuwise.api.fitting import FitAnswer
 from gpuwise.cli.app import app
 from gpuwise.errors import BadValue, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import age
+from gpuwise.predict.choices import Choices
+from gpuwise.predict.ways import Ways
 from gpuwise.report.figures.memory import memory_figure
 from gpuwise.report.figures.types import Bars
 from gpuwise.report.fit import render

@@ -128,7 +128,9 @@ def test_a_second_card_that_waits_for_gradients_is_no_gain() -> None:
     (told,) = (text for text in asked("--model", "bert-large", "--budget", "2500")["changes_if"] if "a second" in text)
     assert "no faster as one job" in told
     (told,) = (text for text in asked("--budget", "800")["changes_if"] if "a second" in text)
-    assert "1.93 times as fast where the code shares its work" in told
+    found = re.search(r"makes it (1\.\d+) times as fast where the code shares its work", told)
+    assert found
+    assert 1.5 < float(found[1]) < 1.95
 
 
 def test_two_cards_that_could_have_a_bridge_are_taken_without_it() -> None:

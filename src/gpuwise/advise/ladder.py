@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.capacity import room_of
 from gpuwise.advise.market import Offered
 from gpuwise.advise.proposals import Proposal, Remedy
 from gpuwise.advise.remedies import REMEDIES
 from gpuwise.advise.trial import Trial
-from gpuwise.advise.types import EFFECTS, Choices, DoesNotApply, Rung
+from gpuwise.advise.types import EFFECTS, Rung
+from gpuwise.predict.capacity import room_of
+from gpuwise.predict.choices import Choices, DoesNotApply
 
 __all__ = ["Advice", "advise", "bigger", "sparing"]
 

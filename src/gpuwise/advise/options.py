@@ -6,7 +6,7 @@ is the cost of a run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwise.advise.paces import Pace
@@ -15,7 +15,6 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money.cloud import rent
 from gpuwise.money.ownership import own
 from gpuwise.money.types import HOURS_PER_YEAR, Grid, Price, RentRange, Tariff
-from gpuwise.scale.data_parallel import exposed_s
 
 __all__ = ["KINDS", "Option", "Run", "Terms", "kept", "owned", "rented", "run_on"]
 
@@ -125,22 +124,13 @@ class Option:
         return None if each is None else each / self.run.samples * 1e6
 
 
-def run_on(
-    gpu: Gpu, count: int, jobs: Sequence[Job], paces: Sequence[Pace], gradients: Mapping[str, float], low: float, high: float
-) -> Run:
-    """The run on so many GPUs: training steps average their gradients, everything else is shared out."""
-    seconds = []
-    for job, pace in zip(jobs, paces, strict=True):
-        waits = 0.0
-        if count > 1 and job.mode == "train":
-            waits = exposed_s(gradients[job.model], gpu, count, pace.step_s)
-        steps = job.samples / pace.batch / count
-        seconds.append(steps * (pace.step_s + waits))
+def run_on(jobs: Sequence[Job], paces: Sequence[Pace], low: float, high: float) -> Run:
+    """The run at these paces, all on as many of one GPU."""
     return Run(
-        gpu=gpu,
-        gpu_count=count,
+        gpu=paces[0].gpu,
+        gpu_count=paces[0].gpu_count,
         paces=tuple(paces),
-        job_s=tuple(seconds),
+        job_s=tuple(job.samples / pace.samples_per_s for job, pace in zip(jobs, paces, strict=True)),
         samples=sum(job.samples for job in jobs),
         low=low,
         high=high,

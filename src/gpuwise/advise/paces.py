@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, takewhile
-from typing import Any, NamedTuple
+from itertools import takewhile
+from typing import NamedTuple
 
 import numpy as np
 
-from gpuwise.advise.capacity import room_of, safe_bytes
-from gpuwise.advise.needs import Needs
-from gpuwise.advise.types import Choices, DoesNotApply
-from gpuwise.advise.ways import Ways
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.cpu import cpu_setting
-from gpuwise.step.memory import upper_ratio
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run
-from gpuwise.step.types import Setting
+from gpuwise.predict import Run, predict_steps
+from gpuwise.predict.capacity import room_of, safe_bytes
+from gpuwise.predict.choices import Choices, DoesNotApply
+from gpuwise.predict.needs import Needs
+from gpuwise.predict.ways import Ways
+from gpuwise.step.memory import MemorySetting, upper_ratio
 from gpuwise.workload.types import Workload
 
 __all__ = ["GRID", "Pace", "Pacer"]
@@ -33,16 +30,25 @@ _ENOUGH = 0.98  # of the best rate: a smaller batch that reaches it is taken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """One job on one GPU. `batch` samples make a step, `micro_batch` of them at once; the rest are accumulated."""
+    """One job on one GPU, or on several of a kind that divide the samples. `batch` samples on each make a step, in as many
+    micro-batches as its choices say."""
 
     gpu: Gpu
     choices: Choices
     batch: int
-    micro_batch: int
     step_s: float
     memory_bytes: float
     usable_bytes: float
     bound: str
+
+    @property
+    def gpu_count(self) -> int:
+        return self.choices.gpu_count
+
+    @property
+    def micro_batch(self) -> int:
+        """Samples that are run at once."""
+        return -(-self.batch // self.choices.accumulate)
 
     @property
     def fits(self) -> bool:
@@ -51,11 +57,11 @@ class Pace:
 
     @property
     def samples_per_s(self) -> float:
-        return self.batch / self.step_s
+        return self.batch * self.gpu_count / self.step_s
 
 
 class _Tried(NamedTuple):
-    """One way to run the job on a GPU and the sizes to look at: all that fit, or the smallest where none does."""
+    """One way to run the job on a GPU and the batches to look at: all that fit, or the smallest where none does."""
 
     choices: Choices
     sizes: tuple[int, ...]
@@ -65,13 +71,13 @@ class _Tried(NamedTuple):
 class Pacer:
     """One model on many GPUs. What was worked out for one question serves the next."""
 
-    def __init__(self, ways: Ways, setting: Setting) -> None:
+    def __init__(self, ways: Ways, run: Run) -> None:
         self.ways = ways
-        self.setting = setting
+        self.run = run
         self._needs: dict[Choices, Needs] = {}
         self._refusal: DoesNotApply | None = None  # told where there is nothing else to tell
         self._fitting: dict[tuple[Choices, str], tuple[int, ...]] = {}
-        self._steps: dict[tuple[Choices, str], dict[int, tuple[float, str]]] = {}  # seconds and bound by size
+        self._steps: dict[tuple[Choices, str], dict[int, tuple[float, str]]] = {}  # seconds and bound by batch
 
     def paces(
         self, gpus: Sequence[Gpu], ways: Callable[[Gpu], Sequence[Choices]], *, batch: int | None, auto: bool = False
@@ -82,15 +88,20 @@ class Pacer:
         if self._refusal is not None and not any(tried.values()):
             raise self._refusal.__cause__ or self._refusal
         self._price((gpu, one) for gpu in gpus for one in tried[gpu.name])
-        found = [self._soonest(gpu, tried[gpu.name]) for gpu in gpus if tried[gpu.name]]
-        return {pace.gpu.name: pace if auto else _whole(pace, batch or self.workload(pace.choices).batch) for pace in found}
+        return {gpu.name: self._soonest(gpu, tried[gpu.name]) for gpu in gpus if tried[gpu.name]}
+
+    def shared(self, paces: Sequence[Pace], gpu_count: int) -> dict[str, Pace]:
+        """The same jobs divided over so many of each GPU, the batch of each GPU unchanged."""
+        asked = [(pace, replace(pace.choices, gpu_count=gpu_count)) for pace in paces]
+        self._price((pace.gpu, _Tried(choices, (pace.batch,), pace.fits)) for pace, choices in asked)
+        return {pace.gpu.name: self._pace(pace.gpu, choices, pace.batch) for pace, choices in asked}
 
     def workload(self, choices: Choices) -> Workload:
         """What a GPU runs with these choices."""
         return self.ways.way(choices).workload
 
     def _tried(self, gpu: Gpu, ways: Sequence[Choices], batch: int | None, auto: bool) -> list[_Tried]:
-        """Every size that fits, or the largest that does; the smallest where none does."""
+        """Every batch of the grid that fits; of one batch the fewest micro-batches that do; else the smallest there is."""
         found = []
         for choices in ways:
             try:
@@ -98,25 +109,24 @@ class Pacer:
             except DoesNotApply as refusal:
                 self._refusal = refusal
                 continue
-            if "batch" not in workload.symbols:
-                sizes = [batch or workload.batch]
-                kept = self._that_fit(gpu, choices, sizes)
-            elif auto:
-                sizes = list(GRID)
+            if "batch" in workload.symbols and auto:
                 kept = self._of_the_grid(gpu, choices)
+                found.append(_Tried(choices, kept or GRID[:1], bool(kept)))
             else:
-                sizes = _halves(batch or workload.batch)
-                kept = self._that_fit(gpu, choices, sizes)
-            found.append(_Tried(choices, kept or (min(sizes),), bool(kept)))
+                found.append(self._in_parts(gpu, choices, batch or workload.batch))
         return found
 
-    def _that_fit(self, gpu: Gpu, choices: Choices, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The first of them that does."""
-        room, need = safe_bytes(gpu), self._need(choices)
-        return tuple(islice(filter(need.within(gpu, room), sizes), 1))
+    def _in_parts(self, gpu: Gpu, choices: Choices, batch: int) -> _Tried:
+        """One batch, at once or in the fewest parts that fit, halved again and again."""
+        is_open = "batch" in self.workload(choices).symbols
+        for size in _halves(batch) if is_open else [batch]:
+            tried = replace(choices, accumulate=-(-batch // size)) if size < batch else choices
+            if self._need(tried).within(gpu, safe_bytes(gpu))(-(-batch // tried.accumulate)):
+                return _Tried(tried, (batch,), True)
+        return _Tried(tried, (batch,), False)
 
     def _of_the_grid(self, gpu: Gpu, choices: Choices) -> tuple[int, ...]:
-        """Sizes of the grid that fit: a larger batch needs more, so the first that does not ends them."""
+        """Batches of the grid that fit: a larger one needs more, so the first that does not fit ends them."""
         key = (choices, gpu.name)
         if key not in self._fitting:
             room, need = safe_bytes(gpu), self._need(choices)
@@ -126,32 +136,27 @@ class Pacer:
     def _need(self, choices: Choices) -> Needs:
         """Ways that hold the same bytes, such as both kinds of 16 bit, share what is known of them."""
         if choices not in self._needs:
-            workload = self.workload(choices)
-            same = (known for known in self._needs.values() if known.serves(workload))
-            self._needs[choices] = next(same, None) or Needs(workload)
+            workload, setting = self.workload(choices), MemorySetting(gpu_count=choices.gpu_count)
+            same = (known for known in self._needs.values() if known.serves(workload, setting))
+            self._needs[choices] = next(same, None) or Needs(workload, setting)
         return self._needs[choices]
 
     def _price(self, wanted: Iterable[tuple[Gpu, _Tried]]) -> None:
-        """Steps of GPUs that run the same way at the same sizes, in one go."""
-        groups: dict[tuple[Choices, bool, tuple[int, ...]], list[Gpu]] = {}
+        """Steps of GPUs that run the same way at the same batches, in one go."""
+        groups: dict[tuple[Choices, tuple[int, ...]], dict[str, Gpu]] = {}
         for gpu, (choices, sizes, _) in wanted:
             known = self._steps.setdefault((choices, gpu.name), {})
             if not all(size in known for size in sizes):
-                groups.setdefault((choices, gpu.is_cpu, _together(sizes)), []).append(gpu)
-        for (choices, is_cpu, sizes), members in groups.items():
-            self._simulate(choices, members, sizes, is_cpu=is_cpu)
-
-    def _simulate(self, choices: Choices, gpus: list[Gpu], sizes: tuple[int, ...], *, is_cpu: bool) -> None:
-        workload = self.workload(choices)
-        batch = np.array(sizes, dtype=float) if "batch" in workload.symbols else None
-        setting = as_run(self.setting, workload)
-        setting = cpu_setting(setting) if is_cpu else setting
-        seq = _seq(workload, len(sizes))
-        steps = simulate(workload, gpus, setting, batch=batch, seq=seq, dtype=np.float32, by_kind=False)
-        waits = np.minimum(steps.lanes["gpu"], steps.lanes["host"]) if is_cpu else np.zeros_like(steps.seconds)
-        seconds, bound = (steps.seconds + waits).T.tolist(), steps.bound.T.tolist()
-        for gpu, took, held in zip(gpus, seconds, bound, strict=True):
-            self._steps[choices, gpu.name].update(zip(sizes, zip(took, held, strict=True), strict=True))
+                groups.setdefault((choices, _together(sizes)), {})[gpu.name] = gpu
+        for (choices, sizes), members in groups.items():
+            way, gpus = self.ways.way(choices), list(members.values())
+            steps = predict_steps(
+                way.workload, gpus, way.run(self.run), sizes, needs=self._need(choices), dtype=np.float32, by_kind=False
+            )
+            for place, gpu in enumerate(gpus):
+                seconds = steps.step_s[:, place].tolist()
+                bounds = [steps.bound_name(point, place) for point in range(len(sizes))]
+                self._steps[choices, gpu.name].update(zip(sizes, zip(seconds, bounds, strict=True), strict=True))
 
     def _soonest(self, gpu: Gpu, tried: Sequence[_Tried]) -> Pace:
         """The fastest; of those that are nearly as fast, the one of the smallest batch."""
@@ -162,17 +167,20 @@ class Pacer:
             for size in sizes
         ]
         least = _ENOUGH * max(rates)[0]
-        rate, size, place = max((one for one in rates if one[0] >= least), key=lambda one: (one[1], one[0]))
-        choices = able[place].choices
+        _, size, place = max((one for one in rates if one[0] >= least), key=lambda one: (one[1], one[0]))
+        return self._pace(gpu, able[place].choices, -size)
+
+    def _pace(self, gpu: Gpu, choices: Choices, batch: int) -> Pace:
+        """A pace whose step is priced."""
+        step_s, bound = self._steps[choices, gpu.name][batch]
         return Pace(
             gpu=gpu,
             choices=choices,
-            batch=-size,
-            micro_batch=-size,
-            step_s=-size / rate,
-            memory_bytes=self._need(choices).total_bytes(gpu, -size),
+            batch=batch,
+            step_s=step_s,
+            memory_bytes=self._need(choices).total_bytes(gpu, -(-batch // choices.accumulate)),
             usable_bytes=room_of(gpu).usable_bytes,
-            bound=self._steps[choices, gpu.name][-size][1],
+            bound=bound,
         )
 
 
@@ -185,13 +193,6 @@ def _together(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return GRID[: -(-len(sizes) // _BAND) * _BAND] if sizes == GRID[: len(sizes)] and len(sizes) > 1 else sizes
 
 
-def _whole(pace: Pace, batch: int) -> Pace:
-    """A step of as many samples as were asked for, in parts where they do not fit at once."""
-    if batch <= pace.micro_batch:
-        return pace
-    return replace(pace, batch=batch, step_s=pace.step_s * batch / pace.micro_batch)
-
-
 def _halves(size: int) -> list[int]:
     """The size, and half of it again and again down to 1.
 
@@ -202,7 +203,3 @@ def _halves(size: int) -> list[int]:
     while found[-1] > 1:
         found.append(found[-1] // 2)
     return found
-
-
-def _seq(workload: Workload, points: int) -> Any:
-    return np.full(points, float(workload.seq)) if "seq" in workload.symbols and workload.seq is not None else None

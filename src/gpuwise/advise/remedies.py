@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
-from gpuwise.advise.capacity import largest
 from gpuwise.advise.proposals import Proposal, Remedy, inference_only, training_only
 from gpuwise.advise.remedies_several import split, zero
 from gpuwise.advise.trial import Trial
-from gpuwise.advise.types import Choices, DoesNotApply
-from gpuwise.advise.ways import RANK
+from gpuwise.predict.capacity import largest
+from gpuwise.predict.choices import Choices, DoesNotApply
+from gpuwise.predict.ways import RANK
 from gpuwise.workload.evaluate import peak_memory
 from gpuwise.workload.rewrite_attention import has_attention
 from gpuwise.workload.rewrite_checkpoint import blocks_of
@@ -177,7 +177,7 @@ def _fewest(trial: Trial, choices: Choices, depth: int, most: int) -> int:
 
 
 def _compile(trial: Trial, choices: Choices) -> Proposal:
-    stack, gpu = trial.bench.setting.stack, trial.gpu
+    stack, gpu = trial.run.setting.stack, trial.gpu
     if choices.compiled or stack.how != "eager":
         raise DoesNotApply(f"it is compiled already ({stack.name})")
     if stack.framework != "torch" or stack.version < (2, 0):
@@ -201,8 +201,8 @@ def _offload(trial: Trial, choices: Choices) -> Proposal:
 def _flash(trial: Trial, choices: Choices) -> Proposal:
     """A fused kernel for attention that the model writes out, or that old software runs unfused."""
     plain = trial.ways.plain(choices)
-    if trial.bench.setting.stack.framework != "torch":
-        raise DoesNotApply(f"not known of {trial.bench.setting.stack.name}")
+    if trial.run.setting.stack.framework != "torch":
+        raise DoesNotApply(f"not known of {trial.run.setting.stack.name}")
     if not has_attention(plain):
         if choices.folded_attention or folded(plain) is None:
             soft = any(op.name == "_softmax" for op in plain.ops)

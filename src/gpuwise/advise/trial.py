@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from gpuwise.advise.capacity import LARGEST_BATCH, Room, largest
-from gpuwise.advise.timing import Bench
-from gpuwise.advise.types import Choices, Rung
-from gpuwise.advise.ways import Ways
+from gpuwise.advise.types import Rung
 from gpuwise.errors import BadValue
 from gpuwise.hardware.types import Gpu
+from gpuwise.predict import Run, predict_steps
+from gpuwise.predict.capacity import LARGEST_BATCH, Room, largest
+from gpuwise.predict.choices import Choices
+from gpuwise.predict.measured import Correction
+from gpuwise.predict.ways import Ways
 from gpuwise.step.lifetimes import peak_bytes
 from gpuwise.step.memory import Memory, MemorySetting, memory_of, survives
 from gpuwise.workload.evaluate import peak_memory
@@ -30,7 +32,8 @@ class Trial:
     batch: int
     now: Choices
     ways: Ways
-    bench: Bench
+    run: Run
+    correction: Correction = field(default_factory=Correction)
     display: bool = False
     careful: bool = False
     _memories: dict[tuple[Choices, int], Memory] = field(default_factory=dict)
@@ -88,9 +91,11 @@ class Trial:
 
     def step_s(self, choices: Choices, batch: int | None = None) -> float:
         """Seconds of a step."""
-        size = self.batch if batch is None else batch
-        held = self.memory(choices, size).total_bytes if self.gpu.slow_memory_bytes else 0.0
-        return self.bench.step_s(self.ways.way(choices), self.gpu, size, held)
+        way, size = self.ways.way(choices), self.batch if batch is None else batch
+        steps = predict_steps(
+            way.workload, [self.gpu], way.run(self.run), [size], correction=replace(self.correction, exact=False), by_kind=False
+        )
+        return float(steps.step_s[0, 0])
 
     @property
     def now_s(self) -> float:

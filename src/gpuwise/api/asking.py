@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import msgspec
 
-from gpuwise.advise.types import Choices
 from gpuwise.api.question import StepQuery, check_precision
 from gpuwise.errors import BadValue
+from gpuwise.predict.choices import Choices
 from gpuwise.workload import find
 from gpuwise.workload.types import Workload
 

@@ -6,19 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import numpy as np
-
-from gpuwise.api.predictions import predict
 from gpuwise.api.question import StepQuery, step_query, workload_of
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.box.lanes import CardLink
 from gpuwise.money.box.power import least_limit
 from gpuwise.money.box.types import Cards
-from gpuwise.step.power import power_curve
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run
-from gpuwise.step.types import Setting
+from gpuwise.predict import Run, predict_steps
+from gpuwise.predict.power import power_curve
 from gpuwise.workload.types import Workload
 
 __all__ = ["KINDS", "Kind", "LaneCost", "PowerLimit", "images_per_s_of", "lane_costs", "power_limits"]
@@ -94,14 +89,11 @@ def _asked(kind: Kind, typed: str) -> tuple[StepQuery, Workload]:
 def _curve(kind: Kind, typed: str, limits_watts: tuple[float, ...]) -> tuple[float, ...]:
     """Speed at each power limit, over that at the card's own."""
     query, workload = _asked(kind, typed)
-    return power_curve(workload, query.gpus[0], as_run(query.setting, workload), limits_watts, query.batch)
+    return power_curve(workload, query.gpus[0], query.run, limits_watts, query.batch)
 
 
-def _step_s(workload: Workload, gpu: Gpu, setting: Setting, batch: int | None, limit_watts: float | None = None) -> float:
-    size = np.array([float(batch)]) if batch and "batch" in workload.symbols else None
-    seq = np.array([float(workload.seq)]) if "seq" in workload.symbols and workload.seq is not None else None
-    steps = simulate(workload, [gpu], as_run(setting, workload), batch=size, seq=seq, power_limit_watts=limit_watts)
-    return float(steps.seconds[0, 0])
+def _step_s(workload: Workload, gpu: Gpu, run: Run, batch: int | None) -> float:
+    return float(predict_steps(workload, [gpu], run, [batch or workload.batch], by_kind=False).step_s[0, 0])
 
 
 def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None) -> tuple[LaneCost, ...]:
@@ -117,12 +109,15 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
         query, workload = _asked(kind, typed)
 
         def step_s(rate: float, generation: int, lanes: int, query: StepQuery = query, workload: Workload = workload) -> float:
-            setting = replace(query.setting, link_bytes_per_s=rate)
-            if count == 1:  # nothing goes between GPUs, and memory is of no interest here
-                return _step_s(workload, gpu, setting, query.batch, limit_watts)
             between = f"PCIe {generation}.0 x{max(width for width in _WIDTHS if width <= max(1, lanes))}"
-            asked = replace(query, gpus=(gpu,), gpu_count=count, gpu_link=between, setting=setting, power_limit_watts=limit_watts)
-            return predict(asked).results[0].step_s
+            run = replace(
+                query.run,
+                setting=replace(query.run.setting, link_bytes_per_s=rate),
+                gpu_count=count,
+                gpu_link=between if count > 1 else "",
+                power_limit_watts=limit_watts,
+            )
+            return _step_s(workload, gpu, run, query.batch)
 
         narrow = step_s(link.bytes_per_s, link.generation, int(link.lanes / link.shared))
         slower = narrow / step_s(full_rate, own_generation, own_lanes) - 1.0
@@ -133,4 +128,5 @@ def lane_costs(typed: str, link: CardLink, count: int, limit_watts: float | None
 def images_per_s_of(typed: str, limit_watts: float | None) -> float:
     """Images a second that one GPU trains on, of the CNN among the kinds."""
     query, workload = _asked(KINDS[0], typed)
-    return float(KINDS[0].batch) / _step_s(workload, query.gpus[0], query.setting, query.batch, limit_watts)
+    run = replace(query.run, power_limit_watts=limit_watts)
+    return float(KINDS[0].batch) / _step_s(workload, query.gpus[0], run, query.batch)

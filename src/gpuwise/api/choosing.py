@@ -234,7 +234,9 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
     priced = _in_one_way(
         query, near or [gpu for gpu, _ in buys], _unique([*owns, *(g for g, _ in buys), *(g for g, _ in rents), *used]), progress
     )
-    runs = _runs(query, priced)
+    counts = _COUNTS if query.limits.deadline_s is not None else (1,)
+    wanted = [*query.have, *((gpu, count) for gpu, price in buys for count in _counts(query, gpu, price))]
+    runs = _runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
     checked: dict[str, tuple[Line, ...]] = {}
     for gpu, price in buys:
@@ -246,7 +248,6 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
                 options.append(option)
                 if not whole(gpu):
                     checked[option.key] = check_build(gpu, count, usual_box(count, query.psu_watts))
-    counts = _COUNTS if query.limits.deadline_s is not None else (1,)
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
@@ -286,17 +287,25 @@ def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]
     return tuple(count for count in _COUNTS if count <= most)
 
 
-def _runs(query: WhichQuery, priced: Sequence[Priced]) -> Callable[[Gpu, int], Run | None]:
-    gradients = {found.job.model: found.gradient_bytes for found in priced}
+def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], Run | None]:
+    """All jobs on a GPU, or on several; those that are wanted are priced in one go."""
     jobs = [found.job for found in priced]
+    paces = [{1: found.paces} for found in priced]
+    able: dict[int, dict[str, Gpu]] = {}
+    for gpu, count in wanted:
+        if count > 1 and all(gpu.name in found.paces for found in priced):
+            able.setdefault(count, {})[gpu.name] = gpu
+    for count, gpus in able.items():
+        for found, known in zip(priced, paces, strict=True):
+            known[count] = found.pacer.shared([found.paces[name] for name in gpus], count)
 
     def run(gpu: Gpu, count: int) -> Run | None:
-        paces = [found.paces[gpu.name] for found in priced if gpu.name in found.paces]
-        if len(paces) < len(priced):
+        found = [known[count][gpu.name] for known in paces if gpu.name in known.get(count, {})]
+        if len(found) < len(priced):
             return None
-        longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / paces[place].samples_per_s)
-        span = width(gpu, paces[longest].bound)
-        return run_on(gpu, count, jobs, paces, gradients, span.low, span.high)
+        longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / found[place].samples_per_s)
+        span = width(gpu, found[longest].bound)
+        return run_on(jobs, found, span.low, span.high)
 
     return run
 

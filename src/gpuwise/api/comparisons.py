@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -321,7 +321,7 @@ def _watts_told(rigs: Sequence[Rig], progress: Callable[[str], None]) -> list[st
         text = f"{gpu.name} draws {low:.0f} to {high or gpu.tdp_watts:.0f} W, as the laptop's maker chose"
         if low < gpu.tdp_watts:
             query = step_query(model="resnet50", gpu=[gpu.name], batch="64")
-            full, least = (predict(one, progress).results[0].step_s for one in (query, replace(query, power_limit_watts=low)))
+            full, least = (predict(one, progress).results[0].step_s for one in (query, query.changed(power_limit_watts=low)))
             text += f"; at {low:.0f} W a CNN trains at {full / least:.0%} of the speed here"
         told.append(text)
     return told

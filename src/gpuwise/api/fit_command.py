@@ -33,7 +33,7 @@ def fit_of(query: StepQuery, cards: Sequence[Gpu]) -> str:
     return fit_command(
         request.model,
         cards,
-        gpus=query.gpu_count if query.gpu_count > 1 else None,
+        gpus=query.run.gpu_count if query.run.gpu_count > 1 else None,
         batch="auto" if query.batch == 0 else query.batch,
         seq=request.seq,
         image=request.image,

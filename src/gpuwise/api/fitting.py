@@ -9,17 +9,14 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.advise.capacity import Room, largest, room_of
 from gpuwise.advise.ladder import Advice, advise
 from gpuwise.advise.market import offered
 from gpuwise.advise.serving import Serving, serving
-from gpuwise.advise.timing import Bench
 from gpuwise.advise.trial import Trial, check_addressable
-from gpuwise.advise.types import Choices, Rung
-from gpuwise.advise.ways import Ways
+from gpuwise.advise.types import Rung
 from gpuwise.api.asking import asker
 from gpuwise.api.device_notes import device_notes
-from gpuwise.api.predictions import correction
+from gpuwise.api.predictions import sized
 from gpuwise.api.question import Assumption, StepQuery, assumed, check_precision, step_query
 from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
@@ -28,6 +25,11 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook
+from gpuwise.predict import correction_by
+from gpuwise.predict.capacity import Room, largest, room_of
+from gpuwise.predict.choices import Choices
+from gpuwise.predict.measured import Correction
+from gpuwise.predict.ways import Ways
 from gpuwise.step.memory import Memory
 from gpuwise.workload import zoo
 from gpuwise.workload.rewrite_checkpoint import blocks_of
@@ -151,17 +153,22 @@ def fit(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) ->
     check_precision(workload.precision, query.gpus)
     now = _choices(query, workload)
     ways = Ways(lambda choices: ask(choices if _asks_more(choices, now) else None))
-    factor, measured = correction(workload, query)
-    bench = Bench(setting=query.setting, power_limit_watts=query.power_limit_watts, factor=factor)
-    shared = (*query.assumptions, *_size_notes(query, workload), *measured)
+    found = _correction(workload, query)
+    shared = (*query.assumptions, *_size_notes(query, workload), *found.notes())
     results = []
     for gpu in query.gpus:
         if asked.remedies:
             progress(f"trying remedies on {gpu.name}")
-        trial = Trial(gpu=gpu, room=room_of(gpu), batch=query.batch or workload.batch, now=now, ways=ways, bench=bench)
+        batch = query.batch or workload.batch
+        trial = Trial(gpu=gpu, room=room_of(gpu), batch=batch, now=now, ways=ways, run=query.run, correction=found)
         trial.display = asked.display
         results.append(_fit(asked, workload, trial, shared))
     return FitAnswer(model=workload.model, results=tuple(results), notes=workload.notes, data_date=tables.data_date())
+
+
+def _correction(workload: Workload, query: StepQuery) -> Correction:
+    """What the user's own steps say."""
+    return correction_by(workload, sized(workload, query)[0]) if query.run.measured else Correction()
 
 
 def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Assumption]) -> Fit:
@@ -177,7 +184,7 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
     notes = [assumed(f"memory of {gpu.name}", f"{room.usable_bytes / 2**30:.1f} GiB usable", room.remark)] if room.shared else []
     return Fit(
         gpu=gpu,
-        gpu_count=query.gpu_count,
+        gpu_count=query.run.gpu_count,
         mode=workload.mode,
         precision=workload.precision,
         optimizer=workload.optimizer,
@@ -193,7 +200,7 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
         step_s=trial.now_s,
         advice=advice,
         serving=_serving(query, trial, advice.final, workload),
-        assumptions=(*shared, *notes, *device_notes(gpu, query.setting.stack, memory.total_bytes, ranged=False)),
+        assumptions=(*shared, *notes, *device_notes(gpu, query.run.setting.stack, memory.total_bytes, ranged=False)),
     )
 
 
@@ -246,8 +253,8 @@ def _choices(query: StepQuery, workload: Workload) -> Choices:
         compiled=query.capture.compiled,
         checkpoint=(1, len(blocks_of(workload))) if request.settings.checkpoint else (0, 0),
         accumulate=request.settings.accumulate,
-        fused_attention=query.setting.stack.fused_attention,
-        gpu_count=query.gpu_count,
+        fused_attention=query.run.setting.stack.fused_attention,
+        gpu_count=query.run.gpu_count,
     )
 
 

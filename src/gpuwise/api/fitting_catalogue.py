@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.advise.capacity import room_of
-from gpuwise.advise.needs import Needs
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query
 from gpuwise.api.showing import Shown
-from gpuwise.api.workloads import capture
+from gpuwise.api.workloads import captured
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.memory import Memory
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run
-from gpuwise.workload.types import Workload
+from gpuwise.predict import predict_steps
+from gpuwise.predict.capacity import room_of
+from gpuwise.predict.needs import Needs
+from gpuwise.scale.low_precision import as_trained
+from gpuwise.step.memory import Memory, MemorySetting
 
 __all__ = ["CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"]
 
@@ -89,12 +88,12 @@ def catalogue_query(**asked: Any) -> StepQuery:
 
 def fit_catalogue(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> CatalogueFit:
     """The step on every GPU of the query."""
-    workload = capture(query.capture, progress).workload
+    workload = as_trained(captured(query.capture, progress))
     batch = query.batch or workload.batch
-    needs = Needs(workload)
-    times = _times(workload, query, batch)
+    needs = Needs(workload, MemorySetting(gpu_count=query.run.gpu_count))
+    steps = predict_steps(workload, query.gpus, query.run, [batch], needs=needs, dtype=np.float32, by_kind=False)
     rows = []
-    for gpu, seconds in zip(query.gpus, times, strict=True):
+    for gpu, seconds in zip(query.gpus, steps.step_s[0].tolist(), strict=True):
         usable = room_of(gpu).usable_bytes
         able = workload.precision in supported(gpu)
         rows.append(
@@ -103,7 +102,7 @@ def fit_catalogue(query: StepQuery, progress: Callable[[str], None] = lambda tex
                 memory=needs.memory(gpu, batch),
                 usable_bytes=usable,
                 max_batch=needs.largest(gpu, usable),
-                step_s=float(seconds) if able else None,
+                step_s=seconds if able else None,
             )
         )
     notes = [assumed("batch", str(batch), "the usual one for this model")] if query.batch is None else []
@@ -117,17 +116,3 @@ def fit_catalogue(query: StepQuery, progress: Callable[[str], None] = lambda tex
         assumptions=(*query.assumptions, *notes),
         data_date=tables.data_date(),
     )
-
-
-def _times(workload: Workload, query: StepQuery, batch: int) -> Any:
-    """Seconds of a step on every GPU, in one go."""
-    size = np.array([float(batch)]) if "batch" in workload.symbols else None
-    steps = simulate(
-        workload,
-        query.gpus,
-        as_run(query.setting, workload),
-        batch=size,
-        power_limit_watts=query.power_limit_watts,
-        dtype=np.float32,
-    )
-    return steps.seconds[0]

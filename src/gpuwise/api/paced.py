@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.capacity import room_of
 from gpuwise.advise.job_ways import ways_on
 from gpuwise.advise.paces import Pace, Pacer
 from gpuwise.advise.tasks import Job
-from gpuwise.advise.timing import Bench
 from gpuwise.advise.trial import Trial
-from gpuwise.advise.types import Choices
-from gpuwise.advise.ways import Ways
 from gpuwise.api.asking import asker
 from gpuwise.api.question import Assumption, assumed, step_query, takes_images
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.data_parallel import gradient_bytes
+from gpuwise.predict.capacity import room_of
+from gpuwise.predict.choices import Choices
+from gpuwise.predict.ways import Ways
 from gpuwise.workload import find
 
 __all__ = ["Asked", "Priced", "price_jobs", "trial_on", "width"]
@@ -54,7 +52,7 @@ class Priced:
     way: str
     skipped: tuple[tuple[str, float], ...]
     paces: dict[str, Pace]
-    gradient_bytes: float
+    pacer: Pacer
     decodes: bool
     notes: tuple[Assumption, ...]
 
@@ -99,7 +97,7 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
         way=way,
         skipped=tuple((tried, _least(tight)) for tried, tight in found[:-1] if tight),
         paces=paces,
-        gradient_bytes=gradient_bytes(model.pacer.workload(sample.choices)) if training and sample else 0.0,
+        pacer=model.pacer,
         decodes=training and sample is not None and takes_images(model.pacer.workload(sample.choices)),
         notes=(*model.notes, *_captured_with(job, model, sample)),
     )
@@ -124,7 +122,7 @@ def trial_on(job: Job, gpu: Gpu, asked: Asked) -> Trial | None:
         batch=asked.size or job.batch or workload.batch,
         now=replace(choices, optimizer=workload.optimizer, seq=workload.seq),
         ways=model.pacer.ways,
-        bench=Bench(setting=model.pacer.setting),
+        run=model.pacer.run,
     )
 
 
@@ -166,7 +164,7 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
     ways = Ways((lambda choices: ask(None if choices == own else choices)) if own else ask)
     hidden = ("precision", "optimizer", "batch", "seq")  # told job by job
     model = _Model(
-        pacer=Pacer(ways, query.setting), own=own, notes=tuple(note for note in query.assumptions if note["name"] not in hidden)
+        pacer=Pacer(ways, query.run), own=own, notes=tuple(note for note in query.assumptions if note["name"] not in hidden)
     )
     if not tells_itself and ":" not in job.model:
         while len(_models) >= _MOST_KEPT:

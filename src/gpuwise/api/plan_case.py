@@ -10,9 +10,10 @@ import numpy as np
 
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.plan_question import PlanQuery
-from gpuwise.api.predictions import correction
 from gpuwise.api.question import Assumption, assumed, check_precision, workload_of
 from gpuwise.errors import BadValue
+from gpuwise.predict import correction_by
+from gpuwise.predict.measured import Correction
 from gpuwise.scale.cluster import Cluster
 from gpuwise.scale.costs import Costs
 from gpuwise.scale.data_parallel import habits_of
@@ -44,6 +45,7 @@ class PlanCase:
     costs: Costs
     wishes: Wishes
     kinds: tuple[tuple[Costs, int], ...]
+    correction: Correction
     notes: tuple[Assumption, ...]
 
     @property
@@ -72,18 +74,26 @@ def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
         )
     _check_limits(parts, cluster, query.limits, batch)
     sizes = Sizes(batches=_sizes(workload, cluster, batch, query.limits), seq=_seq(workload))
-    setting = as_run(step.setting, workload)
-    factor, measured = correction(workload, step)
-    notes += [*measured, *(note for gpu, _ in cluster.kinds for note in device_notes(gpu, step.setting.stack, 0.0))]
-    setting = replace(setting, stack=replace(setting.stack, factor=setting.stack.factor * factor))
-    limit = step.power_limit_watts
+    setting = as_run(step.run.setting, workload)
+    found = correction_by(workload, step.run)
+    notes += [*found.notes(), *(note for gpu, _ in cluster.kinds for note in device_notes(gpu, step.run.setting.stack, 0.0))]
+    setting = replace(setting, stack=replace(setting.stack, factor=setting.stack.factor * found.factor))
+    limit = step.run.power_limit_watts
     costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
     kinds = tuple(zip(costs, (count for _, count in cluster.kinds), strict=True))
     memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds) / _margin()
     wishes = Wishes(
         global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule, habits=habits_of(setting)
     )
-    return PlanCase(query=query, cluster=cluster, costs=costs[slowest(costs)], wishes=wishes, kinds=kinds, notes=tuple(notes))
+    return PlanCase(
+        query=query,
+        cluster=cluster,
+        costs=costs[slowest(costs)],
+        wishes=wishes,
+        kinds=kinds,
+        correction=found,
+        notes=tuple(notes),
+    )
 
 
 def _margin() -> float:

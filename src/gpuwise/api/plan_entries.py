@@ -11,8 +11,8 @@ import numpy as np
 from gpuwise.api.peaks import step_peak, tf32_fraction
 from gpuwise.api.plan_answer import PLAIN, PlanEntry
 from gpuwise.api.plan_case import PlanCase
-from gpuwise.api.predictions import bound_fractions, main_bound
-from gpuwise.api.widths import plan_width
+from gpuwise.predict import Steps, predict_steps
+from gpuwise.predict.ranges import plan_width
 from gpuwise.scale.cluster import Cluster
 from gpuwise.scale.data_parallel import waits_fraction
 from gpuwise.scale.mixed import proportional
@@ -22,8 +22,6 @@ from gpuwise.scale.rules import micro_count
 from gpuwise.scale.scaling import ScalePoint
 from gpuwise.scale.search import WITHIN, Found, estimate, simplest
 from gpuwise.scale.share import Degrees
-from gpuwise.step.simulate import simulate
-from gpuwise.step.types import BOUNDS, Steps
 from gpuwise.workload.coverage import coverage
 
 __all__ = ["plain_entry", "plan_entries"]
@@ -112,9 +110,12 @@ def plain_entry(case: PlanCase) -> PlanEntry | None:
 
 
 def _entry(case: PlanCase, one: Estimate, cluster: Cluster, labels: Sequence[str]) -> PlanEntry:
-    workload, bound = case.costs.parts.workload, _bound(case, one)
+    workload, alone = case.costs.parts.workload, _alone(case, one, cluster)
+    if one.plan.is_plain:
+        one = replace(one, step_s=float(alone.step_s[0, 0]))
+    bound = alone.bound_name() if one.plan.is_plain else _bound(case, one, alone)
     width = plan_width(
-        case.query.step,
+        case.query.step.run.measured,
         [gpu for gpu, _ in cluster.kinds],
         bound,
         coverage(workload).bytes_fraction,
@@ -134,22 +135,16 @@ def _entry(case: PlanCase, one: Estimate, cluster: Cluster, labels: Sequence[str
     )
 
 
-def _steps(case: PlanCase, one: Estimate) -> Steps:
-    """A micro-batch of this plan on one GPU that divides nothing."""
+def _alone(case: PlanCase, one: Estimate, cluster: Cluster) -> Steps:
+    """What `predict` says of a micro-batch of this plan where nothing but samples is divided, on the slowest GPU."""
     workload, costs = case.costs.parts.workload, case.costs
-    at: dict[str, Any] = {
-        "batch": np.array([float(one.plan.micro_batch)]) if "batch" in workload.symbols else None,
-        "seq": costs.sizes.seq,
-    }
-    return simulate(workload, [costs.gpu], costs.setting, **at, power_limit_watts=costs.power_limit_watts)
+    run = replace(case.query.step.run, gpu_count=cluster.gpu_count, cluster=cluster)
+    return predict_steps(workload, [costs.gpu], run, [one.plan.micro_batch], correction=case.correction, by_kind=False)
 
 
-def _bound(case: PlanCase, one: Estimate) -> str:
-    """What `predict` says of a plain plan. Of others the largest part of the step; computing is told apart from memory by the
-    kernels."""
-    steps, costs = _steps(case, one), case.costs
-    if one.plan.is_plain:
-        return BOUNDS[int(main_bound(bound_fractions(steps, {"communication": one.step_s - float(steps.seconds[0, 0])})))]
+def _bound(case: PlanCase, one: Estimate, alone: Steps) -> str:
+    """The largest part of the step; computing is told apart from memory by the kernels."""
+    costs, last = case.costs, alone.last
     parts = {
         "communication": one.exposed_comm_s,
         "bubble": one.bubble_s,
@@ -159,8 +154,8 @@ def _bound(case: PlanCase, one: Estimate) -> str:
     largest = max(parts, key=lambda name: parts[name])
     if largest != "compute":
         return largest
-    shares = {name: float(steps.shares[name][0, 0]) for name in ("compute", "memory")}
-    busy_s = float(steps.lanes["gpu"][0, 0])
+    shares = {name: float(last.shares[name][0, 0]) for name in ("compute", "memory")}
+    busy_s = float(last.lanes["gpu"][0, 0])
     passes_s = busy_s - costs.update[0] * costs.memory(Degrees()).total_parameters
     # the update reads and writes memory, and is here as often as in the plan: divided by ZeRO, once for many micro-batches
     products = min(1.0, shares["compute"] / sum(shares.values()) * busy_s / max(passes_s, 1e-12))

@@ -12,9 +12,9 @@ from gpuwise.api.plan_answer import PLAIN, PlanAnswer, PlanEntry, Separate
 from gpuwise.api.plan_case import NODE, PlanCase, plan_case
 from gpuwise.api.plan_entries import plain_entry, plan_entries
 from gpuwise.api.plan_question import PlanQuery
-from gpuwise.api.widths import range_notes
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
+from gpuwise.predict.ranges import range_notes
 from gpuwise.scale.cluster import MOST_GPUS, parse_cluster
 from gpuwise.scale.rules import AXES, Limits
 from gpuwise.scale.scaling import ScalePoint, counts_of, faster_links, scale_points, stops_at

@@ -16,6 +16,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu, Host, Loader
+from gpuwise.predict import Measured, Run
 from gpuwise.scale.low_precision import as_trained
 from gpuwise.step.loading import images_per_s, seconds_per_image
 from gpuwise.step.stacks import default_stack, find_stack
@@ -46,20 +47,18 @@ _DEFAULT_HOST = "desktop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepQuery:
-    """One model on some GPUs. `batch` of None is the model's usual one, 0 means the largest power of two that fits. `gpu_link`
-    joins several GPUs, such as `PCIe 3.0 x8`; empty is what a usual machine has."""
+    """One model on some GPUs. `batch` of None is the model's usual one, 0 means the largest power of two that fits."""
 
     capture: CaptureQuery
     gpus: tuple[Gpu, ...]
-    gpu_count: int = 1
-    gpu_link: str = ""
     batch: int | None = None
-    setting: Setting
-    decoder: Loader | None = None
-    power_limit_watts: float | None = None
-    measured: tuple[tuple[Gpu, float], ...] = ()
+    run: Run
     on_this_machine: bool = False
     assumptions: tuple[Assumption, ...] = ()
+
+    def changed(self, **run: Any) -> StepQuery:
+        """The same question with another `Run`."""
+        return replace(self, run=replace(self.run, **run))
 
 
 def assumed(name: str, value: str, effect: str) -> Assumption:
@@ -112,18 +111,20 @@ def step_query(
     return StepQuery(
         capture=replace(asked, asked=asked.asked - filled.keys(), assumptions=()),
         gpus=found,
-        gpu_count=gpus,
         batch=size,
-        setting=Setting(
-            stack=software,
-            host=host,
-            link_bytes_per_s=_link(pcie),
-            loader_samples_per_s=_decoded(decoder, host, workers, gpus, notes) if decoder else rate,
+        run=Run(
+            setting=Setting(
+                stack=software,
+                host=host,
+                link_bytes_per_s=_link(pcie),
+                loader_samples_per_s=_decoded(decoder, host, workers, gpus, notes) if decoder else rate,
+            ),
+            gpu_count=gpus,
+            gpu_link=link or pcie,
+            decoder=decoder,
+            power_limit_watts=_watts(power_limit, found, notes),
+            measured=tuple(_measured(text, size, notes) for text in measured),
         ),
-        decoder=decoder,
-        power_limit_watts=_watts(power_limit, found, notes),
-        gpu_link=link or pcie,
-        measured=tuple(_measured(text, notes) for text in measured),
         on_this_machine=on_this_machine,
         assumptions=without_assumed(notes) if on_this_machine else tuple(notes),
     )
@@ -307,8 +308,8 @@ def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
             )
 
 
-def _measured(text: str, notes: list[Assumption]) -> tuple[Gpu, float]:
-    """`RTX 3090=412ms` -> the GPU and its seconds a step."""
+def _measured(text: str, batch: int | None, notes: list[Assumption]) -> Measured:
+    """`RTX 3090=412ms` -> the GPU and its seconds a step, at the batch of the question."""
     name, equals, value = text.rpartition("=")
     if not equals or not name.strip():
         raise BadValue(f"'{text}' is no measured step", hint='for example `--measured "RTX 3090=412ms"`')
@@ -318,7 +319,7 @@ def _measured(text: str, notes: list[Assumption]) -> tuple[Gpu, float]:
         raise BadValue(f"a step of {value} cannot be", hint='for example `--measured "RTX 3090=412ms"`')
     (gpu,), taken = named_gpus([name.strip()])
     notes += [note for note in taken if note not in notes]
-    return gpu, seconds
+    return Measured(gpu=gpu, step_s=seconds, batch=batch)
 
 
 def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:
@@ -327,7 +328,7 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
         check_precision(query.capture.request.settings.precision, query.gpus)
     workload = captured(query.capture, progress)
     check_precision(workload.precision, query.gpus)
-    if query.decoder and not takes_images(workload):
+    if query.run.decoder and not takes_images(workload):
         raise BadValue(
             f"{workload.model} takes no images, so there is nothing to decode",
             hint="leave `--image-decode` out; `--loader-samples-per-s` gives the rate of any loader",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict
@@ -76,7 +76,7 @@ def throughput(rig: Rig, progress: Callable[[str], None] = lambda text: None, **
 
     def ask(name: str, count: int) -> PredictAnswer:
         query = step_query(gpu=[name], gpus=count, **job)
-        return predict(replace(query, gpu_link=link), progress)
+        return predict(query.changed(gpu_link=link), progress)
 
     alone = [ask(name, 1) for name in rig.typed]
     separate = sum(count * answer.results[0].samples_per_s for answer, (_, count) in zip(alone, rig.parts, strict=True))

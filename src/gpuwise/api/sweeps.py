@@ -7,14 +7,12 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-import numpy as np
-
+from gpuwise.api.predictions import sized
 from gpuwise.api.question import Assumption, StepQuery, workload_of
 from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run
+from gpuwise.predict import predict_steps
 
 __all__ = ["SweepAnswer", "SweepPoint", "sweep"]
 
@@ -52,19 +50,17 @@ class SweepAnswer(Shown):
 
 
 def sweep(query: StepQuery, batches: Sequence[int], progress: Callable[[str], None] = lambda text: None) -> SweepAnswer:
-    """One GPU's step at each of these batches, without the loader, other GPUs or the user's own measurements."""
+    """The step on the first GPU of the question at each of these batches."""
     if not 0 < len(batches) <= _MOST or min(batches) < 1:
         raise BadValue(f"{len(batches)} batches cannot be swept", hint=f"one to {_MOST}, each 1 or more")
     workload = workload_of(query, progress)
     gpu = query.gpus[0]
     points: tuple[SweepPoint, ...] = ()
     if "batch" in workload.symbols:
-        sizes = np.array(batches, dtype=float)
-        seqs = np.full(len(sizes), float(workload.seq)) if "seq" in workload.symbols and workload.seq is not None else None
-        steps = simulate(workload, [gpu], as_run(query.setting, workload), batch=sizes, seq=seqs)
-        seconds = steps.seconds[:, 0].tolist()
+        run, _ = sized(workload, query)
+        seconds = predict_steps(workload, [gpu], run, batches, by_kind=False).step_s[:, 0].tolist()
         points = tuple(
-            SweepPoint(batch=batch, step_s=step_s, samples_per_s=batch / step_s)
+            SweepPoint(batch=batch, step_s=step_s, samples_per_s=batch * run.gpu_count / step_s)
             for batch, step_s in zip(batches, seconds, strict=True)
         )
     return SweepAnswer(

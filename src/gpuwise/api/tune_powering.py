@@ -21,9 +21,8 @@ from gpuwise.api.tune_question import buildable
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.power import power_curve
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run
+from gpuwise.predict import predict_steps
+from gpuwise.predict.power import power_curve
 from gpuwise.units import parse
 from gpuwise.watch.power_limit import Card, card_of, held
 from gpuwise.watch.tune.models import facts_of, run_model
@@ -136,7 +135,7 @@ def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text:
     """Time and energy of a step by power limit."""
     facts = _this_card(query.device) if query.apply else None
     step = step_query(**(query.asked | ({"gpu": [facts.name]} if facts else {})))
-    if len(step.gpus) != 1 or step.gpu_count != 1:
+    if len(step.gpus) != 1 or step.run.gpu_count != 1:
         raise BadValue("one GPU is tuned at a time", hint='for example `--gpu "RTX 3090"`')
     gpu, workload = step.gpus[0], workload_of(step, progress)
     batch = step.batch or workload.batch
@@ -207,13 +206,13 @@ def _limits(text: str, gpu: Gpu, card: Card | None) -> tuple[float, ...]:
 
 
 def _predicted(workload: Workload, step: StepQuery, batch: int, limits: tuple[float, ...]) -> tuple[PowerPoint, ...]:
-    gpu, setting = step.gpus[0], as_run(step.setting, workload)
-    size = batch if "batch" in workload.symbols else None
+    gpu = step.gpus[0]
     rated = gpu.tdp_watts or limits[-1]
     finer = np.arange(least_watts(gpu), rated + 1.0)
-    kept = power_curve(workload, gpu, setting, [*limits, *finer], size)
+    kept = power_curve(workload, gpu, step.run, [*limits, *finer], batch)
     draws = next((watts for watts, share in zip(finer, kept[len(limits) :], strict=True) if share >= _FREE), rated)
-    sold_s = float(simulate(workload, [gpu], setting, batch=None if size is None else np.array([float(size)])).seconds[0, 0])
+    sold = predict_steps(workload, [gpu], replace(step.run, power_limit_watts=None), [batch], by_kind=False)
+    sold_s = float(sold.step_s[0, 0])
     points = []
     for limit, share in zip(limits, kept, strict=False):
         watts, off = min(limit, float(draws)), math.exp(_OFF * max(0.0, 1.0 - limit / rated))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from gpuwise.api.question import Assumption
 from gpuwise.errors import BadFile, GpuwiseError, UnknownName
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, Range, change_range, knows_vendor
@@ -14,10 +12,10 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.cpu import CPU_RANGE, cpu_setting, not_hidden_s
+from gpuwise.predict import Run, predict_steps
+from gpuwise.step.cpu import CPU_RANGE
 from gpuwise.step.memory import memory_of
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run, find_stack
+from gpuwise.step.stacks import find_stack
 from gpuwise.step.types import Setting
 from gpuwise.watch.bench import store
 from gpuwise.watch.bench.price import price
@@ -65,12 +63,8 @@ class Predictor:
         if gpu is None or workload.precision not in supported(gpu):
             return None
         stack, _ = find_stack(f"torch-{self.torch}", compiled)
-        setting = as_run(Setting(stack=stack, host=find_host("desktop")), workload)
-        size = _size(workload, batch)
-        steps = simulate(
-            workload, [gpu], cpu_setting(setting) if gpu.is_cpu else setting, batch=None if size is None else np.array([size])
-        )
-        return (float(steps.seconds[0, 0]) + (not_hidden_s(steps) if gpu.is_cpu else 0.0)) * self.slower
+        run = Run(setting=Setting(stack=stack, host=find_host("desktop")))
+        return float(predict_steps(workload, [gpu], run, [batch], by_kind=False).step_s[0, 0]) * self.slower
 
     def needed_bytes(self, workload: Workload, batch: int) -> float:
         """Memory that a step needs on this device."""

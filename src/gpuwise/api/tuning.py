@@ -7,17 +7,14 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-import numpy as np
-
+from gpuwise.api.predictions import sized
 from gpuwise.api.question import Assumption, StepQuery, workload_of
 from gpuwise.api.showing import Shown
 from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.cpu import cpu_setting, not_hidden_s
+from gpuwise.predict import predict_steps
 from gpuwise.step.memory import largest_batch
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run
 from gpuwise.watch.bench import store
 from gpuwise.watch.bench.price import price
 from gpuwise.workload.types import Workload
@@ -95,7 +92,7 @@ def tune(what: str, query: StepQuery, progress: Callable[[str], None] = lambda t
         raise BadValue(
             f"'{what}' cannot be tuned", looked_in="batch", hint="for example `gpuwise tune batch resnet50 --gpu 3090`"
         )
-    if len(query.gpus) != 1 or query.gpu_count != 1:
+    if len(query.gpus) != 1 or query.run.gpu_count != 1:
         raise BadValue("one GPU is tuned at a time", hint='for example `--gpu "RTX 3090"`')
     workload, gpu = workload_of(query, progress), query.gpus[0]
     most = largest_batch(workload, gpu.usable_memory_bytes, gpu=gpu)
@@ -128,16 +125,5 @@ def _batches(workload: Workload, query: StepQuery, gpu: Gpu, most: int) -> tuple
     if query.on_this_machine:
         profile = store.latest()
         return tuple(BatchPoint(batch=size, step_s=price(workload, profile, float(size)).seconds) for size in sizes)
-    setting = as_run(query.setting, workload)
-    points = []
-    for size in sizes:  # each alone: on a CPU the host's part is added to a single step
-        steps = simulate(
-            workload,
-            [gpu],
-            cpu_setting(setting) if gpu.is_cpu else setting,
-            batch=np.array([float(size)]),
-            power_limit_watts=query.power_limit_watts,
-        )
-        seconds = float(steps.seconds[0, 0]) + (not_hidden_s(steps) if gpu.is_cpu else 0.0)
-        points.append(BatchPoint(batch=size, step_s=seconds))
-    return tuple(points)
+    steps = predict_steps(workload, [gpu], sized(workload, query)[0], sizes, by_kind=False)
+    return tuple(BatchPoint(batch=size, step_s=seconds) for size, seconds in zip(sizes, steps.step_s[:, 0].tolist(), strict=True))

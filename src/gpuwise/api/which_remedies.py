@@ -12,7 +12,7 @@ from gpuwise.advise.market import whole
 from gpuwise.advise.options import Option, kept, owned, run_on
 from gpuwise.advise.paces import Pace
 from gpuwise.advise.types import Rung
-from gpuwise.api.paced import Priced, trial_on, width
+from gpuwise.api.paced import trial_on, width
 from gpuwise.api.which_question import WhichQuery
 from gpuwise.api.which_scene import Scene
 from gpuwise.hardware.types import Gpu
@@ -91,7 +91,7 @@ def _with_remedies(scene: Scene, option: Option) -> Remedied | None:
                 return None
             pace, rungs[priced.job.model] = tried
         paces.append(pace)
-    return Remedied(option=_again(scene.query, scene.priced, option, paces), rungs=rungs)
+    return Remedied(option=_again(scene.query, option, paces), rungs=rungs)
 
 
 def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: Pace) -> tuple[Pace, tuple[Rung, ...]] | None:
@@ -109,7 +109,6 @@ def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: Pace) -> tuple[Pace, 
         gpu=gpu,
         choices=choices,
         batch=trial.batch,
-        micro_batch=-(-trial.batch // choices.accumulate),
         step_s=rungs[-1].step_s,
         memory_bytes=rungs[-1].memory.total_bytes,
         usable_bytes=trial.room.usable_bytes,
@@ -118,11 +117,10 @@ def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: Pace) -> tuple[Pace, 
     return pace, rungs
 
 
-def _again(query: WhichQuery, priced: Sequence[Priced], option: Option, paces: Sequence[Pace]) -> Option:
+def _again(query: WhichQuery, option: Option, paces: Sequence[Pace]) -> Option:
     """The option at other paces."""
-    gradients = {found.job.model: found.gradient_bytes for found in priced}
     span = width(option.gpu, max(paces, key=lambda pace: pace.step_s).bound)
-    run = run_on(option.gpu, 1, query.jobs, paces, gradients, span.low, span.high)
+    run = run_on(query.jobs, paces, span.low, span.high)
     if option.kind == "keep":
         return kept(run, query.terms)
     terms = replace(query.terms, machine_usd=0.0) if whole(option.gpu) else query.terms

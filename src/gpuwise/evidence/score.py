@@ -17,11 +17,11 @@ from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster import Cluster, usual_cluster
 from gpuwise.scale.data_parallel import averaged, slowed_fraction, threaded_s, waits_fraction
-from gpuwise.scale.timeline import timeline_of
+from gpuwise.scale.timeline import gradients_of, timeline_of
 from gpuwise.scale.wiring import takes_bridge
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import find_stack
-from gpuwise.step.types import Setting, Stack, Steps
+from gpuwise.step.types import Setting, Stack, StepTimes
 from gpuwise.workload.evaluate import call_counts, op_bytes, product_values
 
 __all__ = ["cluster_of", "copied_bytes", "score", "setting_of"]
@@ -101,7 +101,7 @@ def _scored(members: Sequence[Question], fit: Fit) -> list[Residual]:
     return found
 
 
-def _one(question: Question, steps: Steps, point: int, place: int, known: bool, fit: Fit) -> Residual:
+def _one(question: Question, steps: StepTimes, point: int, place: int, known: bool, fit: Fit) -> Residual:
     seconds = float(steps.seconds[point, place])
     seconds += copied_bytes(question) / _of_machine(question, fit.copy_bytes_per_s, _COPY_BYTES_PER_S)
     bound = str(steps.bound[point, place])
@@ -112,7 +112,7 @@ def _one(question: Question, steps: Steps, point: int, place: int, known: bool, 
     return replace(residual(question, seconds, seconds * width.low, seconds * width.high, bound), known=known)
 
 
-def _sharing_s(question: Question, steps: Steps, point: int, place: int, fit: Fit) -> float:
+def _sharing_s(question: Question, steps: StepTimes, point: int, place: int, fit: Fit) -> float:
     """What several GPUs add to a step: messages that do not hide, and waiting for each other; with threads instead of processes,
     one host that serves them all."""
     if question.gpu_count == 1:
@@ -126,7 +126,8 @@ def _sharing_s(question: Question, steps: Steps, point: int, place: int, fit: Fi
         setting, _ = setting_of(question, fit)
         sizes = {"batch": question.batch, "seq": question.seq}
         line = timeline_of(workload, question.gpu, setting, **sizes, constants=fit.constants)
-        exposed = averaged(workload, line, cluster, **sizes, slowed_fraction=slowed_fraction(setting)).exposed_s
+        gradients = gradients_of(workload, **sizes)
+        exposed = averaged(line, gradients, cluster, slowed_fraction=slowed_fraction(setting)).exposed_s
     return exposed + waits_fraction(question.gpu_count) * (alone + exposed)
 
 

@@ -18,7 +18,7 @@ from gpuwise.scale.collectives import collective_s
 from gpuwise.scale.constants import load_scaling
 from gpuwise.scale.habits import Habits
 from gpuwise.scale.overlap import BUCKET_BYTES, Overlap, overlapped
-from gpuwise.scale.timeline import Timeline, gradients_of, timeline_of
+from gpuwise.scale.timeline import Gradients, Timeline, gradients_of, timeline_of
 from gpuwise.step.types import Setting
 from gpuwise.workload.evaluate import product_values
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, Workload
@@ -31,7 +31,6 @@ __all__ = [
     "exposed_s",
     "gradient_bytes",
     "habits_of",
-    "sharing_s",
     "slowed_fraction",
     "threaded_s",
     "waits_fraction",
@@ -91,41 +90,18 @@ def data_parallel(
     line = timeline_of(
         workload, cluster.gpu, setting, batch=batch, seq=seq, power_limit_watts=power_limit_watts, constants=constants
     )
-    overlap = averaged(workload, line, cluster, batch=batch, seq=seq, slowed_fraction=slowed_fraction(setting))
+    gradients = gradients_of(workload, batch, seq)
+    overlap = averaged(line, gradients, cluster, slowed_fraction=slowed_fraction(setting))
     size = float(workload.batch if batch is None else batch)
     return DataParallel(gpu_count=cluster.gpu_count, batch=size, alone_s=line.step_s, overlap=overlap)
 
 
-def sharing_s(
-    workload: Workload,
-    cluster: Cluster,
-    setting: Setting,
-    alone_s: float,
-    *,
-    batch: float | None = None,
-    power_limit_watts: float | None = None,
-) -> float:
-    """What averaging gradients over the cluster, and waiting for each other, adds to a step that takes `alone_s` by itself."""
-    line = timeline_of(workload, cluster.gpu, setting, batch=batch, power_limit_watts=power_limit_watts)
-    exposed = averaged(workload, line, cluster, batch=batch, slowed_fraction=slowed_fraction(setting)).exposed_s
-    return exposed + waits_fraction(cluster.gpu_count) * (alone_s + exposed)
-
-
 def averaged(
-    workload: Workload,
-    line: Timeline,
-    cluster: Cluster,
-    op: str = "all_reduce",
-    /,
-    *,
-    batch: float | None = None,
-    seq: float | None = None,
-    slowed_fraction: float = 0.0,
+    line: Timeline, gradients: Gradients, cluster: Cluster, op: str = "all_reduce", /, *, slowed_fraction: float = 0.0
 ) -> Overlap:
     """The gradients of a step with this timeline, averaged over the whole cluster."""
-    gradients = gradients_of(workload, batch if "batch" in workload.symbols else None, seq if "seq" in workload.symbols else None)
     if cluster.gpu_count == 1:
-        gradients = type(gradients)(call=gradients.call[:0], size_bytes=gradients.size_bytes[:0])
+        gradients = Gradients(call=gradients.call[:0], size_bytes=gradients.size_bytes[:0])
     return overlapped(
         line.call_end_s[gradients.call],
         gradients.size_bytes,

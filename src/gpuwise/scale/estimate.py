@@ -18,7 +18,7 @@ from gpuwise.scale.data_parallel import averaged
 from gpuwise.scale.habits import Habits
 from gpuwise.scale.pipeline import blocks_of_stages, stage_units
 from gpuwise.scale.plan_types import RECOMPUTE, Mesh, group
-from gpuwise.scale.timeline import recomputing
+from gpuwise.scale.timeline import gradients_of, recomputing
 from gpuwise.step.types import Array
 from gpuwise.workload.types import PHASES
 
@@ -277,12 +277,10 @@ class _Step:
             key = (point, whole, int(self.plans.recompute[row]))
             if key not in known:
                 overlap = averaged(
-                    self.costs.parts.workload,
                     recomputing(self.costs.timeline(point), float(again[0, row])),
+                    gradients_of(self.costs.parts.workload, self.costs.batch(point), self.costs.sizes.seq),
                     self.cluster,
                     "all_reduce" if whole else "reduce_scatter",
-                    batch=self.costs.batch(point),
-                    seq=self.costs.sizes.seq,
                     slowed_fraction=self.habits.slowed_fraction or 0.0,
                 )
                 known[key] = overlap.comm_s, overlap.exposed_s

@@ -9,20 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
-from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.registry import times
 from gpuwise.kernels.types import Constants
-from gpuwise.step.cpu import cpu_setting, not_hidden_s
-from gpuwise.step.ops import Choices, ops_of
-from gpuwise.step.segments import fast_part
 from gpuwise.step.simulate import simulate
 from gpuwise.step.stacks import as_run
-from gpuwise.step.types import Setting
+from gpuwise.step.types import Setting, StepTimes
 from gpuwise.workload.evaluate import product_values
 from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload
 
-__all__ = ["Gradients", "Timeline", "gradients_of", "recomputing", "timeline_of"]
+__all__ = ["Gradients", "Timeline", "gradients_of", "recomputing", "timeline_at", "timeline_of"]
 
 Array = NDArray[np.float64]
 _FORWARD = PHASES.index("forward")
@@ -58,26 +52,20 @@ def timeline_of(
     power_limit_watts: float | None = None,
     constants: Constants | None = None,
 ) -> Timeline:
-    """The step as `simulate` has it, call by call. Where the host or a loader sets the pace, every call is stretched alike."""
-    setting = as_run(setting, workload)
-    setting = cpu_setting(setting) if gpu.is_cpu else setting
+    """The step of this size on this GPU, call by call."""
     sizes: dict[str, Any] = {
         name: np.array([float(value)]) if value is not None and name in workload.symbols else None
         for name, value in (("batch", batch), ("seq", seq if seq is not None else workload.seq))
     }
-    steps = simulate(workload, [gpu], setting, **sizes, power_limit_watts=power_limit_watts, constants=constants)
-    whole = float(steps.seconds[0, 0]) + (not_hidden_s(steps) if gpu.is_cpu else 0.0)
-    choices = Choices(
-        tf32=setting.tf32,
-        tf32_convolutions=setting.tf32_convolutions,
-        fused_attention=setting.stack.fused_attention,
-        nhwc=setting.nhwc,
-        lays_out=setting.stack.how == "compile",
-    )
-    ops = ops_of(workload, sizes["batch"], sizes["seq"], choices)
-    k = constants if constants is not None else load_constants()
-    seconds = times(ops, gpus_of([fast_part(gpu)], power_limit_watts), k).seconds[:, 0]
-    ends = np.cumsum(seconds[workload.calls.op])
+    setting = as_run(setting, workload)
+    steps = simulate(workload, [gpu], setting, **sizes, power_limit_watts=power_limit_watts, constants=constants, by_kind=False)
+    return timeline_at(workload, steps)
+
+
+def timeline_at(workload: Workload, steps: StepTimes, point: int = 0, place: int = 0) -> Timeline:
+    """One of these steps, call by call. Where the host or a loader sets the pace, every call is stretched alike."""
+    whole = float(steps.seconds[point, place])
+    ends = np.cumsum(steps.op_s[point, workload.calls.op, place], dtype=np.float64)
     ends = ends * (whole / max(float(ends[-1]), 1e-12))
     backward_end = _last_end(workload, ends, _BACKWARD, float(ends[-1]))
     forward_end = _last_end(workload, ends, _FORWARD, 0.0)
@@ -104,7 +92,8 @@ def _last_end(workload: Workload, ends: Array, phase: int, otherwise: float) -> 
 def gradients_of(workload: Workload, batch: float | None = None, seq: float | None = None) -> Gradients:
     """Gradients by the last backward call that writes each: shared weights are whole only then."""
     buffers, calls = workload.buffers, workload.calls
-    values = product_values(workload, batch, seq)[0]
+    sizes = {"batch": batch, "seq": seq}
+    values = product_values(workload, **{name: size for name, size in sizes.items() if name in workload.symbols})[0]
     chosen = np.flatnonzero(buffers.category == CATEGORIES.index("gradient"))
     owner = np.repeat(np.arange(len(calls)), calls.read_count + calls.written_count)
     backward = calls.phase[owner] == _BACKWARD

@@ -31,6 +31,7 @@ __all__ = [
     "Memory",
     "MemorySetting",
     "Moment",
+    "around_bytes",
     "by_module",
     "largest_batch",
     "memory_of",
@@ -137,7 +138,7 @@ def memory_of(
     held = live[:, call]
     allocated = float(held.sum()) + sum(_kept(workload, gpu))
     reserved = _held_bytes(workload, batch, seq, gpu, setting, data)
-    framework = _around_bytes(gpu, setting, data)
+    framework = around_bytes(gpu, setting, data)
     total, known = reserved + framework, data.ranges["device"]
     low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, _SURE))
     lazy = max(0.0, framework_bytes(gpu, data) - data.value("framework_least_bytes"))
@@ -181,7 +182,7 @@ def largest_batch(
         return workload.batch if fits else 0
 
     setting, data = setting or MemorySetting(), memory_data()
-    around = _around_bytes(gpu, setting, data)
+    around = around_bytes(gpu, setting, data)
 
     def fitting(batch: int) -> bool:
         return _held_bytes(workload, batch, seq, gpu, setting, data) + around <= limit_bytes
@@ -211,7 +212,7 @@ def survives(
     slow, but it runs. What is above `total_bytes` always does; what is below `allocated_bytes` and the framework never."""
     setting, data = setting or MemorySetting(), memory_data()
     borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
-    room = limit_bytes - _around_bytes(gpu, setting, data) - borrowed
+    room = limit_bytes - around_bytes(gpu, setting, data) - borrowed
     torch = setting.allocator if isinstance(setting.allocator, TorchSettings) else TorchSettings()
     try:
         replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), make_allocator(torch, room), _kept(workload, gpu))
@@ -251,8 +252,9 @@ def _kept(workload: Workload, gpu: Gpu | None) -> tuple[float, ...]:
     return library_buffers(gpu, products=lives.multiplies, training=lives.trains)
 
 
-def _around_bytes(gpu: Gpu | None, setting: MemorySetting, data: MemoryData) -> float:
+def around_bytes(gpu: Gpu | None, setting: MemorySetting, data: MemoryData | None = None) -> float:
     """What the device holds beside the allocator's memory."""
+    data = data or memory_data()
     display = data.value("display_bytes") if setting.display else 0.0
     return framework_bytes(gpu, data) + _communication_bytes(setting, data) + display
 
@@ -268,7 +270,7 @@ def _held_bytes(
     kept = sum(_kept(workload, gpu))
     if isinstance(setting.allocator, BfcSettings) and not setting.allocator.growth and gpu is not None:
         taken = preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)
-        free = gpu.usable_memory_bytes - _around_bytes(gpu, setting, data)
+        free = gpu.usable_memory_bytes - around_bytes(gpu, setting, data)
         return max(min(taken, free), peak_bytes(workload, batch, seq) + kept)
     known, share = _results.setdefault(workload.form, {}), data.value("convolution_share")
     key = ("held", *_size(workload, batch, seq), setting.allocator, share)

@@ -1,7 +1,7 @@
 """One step on lanes: the host issues kernels, the GPU runs them, inputs are loaded and copied meanwhile.
 
 The lanes overlap from step to step, so the longest one sets the pace. Where two are equally long they also wait for each other
-now and then: the maximum is smooth.
+now and then: the maximum is smooth. On a CPU nothing overlaps with issuing ops (`cpu.py`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from gpuwise.kernels.constants import load_constants
 from gpuwise.kernels.machine import gpus_of
 from gpuwise.kernels.registry import Times, times
 from gpuwise.kernels.types import Constants
+from gpuwise.step.cpu import CPU_FACTOR
 from gpuwise.step.ops import Choices, ops_of
 from gpuwise.step.segments import fast_part
-from gpuwise.step.types import Array, ClassShare, Setting, Steps
+from gpuwise.step.types import Array, ClassShare, Setting, StepTimes
 from gpuwise.workload.evaluate import call_counts, input_bytes, op_bytes, op_flops, product_values
 from gpuwise.workload.types import Workload
 
@@ -40,7 +41,7 @@ def simulate(
     constants: Constants | None = None,
     dtype: Any = np.float64,
     by_kind: bool = True,
-) -> Steps:
+) -> StepTimes:
     """The step at every batch (and sequence) on every GPU, all under one power limit or each under its own; `classes` stay empty
     where nobody asks for them `by_kind`."""
     k = constants if constants is not None else load_constants()
@@ -57,21 +58,30 @@ def simulate(
     values = product_values(workload, batch, seq)
     points = values.shape[0]
     calls = counts.sum(axis=0)
-    factor = setting.stack.factor
+    is_cpu = np.array([gpu.is_cpu for gpu in gpus])
+    factor = np.where(is_cpu, CPU_FACTOR, setting.stack.factor)
     seconds, start = _summed(priced.seconds, calls, points) * factor, _summed(priced.launches, calls, points)
     lanes = {
         "gpu": seconds,
         "host": np.broadcast_to(_host_s(workload, counts, setting, k), seconds.shape),
-        "copy": np.broadcast_to(_copy_s(workload, values, setting)[:, None], seconds.shape),
+        "copy": np.where(is_cpu, 0.0, _copy_s(workload, values, setting)[:, None]),
         "input": np.broadcast_to(_input_s(workload, batch, points, setting)[:, None], seconds.shape),
     }
     flops = op_flops(workload, values)
-    return Steps(
-        seconds=_longest(lanes),
+    overlapping = _longest(lanes)
+    shown = np.where(is_cpu, np.minimum(lanes["gpu"], lanes["host"]), 0.0)  # a CPU issues an op when the one before is done
+    whole = overlapping + shown
+    shares = _shares(priced, calls, lanes, start * k["kernel.start_s"] * factor, factor)
+    if is_cpu.any():
+        shares = {name: (share * overlapping + (shown if name == "launch" else 0.0)) / whole for name, share in shares.items()}
+    return StepTimes(
+        seconds=whole,
         lanes=lanes,
-        shares=_shares(priced, calls, lanes, start * k["kernel.start_s"] * factor, factor),
+        shares=shares,
         classes=_classes(workload, priced, values, flops, calls, factor) if by_kind else (),
         flops=(flops @ calls)[:, None],
+        moved_bytes=(sum(op_bytes(workload, values)) @ calls)[:, None],
+        op_s=priced.seconds.reshape(points, len(calls), -1),
     )
 
 
@@ -117,7 +127,7 @@ def _input_s(workload: Workload, batch: Any, points: int, setting: Setting) -> A
     return size / setting.loader_samples_per_s
 
 
-def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array, factor: float) -> dict[str, Array]:
+def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array, factor: Array) -> dict[str, Array]:
     """By what share of its length the step would shrink if one thing were a little faster; they sum to 1.
 
     For lanes that is the derivative of the smooth maximum. The GPU's part goes to compute or memory by the longer half of each
@@ -142,7 +152,7 @@ def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array
 
 
 def _classes(
-    workload: Workload, priced: Times, values: Array, flops: Array, calls: Array, factor: float
+    workload: Workload, priced: Times, values: Array, flops: Array, calls: Array, factor: Array
 ) -> tuple[ClassShare, ...]:
     members: dict[str, list[int]] = {}
     for place, op in enumerate(workload.ops):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpuwise.hardware.types import Host
 
-__all__ = ["BOUNDS", "Array", "ClassShare", "Setting", "Stack", "Steps"]
+__all__ = ["BOUNDS", "Array", "ClassShare", "Setting", "Stack", "StepTimes"]
 
 Array = NDArray[Any]
 
@@ -61,11 +61,12 @@ class ClassShare:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Steps:
-    """One step at several sizes on several GPUs; every array has the shape (points, gpus).
+class StepTimes:
+    """One step at several sizes on several GPUs, each by itself; every array has the shape (points, gpus).
 
     `lanes` are what the step waits for: the GPU, the host that issues work, the copies of inputs, the loader. `shares` say by
-    what fraction the step would shrink if one thing were a little faster; they sum to 1.
+    what fraction the step would shrink if one thing were a little faster; they sum to 1. `flops` and `moved_bytes` are the same
+    on every GPU: (points, 1). `op_s` has a row for each op, before the factor of the software: (points, ops, gpus).
     """
 
     seconds: Array
@@ -73,6 +74,8 @@ class Steps:
     shares: Mapping[str, Array]
     classes: tuple[ClassShare, ...]
     flops: Array
+    moved_bytes: Array
+    op_s: Array
 
     @property
     def bound(self) -> Array:

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwise import api
-from gpuwise.advise.needs import Needs
 from gpuwise.advise.paces import GRID, Pacer
 from gpuwise.advise.tasks import Job
-from gpuwise.advise.types import Choices
 from gpuwise.api.paced import Asked, price_jobs
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.predict.choices import Choices
+from gpuwise.predict.needs import Needs
+from gpuwise.step.memory import MemorySetting
 
 NAMES = ("RTX 3090", "RTX 2070", "GTX 1080 Ti", "H100 SXM 80GB", "T4", "GTX 1050 Ti")
 GPUS = {gpu.name: gpu for gpu in load_catalog().curated if gpu.name in NAMES}
@@ -46,7 +47,19 @@ def test_what_does_not_fit_at_once_is_run_in_parts(pacer: Pacer) -> None:
     assert pace.batch == 1024
     assert pace.micro_batch < 1024
     (part,) = pacer.paces([small], plain, batch=pace.micro_batch).values()
-    assert pace.step_s == pytest.approx(part.step_s * 1024 / pace.micro_batch)
+    assert pace.micro_batch * pace.choices.accumulate == 1024
+    assert 0.8 < pace.step_s / (part.step_s * pace.choices.accumulate) < 1.1  # one update instead of many, but sums of gradients
+
+
+@pytest.mark.parametrize("name", ["RTX 3090", "GTX 1080 Ti"])
+def test_several_gpus_go_at_the_pace_that_predict_tells(name: str, pacer: Pacer) -> None:
+    alone = pacer.paces([GPUS[name]], plain, batch=16)[name]
+    several = pacer.shared([alone], 4)[name]
+    asked = api.predict_query(model="resnet18", gpu=[name], gpus=4, batch="16", precision="fp32")
+    (predicted,) = api.predict(asked).results
+    assert several.step_s == pytest.approx(predicted.step_s, rel=1e-3)
+    assert several.samples_per_s == pytest.approx(predicted.samples_per_s, rel=1e-3)
+    assert several.memory_bytes == pytest.approx(predicted.memory.total_bytes)
 
 
 @given(st.sampled_from(NAMES), st.sampled_from(GRID))
@@ -69,8 +82,8 @@ def test_the_order_of_questions_changes_nothing(pacer: Pacer) -> None:
 def test_needs_are_those_of_memory_and_shared_by_steps_that_hold_the_same(pacer: Pacer) -> None:
     tf32, fp32, mixed = (pacer.workload(Choices(precision=name)) for name in ("tf32", "fp32", "amp"))
     needs = Needs(fp32)
-    assert needs.serves(tf32)
-    assert not needs.serves(mixed)
+    assert needs.serves(tf32, MemorySetting())
+    assert not needs.serves(mixed, MemorySetting())
     for gpu in GPUS.values():
         whole = needs.memory(gpu, 24).total_bytes
         assert needs.total_bytes(gpu, 24) == pytest.approx(whole)

@@ -6,31 +6,22 @@ Every figure is the one `predict` gives for that point (a test holds them togeth
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from gpuwise.api.many.sweep_question import ANY_MODERN_GPU, SweepTask, gpus_meant
 from gpuwise.api.many.versions import check_versions
-from gpuwise.api.predictions import main_bound
-from gpuwise.api.question import StepQuery, step_query
-from gpuwise.api.widths import limited, width_of
+from gpuwise.api.question import step_query
 from gpuwise.api.workloads import captured
 from gpuwise.errors import GpuwiseError
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.cpu import cpu_setting
-from gpuwise.step.device_memory import framework_bytes, library_buffers
-from gpuwise.step.least import least_s
-from gpuwise.step.memory import reserved_bytes_of
-from gpuwise.step.segments import slow_s
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run
-from gpuwise.step.types import BOUNDS, Array, Steps
+from gpuwise.predict import predict_steps
+from gpuwise.predict.needs import Needs
+from gpuwise.scale.low_precision import as_trained
+from gpuwise.step.types import Array
 from gpuwise.workload.coverage import coverage
-from gpuwise.workload.evaluate import call_counts, op_bytes, product_values
 from gpuwise.workload.types import Workload
 
 __all__ = ["Block", "block_of", "decode", "lost_block"]
@@ -104,21 +95,10 @@ def _usable(gpu: Gpu) -> float:
     return gpu.usable_memory_bytes + gpu.slow_memory_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Priced:
-    """Points × GPUs."""
-
-    step_s: Array
-    low_s: Array
-    high_s: Array
-    memory_bytes: Array
-    bound: Array
-
-
 def _priced(task: SweepTask) -> Block:
     """All that can be predicted of the task; the other points have a reason."""
     query = step_query(model=task.stated, gpu=(ANY_MODERN_GPU,), precision=task.precision, **task.options)
-    workload = captured(query.capture)
+    workload = as_trained(captured(query.capture))
     gpus = gpus_meant(task.gpus)
     sizes = [size for size in task.batches if "batch" in workload.symbols or size == workload.batch]
     able = [place for place, gpu in enumerate(gpus) if workload.precision in supported(gpu)]
@@ -127,8 +107,10 @@ def _priced(task: SweepTask) -> Block:
     arrays = {name: np.full(shape, np.nan) for name in ("step_s", "low_s", "high_s", "memory_bytes")}
     arrays["bound"] = np.zeros(shape, dtype=np.int8)
     rows = [task.batches.index(size) for size in sizes]
-    for at, some in _tiles(rows, gpus, able, len(workload.ops)):
-        found = _prices(workload, query, [gpus[place] for place in some], [task.batches[row] for row in at])
+    needs = Needs(workload)
+    for at, some in _tiles(rows, able, len(workload.ops)):
+        sizes = [task.batches[row] for row in at]
+        found = predict_steps(workload, [gpus[place] for place in some], query.run, sizes, needs=needs, by_kind=False)
         for name, array in arrays.items():
             array[np.ix_(at, some)] = getattr(found, name)
     return Block(
@@ -150,17 +132,14 @@ def _priced(task: SweepTask) -> Block:
     )
 
 
-def _tiles(
-    rows: Sequence[int], gpus: Sequence[Gpu], able: Sequence[int], ops: int
-) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """Points and GPUs to price together: all points where they are few; CPUs apart, for they run under settings of their own."""
+def _tiles(rows: Sequence[int], able: Sequence[int], ops: int) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """Points and GPUs to price together: all points where they are few."""
     room = max(1, _AT_ONCE // max(1, ops))
     high = max(1, min(len(rows), room))
     wide = max(1, room // high)
-    for places in ([place for place in able if gpus[place].is_cpu is kind] for kind in (False, True)):
-        for first in range(0, len(rows), high):
-            for start in range(0, len(places), wide):
-                yield rows[first : first + high], places[start : start + wide]
+    for first in range(0, len(rows), high):
+        for start in range(0, len(able), wide):
+            yield rows[first : first + high], able[start : start + wide]
 
 
 def _reasons(
@@ -177,66 +156,3 @@ def _reasons(
         texts.append(f"the GPU has no {workload.precision}")
         found[:, lacking] = len(texts) - 1
     return tuple(texts), found
-
-
-def _prices(workload: Workload, query: StepQuery, gpus: Sequence[Gpu], sizes: Sequence[int]) -> _Priced:
-    """These GPUs at these batches; either CPUs alone or none."""
-    setting = as_run(query.setting, workload)
-    points = len(sizes)
-    batch = np.array(sizes, dtype=float) if "batch" in workload.symbols else None
-    seq = np.full(points, float(workload.seq)) if "seq" in workload.symbols and workload.seq is not None else None
-    cpus = gpus[0].is_cpu
-    steps = simulate(workload, gpus, cpu_setting(setting) if cpus else setting, batch=batch, seq=seq, by_kind=False)
-    memory = _memory(workload, gpus, sizes)
-    waits = {"launch": np.minimum(steps.lanes["gpu"], steps.lanes["host"])} if cpus else {}
-    waits |= _spills(workload, gpus, batch, seq, memory)
-    whole: Array = steps.seconds + sum(waits.values())
-    bound = main_bound(_fractions(steps, waits, whole))
-    low, high = _widths(query, gpus, bound, coverage(workload).bytes_fraction)
-    low_s = limited(whole * low, whole, least_s(workload, gpus, setting, batch=batch, seq=seq))
-    return _Priced(step_s=whole, low_s=low_s, high_s=whole * high, memory_bytes=memory, bound=bound.astype(np.int8))
-
-
-def _fractions(steps: Steps, waits: dict[str, Array], whole: Array) -> dict[str, Array]:
-    return {name: (steps.shares[name] * steps.seconds + waits.get(name, 0.0)) / whole for name in BOUNDS}
-
-
-def _memory(workload: Workload, gpus: Sequence[Gpu], sizes: Sequence[int]) -> Array:
-    """Bytes, points × GPUs. A GPU changes what libraries and the framework take, so few of them are looked at."""
-    held: dict[Any, list[float]] = {}
-    columns = []
-    for gpu in gpus:
-        kept = library_buffers(gpu, products=True, training=workload.mode == "train")
-        if kept not in held:
-            batches = [size if "batch" in workload.symbols else None for size in sizes]
-            held[kept] = [reserved_bytes_of(workload, size, gpu=gpu) for size in batches]
-        columns.append(np.array(held[kept]) + framework_bytes(gpu))
-    return np.stack(columns, axis=1)
-
-
-def _spills(workload: Workload, gpus: Sequence[Gpu], batch: Any, seq: Any, memory: Array) -> dict[str, Array]:
-    """Seconds for what lies in a slow segment of memory, where a GPU has one."""
-    slow = [place for place, gpu in enumerate(gpus) if gpu.slow_memory_bytes_per_s is not None]
-    if not slow:
-        return {}
-    read, written = op_bytes(workload, product_values(workload, batch, seq))
-    moved = (read + written) @ call_counts(workload).sum(axis=0)
-    longer = np.zeros_like(memory)
-    for place in slow:
-        longer[:, place] = [slow_s(gpus[place], float(m), float(b)) for m, b in zip(memory[:, place], moved, strict=True)]
-    return {"memory": longer}
-
-
-def _widths(query: StepQuery, gpus: Sequence[Gpu], bound: Array, covered: float) -> tuple[Array, Array]:
-    """Low and high over the prediction, points × GPUs."""
-    known: dict[tuple[str, bool, str], tuple[float, float]] = {}
-    low, high = np.empty(bound.shape), np.empty(bound.shape)
-    for place, gpu in enumerate(gpus):
-        for name in ("launch", ""):
-            key = (gpu.architecture.generation, gpu.is_cpu, name)
-            if key not in known:
-                width = width_of(query, gpu, name, covered)
-                known[key] = (width.low, width.high)
-            at = (bound[:, place] == BOUNDS.index("launch")) == (name == "launch")
-            low[at, place], high[at, place] = known[key]
-    return low, high

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuwise.advise.capacity import room_of
 from gpuwise.api.topics.case import Case, Matter
+from gpuwise.predict.capacity import room_of
 from gpuwise.step.memory import MemorySetting, memory_of
 from gpuwise.units import MIB
 

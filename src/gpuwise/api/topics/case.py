@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpuwise.advise.capacity import room_of
-from gpuwise.advise.needs import Needs
 from gpuwise.api.predictions import Prediction, predict_captured
 from gpuwise.api.question import Assumption, StepQuery, check_precision, step_query, workload_of
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.types import Gpu
+from gpuwise.predict.capacity import room_of
+from gpuwise.predict.needs import Needs
 from gpuwise.workload.evaluate import input_bytes, product_values
 from gpuwise.workload.types import Workload
 
@@ -89,7 +89,7 @@ class Case:
         watts: float | None = None,
     ) -> StepQuery:
         query = self.query if not precision else step_query(**{**self.asked, "precision": precision})
-        setting = query.setting
+        setting = query.run.setting
         if pcie:
             link = find_link(pcie)
             setting = replace(setting, link_bytes_per_s=link.bytes_per_s_one_way * link.achieved_fraction)
@@ -100,8 +100,8 @@ class Case:
         if launch_factor != 1.0:
             setting = replace(setting, host=replace(setting.host, launch_s=setting.host.launch_s * launch_factor))
         gpus = (gpu or self.gpu,)
-        limit = watts or query.power_limit_watts
-        return replace(query, gpus=gpus, gpu_count=count, gpu_link=gpu_link, setting=setting, power_limit_watts=limit)
+        limit = watts or query.run.power_limit_watts
+        return replace(query, gpus=gpus).changed(gpu_count=count, gpu_link=gpu_link, setting=setting, power_limit_watts=limit)
 
     def workload(self, precision: str = "") -> Workload:
         if precision not in self._captured:

@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpuwise.advise.capacity import largest
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.device_memory import framework_bytes, library_buffers
+from gpuwise.predict.capacity import largest
+from gpuwise.step.device_memory import library_buffers
 from gpuwise.step.lifetimes import lives_of, peak_bytes, tensor_bytes_of
-from gpuwise.step.memory import Memory, memory_of, reserved_bytes_of
+from gpuwise.step.memory import Memory, MemorySetting, around_bytes, memory_of, reserved_bytes_of
 from gpuwise.workload.types import Workload
 
 __all__ = ["Needs"]
+
+_LARGEST_AUTO = 2**16  # samples: beyond that no GPU gets faster
 
 
 class Needs:
@@ -22,8 +24,9 @@ class Needs:
     A GPU changes what the framework takes, and what libraries keep; GPUs alike in the latter share a search.
     """
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, setting: MemorySetting | None = None) -> None:
         self._workload = workload
+        self._setting = setting or MemorySetting()
         self._memories: dict[tuple[object, int], Memory] = {}
         self._peaks: dict[int, float] = {}
         self._known: dict[object, dict[int, float]] = {}
@@ -31,15 +34,15 @@ class Needs:
 
     def memory(self, gpu: Gpu, batch: int) -> Memory:
         """As for this GPU."""
-        return self._memory(gpu, batch, (framework_bytes(gpu), self._libraries(gpu)))
+        return self._memory(gpu, batch, (self._around(gpu), self._libraries(gpu)))
 
     def total_bytes(self, gpu: Gpu, batch: int) -> float:
         """As `memory` has it: what the framework takes comes on top of what the allocator holds."""
-        return self._held(gpu, batch) + framework_bytes(gpu)
+        return self._held(gpu, batch) + self._around(gpu)
 
     def within(self, gpu: Gpu, room: float) -> Callable[[int], bool]:
         """What tells whether a batch fits. Where tensors in use at the peak are more than the room, nothing else is looked at."""
-        left, known = room - framework_bytes(gpu), self._known.setdefault(self._libraries(gpu), {})
+        left, known = room - self._around(gpu), self._known.setdefault(self._libraries(gpu), {})
         return lambda batch: self._peak(batch) <= room and (known.get(batch) or self._held(gpu, batch)) <= left
 
     def _peak(self, batch: int) -> float:
@@ -48,9 +51,11 @@ class Needs:
             self._peaks[batch] = peak_bytes(self._workload, size, None)
         return self._peaks[batch]
 
-    def serves(self, workload: Workload) -> bool:
+    def serves(self, workload: Workload, setting: MemorySetting) -> bool:
         """Whether another step holds the same bytes at the same times."""
         mine = self._workload
+        if setting != self._setting:
+            return False
         if (mine.mode, mine.seq, mine.symbols, mine.batch) != (workload.mode, workload.seq, workload.symbols, workload.batch):
             return False
         return mine is workload or _figures(mine) == _figures(workload)
@@ -64,20 +69,30 @@ class Needs:
             known[batch] = reserved_bytes_of(self._workload, size, gpu=gpu)
         return known[batch]
 
+    def _around(self, gpu: Gpu) -> float:
+        return around_bytes(gpu, self._setting)
+
     def _libraries(self, gpu: Gpu) -> object:
         return library_buffers(gpu, products=True, training=self._workload.mode == "train")
 
     def _memory(self, gpu: Gpu, batch: int, key: object) -> Memory:
         if (key, batch) not in self._memories:
             size = batch if "batch" in self._workload.symbols else None
-            self._memories[key, batch] = memory_of(self._workload, size, gpu=gpu)
+            self._memories[key, batch] = memory_of(self._workload, size, gpu=gpu, setting=self._setting)
         return self._memories[key, batch]
+
+    def power_of_two(self, gpu: Gpu) -> int:
+        """The largest power of two whose step fits this GPU; 1 where none does. What `--batch auto` takes."""
+        size, fits = 1, self.within(gpu, gpu.usable_memory_bytes)
+        while size < _LARGEST_AUTO and fits(size * 2):
+            size *= 2
+        return size
 
     def largest(self, gpu: Gpu, usable: float) -> int:
         """The search starts from what is known of smaller and larger rooms."""
         if "batch" not in self._workload.symbols:
             return self._workload.batch if self.memory(gpu, self._workload.batch).total_bytes <= usable else 0
-        kept, room = self._libraries(gpu), usable - framework_bytes(gpu)
+        kept, room = self._libraries(gpu), usable - self._around(gpu)
         known = self._known.setdefault(kept, {})
         if (kept, room) not in self._largest:
             self._largest[kept, room] = largest(lambda batch: self._held(gpu, batch), room, known=known)

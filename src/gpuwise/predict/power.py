@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from gpuwise.errors import BadValue
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.simulate import simulate
-from gpuwise.step.types import Setting
+from gpuwise.predict.run import Run
+from gpuwise.predict.steps import predict_steps
 from gpuwise.workload.types import Workload
 
 __all__ = ["power_curve"]
 
 
 def power_curve(
-    workload: Workload, gpu: Gpu, setting: Setting, limits_watts: Sequence[float], batch: int | None = None
+    workload: Workload, gpu: Gpu, run: Run, limits_watts: Sequence[float], batch: int | None = None
 ) -> tuple[float, ...]:
     """Speed of one step under each limit, against that under the limit the board is sold with; higher limits add nothing."""
     for limit in limits_watts:
@@ -23,7 +23,8 @@ def power_curve(
             raise BadValue(
                 f"a GPU cannot be held to {limit:g} W", looked_in="the power limits asked for", hint="give watts above 0"
             )
-    limits = [*map(float, limits_watts), math.inf]
-    steps = simulate(workload, [gpu] * len(limits), setting, batch=batch, power_limit_watts=limits)
-    *seconds, sold = steps.seconds[0].tolist()
+    limits = (*map(float, limits_watts), math.inf)
+    size = batch or workload.batch
+    steps = predict_steps(workload, [gpu] * len(limits), run, [size], limits_watts=limits, by_kind=False)
+    *seconds, sold = steps.step_s[0].tolist()
     return tuple(sold / taken for taken in seconds)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.types import Choices, DoesNotApply
 from gpuwise.errors import GpuwiseError
+from gpuwise.predict.choices import Choices, DoesNotApply
+from gpuwise.predict.run import Run
 from gpuwise.scale.low_precision import as_trained
+from gpuwise.step.stacks import default_stack, find_stack
+from gpuwise.step.types import Stack
 from gpuwise.workload.fuse import fused
 from gpuwise.workload.rewrite_adafactor import with_adafactor
 from gpuwise.workload.rewrite_attention import has_attention, unfolded
@@ -35,6 +38,20 @@ class Way:
     workload: Workload
     link_bytes: float = 0.0
     host_bytes: float = 0.0
+
+    def run(self, run: Run) -> Run:
+        """`run` with what this way asks for."""
+        choices, setting = self.choices, run.setting
+        return replace(
+            run,
+            setting=replace(setting, stack=_stack_for(choices, setting.stack)),
+            gpu_count=choices.gpu_count,
+            accumulate=choices.accumulate,
+            zero_stage=choices.zero_stage,
+            splits_matrices=choices.split == "matrices",
+            offloaded_bytes=self.link_bytes,
+            host_bytes=self.host_bytes,
+        )
 
 
 class Ways:
@@ -107,9 +124,18 @@ class Ways:
         return Way(choices=choices, workload=as_trained(workload), link_bytes=link, host_bytes=host)
 
 
+def _stack_for(choices: Choices, stack: Stack) -> Stack:
+    """The software that runs these choices: newer than the user's, where that has not what is chosen."""
+    if choices.fused_attention and not stack.fused_attention:
+        return default_stack(compiled=choices.compiled)
+    return find_stack(stack.name, compiled=True)[0] if choices.compiled and stack.how == "eager" else stack
+
+
 def _rewritten_as(choices: Choices) -> Choices:
-    """The choices that rewriting looks at: one way serves every sequence length, and any number of micro-batches but one."""
-    return replace(choices, seq=None, accumulate=min(choices.accumulate, 2))
+    """The choices that rewriting looks at: one way serves every sequence length, any number of micro-batches but one, and any
+    number of GPUs that divide nothing but samples."""
+    divides = choices.zero_stage or choices.split
+    return replace(choices, seq=None, accumulate=min(choices.accumulate, 2), gpu_count=choices.gpu_count if divides else 1)
 
 
 def _is_rewritten(choices: Choices) -> bool:
