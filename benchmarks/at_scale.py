@@ -29,7 +29,7 @@ from gpuwise.api.many.spread import spread
 from gpuwise.api.many.sweep import COLUMNS, columns_of
 from gpuwise.api.many.tables import write_table
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.workload import zoo
+from gpuwise.workload.store import zoo
 
 # Each with what it rests on.
 FACTS = {

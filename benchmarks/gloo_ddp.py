@@ -4,7 +4,7 @@
 
 Two processes with one thread each average gradients with gloo over this machine's loopback. First the machine is calibrated, as
 `bench` would: the step of each model in a process by itself while the other one works too, all-reduces of several sizes, and how
-much a step is slowed down by one under way. Then `scale/overlap.py` predicts the DDP step from the captured graph, and the
+much a step is slowed down by one under way. Then `scale/split/overlap.py` predicts the DDP step from the captured graph, and the
 measured one stands beside it. Everything is interleaved in rounds, and medians are taken, because machines are noisy.
 """
 
@@ -142,13 +142,13 @@ def predicted_s(name: str, alone_s: float, sizes: list[int], seconds: list[float
     """The DDP step, its number of buckets and how long messages take in all, from the captured graph and the calibration."""
     from gpuwise.hardware.catalog import load_catalog
     from gpuwise.hardware.machines import find_host
-    from gpuwise.scale.overlap import overlapped
-    from gpuwise.scale.timeline import gradients_of, timeline_of
-    from gpuwise.step.stacks import default_stack
+    from gpuwise.scale.split.overlap import overlapped
+    from gpuwise.scale.split.timeline import gradients_of, timeline_of
+    from gpuwise.step.time.stacks import default_stack
     from gpuwise.step.types import Setting
-    from gpuwise.workload.capture import capture
-    from gpuwise.workload.sources.request import Request, parse_input
-    from gpuwise.workload.sources.settings import Settings
+    from gpuwise.workload.capture.process import capture
+    from gpuwise.workload.capture.request import Request, parse_input
+    from gpuwise.workload.capture.settings import Settings
 
     request = Request(
         model=f"{Path(__file__).resolve()}:{name}",

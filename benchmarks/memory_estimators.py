@@ -85,7 +85,7 @@ def _parameters(entry: MemoryQuestion) -> float:
 
 def tracked(entry: MemoryQuestion) -> float:
     """The peak that MemTracker sees."""
-    from gpuwise.workload.sources.torchvision import import_torchvision
+    from gpuwise.workload.capture.torch.torchvision import import_torchvision
 
     import_torchvision()  # timm imports it, and its compiled operators may not fit the torch that is there
     import timm

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from gpuwise import api
-from gpuwise.outputs import write_whole
+from gpuwise.core.files import write_whole
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "build" / "peers"

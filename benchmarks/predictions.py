@@ -15,12 +15,12 @@ import numpy as np
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import default_stack
+from gpuwise.step.time.simulate import simulate
+from gpuwise.step.time.stacks import default_stack
 from gpuwise.step.types import Setting
-from gpuwise.workload import zoo
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.store import zoo
 
 PRECISIONS = ("fp32", "tf32", "amp", "bf16")
 NEUSIGHT_S = 0.11

@@ -22,8 +22,8 @@ from gpuwise import api
 from gpuwise.api.many.block import _AT_ONCE, block_of
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run
+from gpuwise.step.time.simulate import simulate
+from gpuwise.step.time.stacks import as_run
 
 MODELS = ("resnet50", "bert-base")
 SAMPLE = 40

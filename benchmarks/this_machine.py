@@ -22,8 +22,8 @@ import torch
 from torch import nn
 
 from gpuwise import api
-from gpuwise.watch.bench.price import price
-from gpuwise.watch.bench.run import measure
+from gpuwise.live.bench.price import price
+from gpuwise.live.bench.run import measure
 
 STEPS, WARM_UP = 25, 3
 

@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/watch_overhead.py
 
 Counted first: the marks of a step (by a loop of nothing else), and the share of a core that the sampling thread takes, which
-under `gpuwise watch -- ...` is another process's and under `with gpuwise.watch()` the program's own. Then compared: the CPU
+under `gpuwise watch -- ...` is another process's and under `with gpuwise.live()` the program's own. Then compared: the CPU
 seconds a step of a small training without, with the marks (hook), and with marks and thread (inside). CPU seconds and not the
 clock's, yet on a machine that others use the comparison moves by several percent: the counts are what the limit is held
 against. The profiler's window is left out: its steps are few and not timed.
@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from statistics import median, quantiles
 
-from gpuwise.watch.hook.gpuwise_steps import Marks, Timed
-from gpuwise.watch.session import Session, environment
+from gpuwise.live.hook.gpuwise_steps import Marks, Timed
+from gpuwise.live.sample.session import Session, environment
 
 ROUNDS, STEPS, MARKS, WATCHED_S, LIMIT = 5, 150, 20_000, 20.0, 0.01
 TRAINING = """
@@ -32,7 +32,7 @@ torch.set_num_threads(1)
 model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512))
 update = torch.optim.SGD(model.parameters(), lr=1e-4)
 data = torch.utils.data.TensorDataset(torch.randn(64 * STEPS, 512))
-inside = gpuwise.watch(quiet=True, profile=False) if sys.argv[1] == "inside" else contextlib.nullcontext()
+inside = gpuwise.live(quiet=True, profile=False) if sys.argv[1] == "inside" else contextlib.nullcontext()
 times = []
 with inside:
     for (batch,) in torch.utils.data.DataLoader(data, batch_size=64):

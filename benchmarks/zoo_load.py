@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from gpuwise.workload import zoo
+from gpuwise.workload.store import zoo
 
 ROUNDS = 7
 MOST_S = 0.020

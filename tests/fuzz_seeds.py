@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gpuwise import api
-from gpuwise.workload import files
+from gpuwise.workload.store import files
 from making_traces import Run, training
 
 ROOT = Path(__file__).parents[1]
@@ -170,7 +170,7 @@ def profiles(folder: Path) -> list[bytes]:
 
 
 def marks(folder: Path) -> list[bytes]:
-    from gpuwise.watch.hook.gpuwise_steps import RECORD
+    from gpuwise.live.hook.gpuwise_steps import RECORD
 
     kinds = (b"L", b"B", b"E", b"S")
     return [b"".join(RECORD.pack(kinds[place % 4], 1.0 * place, 0.5 * place, 8) for place in range(40))]

@@ -23,7 +23,8 @@ import fuzz_seeds as seeds
 from gpuwise import api
 from gpuwise.api.question import parse_batch, step_query
 from gpuwise.api.rigs import find_rigs
-from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.units import parse, parse_memory
 from gpuwise.hardware import machines, specs, tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import refreshed
@@ -36,13 +37,12 @@ from gpuwise.report import gpus as gpus_report
 from gpuwise.report import predict as predict_report
 from gpuwise.report import validate as validate_report
 from gpuwise.report import why as why_report
-from gpuwise.scale.cluster import parse_cluster
-from gpuwise.step.stacks import find_stack
-from gpuwise.units import parse, parse_memory
-from gpuwise.workload import files, zoo
-from gpuwise.workload.sources.huggingface_configs import find_config
-from gpuwise.workload.sources.registry import source_of
-from gpuwise.workload.sources.request import Request, parse_input
+from gpuwise.scale.cluster.shape import parse_cluster
+from gpuwise.step.time.stacks import find_stack
+from gpuwise.workload.capture.huggingface.configs import find_config
+from gpuwise.workload.capture.registry import source_of
+from gpuwise.workload.capture.request import Request, parse_input
+from gpuwise.workload.store import files, zoo
 from making_traces import nsys, xplane
 
 TODAY = date(2026, 11, 16)
@@ -154,7 +154,7 @@ def _profile(path: Path) -> None:
 
 
 def _marks(data: bytes, folder: Path) -> None:
-    from gpuwise.watch.steps import typical_pace
+    from gpuwise.live.sample.steps import typical_pace
 
     typical_pace({7: data})
 

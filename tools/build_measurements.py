@@ -14,7 +14,7 @@ from pathlib import Path
 
 import gpuwise.evidence
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.workload import zoo
+from gpuwise.workload.store import zoo
 
 TARGET = Path(gpuwise.evidence.__file__).parent / "data" / "measurements.csv"
 COLUMNS = (

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import gpuwise.evidence
-from gpuwise.workload import zoo
+from gpuwise.workload.store import zoo
 
 TARGET = Path(gpuwise.evidence.__file__).parent / "data" / "memory_measurements.csv"
 COLUMNS = (
@@ -46,7 +46,7 @@ def _usable(row: dict[str, str]) -> bool:
 
 def _trained_at(model: str) -> int:
     """timm's default image size of a model."""
-    from gpuwise.workload.sources.torchvision import import_torchvision
+    from gpuwise.workload.capture.torch.torchvision import import_torchvision
 
     import_torchvision()
     import timm

@@ -1,4 +1,4 @@
-"""Captures the patterns of `scale/language.py`: small language models in which every dimension has a value of its own.
+"""Captures the patterns of `evidence/language.py`: small language models in which every dimension has a value of its own.
 
     python tools/build_patterns.py
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise import api, scale
-from gpuwise.workload.files import encode
+from gpuwise.workload.store.files import encode
 
 DATA = Path(scale.__file__).parent / "data"
 _COMMON: dict[str, Any] = {"num_hidden_layers": 3, "vocab_size": 50021, "dtype": "bfloat16"}

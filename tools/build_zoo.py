@@ -27,9 +27,9 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.workload import packing, zoo
-from gpuwise.workload.columns import workload_of
-from gpuwise.workload.coverage import coverage
+from gpuwise.workload.model.columns import workload_of
+from gpuwise.workload.model.coverage import coverage
+from gpuwise.workload.store import packing, zoo
 
 DATA = Path(zoo.__file__).parent / "data" / "zoo"
 BUDGET_BYTES = 3_000_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gpuwise.outputs import write_whole
+from gpuwise.core.files import write_whole
 from scenarios.registry import judged
 from scenarios.report import page, table
 

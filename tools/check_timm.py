@@ -18,14 +18,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gpuwise.errors import GpuwiseError
-from gpuwise.workload import evaluate
-from gpuwise.workload.sources.pytorch.step import Subject, capture
-from gpuwise.workload.sources.registry import subject_of
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.symbols import Description, join
-from gpuwise.workload.types import CATEGORIES, Workload
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.workload.capture.registry import subject_of
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.capture.torch.step import Subject, capture
+from gpuwise.workload.model import evaluate
+from gpuwise.workload.model.symbols import Description, join
+from gpuwise.workload.model.types import CATEGORIES, Workload
 
 TOLERANCE = 0.02
 PRINTED = 0.005  # the table prints two decimals

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from gpuwise import api
+from gpuwise.core.files import write_whole
 from gpuwise.evidence import ranges
 from gpuwise.evidence.types import Residual
-from gpuwise.outputs import write_whole
 
 DATA = Path(ranges.__file__).parent / "data"
 SETUP = (

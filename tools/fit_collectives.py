@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.core.files import write_whole
 from gpuwise.evidence import collectives as measured
 from gpuwise.evidence.collectives import CollectiveSet, collective_sets, predicted_s
 from gpuwise.evidence.tables import read_table
-from gpuwise.outputs import write_whole
-from gpuwise.scale import constants as shipped
-from gpuwise.scale.collectives import OPS, moved_fraction
+from gpuwise.scale.cluster import constants as shipped
+from gpuwise.scale.cluster.collectives import OPS, moved_fraction
 
 DATA = Path(shipped.__file__).parent / "data" / "collectives.json"
 SOURCES = Path(measured.__file__).parent / "data" / "collectives.json"

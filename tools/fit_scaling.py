@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.core.files import write_whole
 from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.score import cluster_of, setting_of
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Table
-from gpuwise.outputs import write_whole
-from gpuwise.scale import constants as shipped
-from gpuwise.scale.data_parallel import averaged
-from gpuwise.scale.timeline import gradients_of, timeline_of
+from gpuwise.scale.cluster import constants as shipped
+from gpuwise.scale.split.data_parallel import averaged
+from gpuwise.scale.split.timeline import gradients_of, timeline_of
 
 DATA = Path(shipped.__file__).parent / "data" / "scaling.json"
 SOURCES = ("lambda_pytorch", "lambda_tf", "nvidia_dle")

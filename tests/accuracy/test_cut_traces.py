@@ -9,7 +9,7 @@ import pytest
 
 from gpuwise import api
 from gpuwise.api import WhyAnswer
-from gpuwise.errors import BadFile
+from gpuwise.core.errors import BadFile
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 CUTS = (0.1, 0.5, 0.9, 0.99, 2000)

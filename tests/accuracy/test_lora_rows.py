@@ -11,11 +11,11 @@ from importlib.resources import files
 
 import numpy as np
 
-from gpuwise.step.memory import memory_of
+from gpuwise.step.memory.peak import memory_of
 from gpuwise.workload import find
-from gpuwise.workload.rewrite_lora import adapted
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.transform.lora import adapted
 
 MODELS = ("llama-2-7b", "llama-3-8b", "llama-3.2-1b", "llama-3.2-3b")
 MEDIAN, WORST = 0.05, 0.08

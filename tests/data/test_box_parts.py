@@ -6,15 +6,15 @@ import itertools
 
 import pytest
 
-from gpuwise.errors import UnknownName
+from gpuwise.box import parts
+from gpuwise.box.connectors import plugs_of
+from gpuwise.box.form import is_card
+from gpuwise.box.types import Board, Outlet, Platform
+from gpuwise.core.errors import UnknownName
+from gpuwise.core.provenance import Basis
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.tables import architectures, curated_gpus
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.box import parts
-from gpuwise.money.box.connectors import plugs_of
-from gpuwise.money.box.form import is_card
-from gpuwise.money.box.types import Board, Outlet, Platform
-from gpuwise.provenance import Basis
 
 
 @pytest.mark.parametrize("platform", parts.platforms().values(), ids=lambda one: one.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.errors import UnknownName
+from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
 
 EVIDENCE = Path(__file__).parents[3] / "shared" / "evidence"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwise.errors import UnknownName
+from gpuwise.core.errors import UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, find_node, hosts, links, loaders, nodes

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuwise.core.provenance import Basis
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import carbon, tables
 from gpuwise.money.types import Offer, Price, Region
-from gpuwise.provenance import Basis
 
 NAMES = {gpu.name for gpu in load_catalog().gpus}
 FIRST, LAST = date(2020, 1, 1), date(2026, 8, 22)

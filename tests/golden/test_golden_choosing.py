@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise.cli.app import app
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.money import age
 
 FOLDER = Path(__file__).parent / "choosing"

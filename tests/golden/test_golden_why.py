@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise.cli.app import app
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from making_traces import SGEMM, Run, nsys, training, xplane
 
 FOLDER = Path(__file__).parent / "why"

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.api.building_speed import KINDS
+from gpuwise.box.types import VERDICTS, Line
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue, GpuwiseError
-from gpuwise.money.box.types import VERDICTS, Line
+from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.units import GIB
 from gpuwise.report.figures.power import power_figure
-from gpuwise.units import GIB
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from gpuwise import api
 from gpuwise.api.charting import WORK
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.hardware.catalog import load_catalog
 
 TODAY = date(2026, 11, 16)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.report.compare import render
 
 

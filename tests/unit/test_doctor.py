@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpuwise import api
+from gpuwise.live.sample import machine
 from gpuwise.report.doctor import render
-from gpuwise.watch import machine
 
 
 class StandInNvml:

@@ -1,6 +1,6 @@
 """An error says what, where and what to do."""
 
-from gpuwise.errors import GpuwiseError, MissingExtra
+from gpuwise.core.errors import GpuwiseError, MissingExtra
 
 
 def test_error_text_has_all_three_parts() -> None:

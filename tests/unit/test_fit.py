@@ -15,7 +15,7 @@ from gpuwise import api
 from gpuwise.advise.types import EFFECTS, Rung
 from gpuwise.api.fitting import FitAnswer
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue, UnknownName
+from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import age
 from gpuwise.predict.choices import Choices

@@ -12,11 +12,12 @@ from pathlib import Path, PureWindowsPath
 
 import pytest
 
-from gpuwise import outputs
-from gpuwise.errors import BadFile
-from gpuwise.workload import cache, find
-from gpuwise.workload.sources.registry import source_of, split_name
-from gpuwise.workload.sources.request import Request
+from gpuwise.core import files as outputs
+from gpuwise.core.errors import BadFile
+from gpuwise.workload import find
+from gpuwise.workload.capture.registry import source_of, split_name
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.store import cache
 
 ROOT = Path(__file__).parents[2]
 # Modules and names that Windows does not have.
@@ -103,8 +104,8 @@ def test_a_user_without_a_home_has_no_cache_and_is_answered(monkeypatch: pytest.
     for name in ("GPUWISE_CACHE", "GPUWISE_DATA", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", homeless)
+    from gpuwise.live.bench import store
     from gpuwise.money import refreshed
-    from gpuwise.watch.bench import store
 
     assert cache.find(Request(model="timm:resnet50")) is None
     assert refreshed.offers() == ()

@@ -13,7 +13,7 @@ from gpuwise import api
 from gpuwise.api.topics.case import Matter
 from gpuwise.api.topics.registry import TOPICS
 from gpuwise.cli.app import app
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.report.matters import render
 
 ASKED_FOR = (

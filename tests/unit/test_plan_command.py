@@ -13,7 +13,7 @@ from gpuwise import api
 from gpuwise.api.executors import executor_on
 from gpuwise.api.plan_answer import PlanAnswer
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.report.plan import name_of, render
 
 PLAN_KEYS = set(

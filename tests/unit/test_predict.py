@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 
 def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:

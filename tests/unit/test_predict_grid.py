@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 CARDS = ["RTX 2080 Ti", "GTX 1070"]
 

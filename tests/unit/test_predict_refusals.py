@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue, GpuwiseError, UnknownName
+from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.workload import files
+from gpuwise.workload.store import files
 
 
 def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:

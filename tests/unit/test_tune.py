@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 
 def tuned(model: str = "resnet50", gpu: str = "RTX 3090", **more: str) -> api.TuneAnswer:

@@ -21,12 +21,12 @@ from gpuwise.api.tune_changes import Plan, applied, model_plan, script_plan
 from gpuwise.api.tune_predicting import Expected, predictor_of
 from gpuwise.api.tune_question import NAMES, OwnSetting
 from gpuwise.cli.app import app
-from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.evidence.ranges import change_range
+from gpuwise.live.tune import worker
+from gpuwise.live.tune.scripts import Script
+from gpuwise.live.tune.types import Change, DeviceFacts, Gain, Order, Trial
 from gpuwise.report.tune_measured import render_measured
-from gpuwise.watch.tune import worker
-from gpuwise.watch.tune.scripts import Script
-from gpuwise.watch.tune.types import Change, DeviceFacts, Gain, Order, Trial
 from gpuwise.workload import find
 
 AMPERE = DeviceFacts(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.errors import BadValue
-from gpuwise.units import GIB, MIB, format_si, parse, parse_memory
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import GIB, MIB, format_si, parse, parse_memory
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 
 
 def refused(*arguments: str) -> GpuwiseError:

@@ -17,11 +17,11 @@ from statistics import median
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import Array, Ops
-from gpuwise.step.ops import Choices, ops_of
-from gpuwise.workload import zoo
-from gpuwise.workload.evaluate import call_counts
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
+from gpuwise.step.time.ops import Choices, ops_of
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.evaluate import call_counts
+from gpuwise.workload.store import zoo
 
 __all__ = ["Curve", "power_curves"]
 

@@ -17,9 +17,9 @@ from gpuwise.evidence.tables import read_table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import Array, Group, Ops, dtype_code
-from gpuwise.step import simulate
-from gpuwise.step.ops import Choices, ops_of
-from gpuwise.workload.evaluate import call_counts
+from gpuwise.step.time import simulate
+from gpuwise.step.time.ops import Choices, ops_of
+from gpuwise.workload.model.evaluate import call_counts
 
 __all__ = ["HOST_NAMES", "OperatorRows", "StepRow", "operator_rows", "read_batches", "sampled", "step_rows"]
 

@@ -10,8 +10,8 @@ from gpuwise import api
 from gpuwise.api.fitting import Fit
 from gpuwise.api.predictions import Prediction
 from gpuwise.api.topics.case import Matter
+from gpuwise.box.types import Line
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.box.types import Line
 from scenarios.types import Ours, over
 
 __all__ = ["EARLY", "KINDS", "card", "gain", "held", "line", "lines", "matter", "matters_over", "ratio", "step"]

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise import api
+from gpuwise.box.lanes import card_links
+from gpuwise.core.units import GIB
 from gpuwise.hardware.machines import find_link
-from gpuwise.money.box.lanes import card_links
-from gpuwise.units import GIB
 from scenarios.asking import EARLY, KINDS, card, line, matter, matters_over, step
 from scenarios.types import Asked, Choice, Ours, Reply, over, scenario, unanswered
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuwise import api
-from gpuwise.units import GIB, MIB
+from gpuwise.core.units import GIB, MIB
 from scenarios.asking import KINDS, card, held, matter
 from scenarios.types import Asked, Choice, Ours, Reply, over, scenario, unanswered
 

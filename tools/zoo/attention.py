@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, log_softmax, relu, scaled_dot_product_attention
 
-from gpuwise.workload.sources.pytorch.step import Subject
+from gpuwise.workload.capture.torch.step import Subject
 from zoo.model import Model, plain
 from zoo.recurrent import tokens
 

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, smooth_l1_loss
 
-from gpuwise.workload.sources.pytorch.step import Subject
-from gpuwise.workload.sources.torchvision import import_torchvision
+from gpuwise.workload.capture.torch.step import Subject
+from gpuwise.workload.capture.torch.torchvision import import_torchvision
 from zoo.model import Model, plain
 
 __all__ = ["models"]

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, gelu, interpolate, mse_loss, scaled_dot_product_attention, silu
 
-from gpuwise.workload.sources.pytorch.step import Subject
+from gpuwise.workload.capture.torch.step import Subject
 from zoo.model import Model, plain
 
 __all__ = ["models"]

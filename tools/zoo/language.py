@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuwise.workload.sources import huggingface
-from gpuwise.workload.sources.huggingface_configs import find_config, known_parameters
-from gpuwise.workload.sources.pytorch.step import Subject
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.capture.huggingface import source as huggingface
+from gpuwise.workload.capture.huggingface.configs import find_config, known_parameters
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.capture.torch.step import Subject
 from zoo.model import Model, Wish
 
 __all__ = ["models"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gpuwise.workload.sources.pytorch.step import Subject
+from gpuwise.workload.capture.torch.step import Subject
 
 __all__ = ["Model", "Wish", "plain"]
 

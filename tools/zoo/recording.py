@@ -1,4 +1,4 @@
-"""Captures a model of the zoo: few graphs, from which `gpuwise.workload.rewrite` makes the rest; and checks that it does."""
+"""Captures a model of the zoo: few graphs, from which `workload.transform.relatives` makes the rest; and checks that it does."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.workload.columns import Graph, graph_of, slots, workload_of
-from gpuwise.workload.evaluate import product_values
-from gpuwise.workload.rewrite import narrowed, without
-from gpuwise.workload.sources.pytorch.step import Subject, capture
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.symbols import Description, join
-from gpuwise.workload.types import Workload
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.capture.torch.step import Subject, capture
+from gpuwise.workload.model.columns import Graph, graph_of, slots, workload_of
+from gpuwise.workload.model.evaluate import product_values
+from gpuwise.workload.model.symbols import Description, join
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.relatives import narrowed, without
 from zoo.model import Model, Wish
 
 __all__ = ["Recorded", "difference", "points_of", "record", "recordings", "unseen"]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, softmax
 
-from gpuwise.workload.sources.pytorch.step import Subject
+from gpuwise.workload.capture.torch.step import Subject
 from zoo.model import Model, plain
 
 __all__ = ["models", "tokens"]

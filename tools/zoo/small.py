@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, relu
 
-from gpuwise.workload.sources.pytorch.images import image_subject
-from gpuwise.workload.sources.pytorch.step import Subject
+from gpuwise.workload.capture.torch.images import image_subject
+from gpuwise.workload.capture.torch.step import Subject
 from zoo.model import Model, plain
 
 __all__ = ["models"]

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from gpuwise.workload.sources.pytorch.images import image_subject
-from gpuwise.workload.sources.pytorch.step import Subject
-from gpuwise.workload.sources.torchvision import import_torchvision
+from gpuwise.workload.capture.torch.images import image_subject
+from gpuwise.workload.capture.torch.step import Subject
+from gpuwise.workload.capture.torch.torchvision import import_torchvision
 from zoo.model import Model, plain
 
 __all__ = ["models"]

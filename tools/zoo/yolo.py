@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, interpolate, max_pool2d, smooth_l1_loss
 
-from gpuwise.workload.sources.pytorch.step import Subject
+from gpuwise.workload.capture.torch.step import Subject
 from zoo.model import Model, plain
 
 __all__ = ["models"]

@@ -18,8 +18,8 @@ from gpuwise.predict.capacity import room_of, safe_bytes
 from gpuwise.predict.choices import Choices, DoesNotApply
 from gpuwise.predict.needs import Needs
 from gpuwise.predict.ways import Ways
-from gpuwise.step.memory import MemorySetting, upper_ratio
-from gpuwise.workload.types import Workload
+from gpuwise.step.memory.peak import MemorySetting, upper_ratio
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["GRID", "Pace", "Pacer"]
 

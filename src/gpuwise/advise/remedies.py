@@ -15,11 +15,11 @@ from gpuwise.advise.trial import Trial
 from gpuwise.predict.capacity import largest
 from gpuwise.predict.choices import Choices, DoesNotApply
 from gpuwise.predict.ways import RANK
-from gpuwise.workload.evaluate import peak_memory
-from gpuwise.workload.rewrite_attention import has_attention
-from gpuwise.workload.rewrite_checkpoint import blocks_of
-from gpuwise.workload.rewrite_flash import folded
-from gpuwise.workload.rewrite_lora import linear_modules
+from gpuwise.workload.model.evaluate import peak_memory
+from gpuwise.workload.transform.attention import has_attention
+from gpuwise.workload.transform.checkpoint import blocks_of
+from gpuwise.workload.transform.flash import folded
+from gpuwise.workload.transform.lora import linear_modules
 
 __all__ = ["REMEDIES"]
 

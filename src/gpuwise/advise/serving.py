@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from gpuwise.advise.trial import Trial
 from gpuwise.predict.choices import Choices, DoesNotApply
-from gpuwise.workload.evaluate import product_values
-from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, Workload
+from gpuwise.workload.model.evaluate import product_values
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Workload
 
 __all__ = ["PAGE", "Serving", "cache_bytes", "serving"]
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import msgspec
 
-from gpuwise.errors import UnknownName
+from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.tables import parse_toml
 
 __all__ = ["Job", "Task", "find_task", "tasks"]

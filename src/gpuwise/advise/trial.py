@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from gpuwise.advise.types import Rung
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict import Run, predict_steps
 from gpuwise.predict.capacity import LARGEST_BATCH, Room, largest
 from gpuwise.predict.choices import Choices
 from gpuwise.predict.measured import Correction
 from gpuwise.predict.ways import Ways
-from gpuwise.step.lifetimes import peak_bytes
-from gpuwise.step.memory import Memory, MemorySetting, memory_of, survives
-from gpuwise.workload.evaluate import peak_memory
-from gpuwise.workload.types import Workload
+from gpuwise.step.memory.lifetimes import peak_bytes
+from gpuwise.step.memory.peak import Memory, MemorySetting, memory_of, survives
+from gpuwise.workload.model.evaluate import peak_memory
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["Trial", "check_addressable"]
 

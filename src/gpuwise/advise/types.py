@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuwise.step.memory import Memory
+from gpuwise.step.memory.peak import Memory
 
 __all__ = ["EFFECTS", "Rung"]
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import msgspec
 
 from gpuwise.api.question import StepQuery, check_precision
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.predict.choices import Choices
 from gpuwise.workload import find
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["asker"]
 

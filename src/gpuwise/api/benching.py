@@ -15,14 +15,14 @@ import msgspec
 from gpuwise.api.predictions import Prediction
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.watch.bench import store
-from gpuwise.watch.bench.price import NEEDED, Priced, price
-from gpuwise.watch.bench.run import measure
-from gpuwise.watch.bench.types import Profile
-from gpuwise.workload.types import Workload
+from gpuwise.live.bench import store
+from gpuwise.live.bench.price import NEEDED, Priced, price
+from gpuwise.live.bench.run import measure
+from gpuwise.live.bench.types import Profile
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["BenchAnswer", "as_measured_here", "bench", "gpu_here", "named_here", "without_assumed"]
 

@@ -11,14 +11,14 @@ from gpuwise.api.building_parts import BuildQuery, build_query
 from gpuwise.api.building_speed import KINDS, LaneCost, PowerLimit, images_per_s_of, lane_costs, power_limits
 from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.showing import Shown
+from gpuwise.box.checks import check_cards, worst
+from gpuwise.box.form import is_card
+from gpuwise.box.lanes import CardLink, card_links
+from gpuwise.box.power import card_watts
+from gpuwise.box.types import Cards, Line
 from gpuwise.hardware import tables
 from gpuwise.hardware.machines import find_host, loaders
-from gpuwise.money.box.checks import check_cards, worst
-from gpuwise.money.box.form import is_card
-from gpuwise.money.box.lanes import CardLink, card_links
-from gpuwise.money.box.power import card_watts
-from gpuwise.money.box.types import Cards, Line
-from gpuwise.step.loading import images_per_s
+from gpuwise.step.time.loading import images_per_s
 
 __all__ = ["BuildAnswer", "build", "build_query"]
 

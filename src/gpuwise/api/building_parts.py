@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.api.question import Assumption, assumed, named_gpus
-from gpuwise.errors import BadValue, UnknownName
+from gpuwise.box.host import usual_ram_bytes
+from gpuwise.box.parts import box_sources, efficiencies, find_board, find_outlet, find_platform, psu_standards, usual_box
+from gpuwise.box.power import least_limit, smallest_psu
+from gpuwise.box.types import COOLERS, Board, Box, Cards, Outlet, Platform
+from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link
-from gpuwise.money.box.host import usual_ram_bytes
-from gpuwise.money.box.parts import box_sources, efficiencies, find_board, find_outlet, find_platform, psu_standards, usual_box
-from gpuwise.money.box.power import least_limit, smallest_psu
-from gpuwise.money.box.types import COOLERS, Board, Box, Cards, Outlet, Platform
-from gpuwise.units import GIB, parse, parse_memory
 
 __all__ = ["BuildQuery", "build_query"]
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpuwise.api.question import StepQuery, step_query, workload_of
+from gpuwise.box.lanes import CardLink
+from gpuwise.box.power import least_limit
+from gpuwise.box.types import Cards
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.box.lanes import CardLink
-from gpuwise.money.box.power import least_limit
-from gpuwise.money.box.types import Cards
 from gpuwise.predict import Run, predict_steps
 from gpuwise.predict.power import power_curve
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["KINDS", "Kind", "LaneCost", "PowerLimit", "images_per_s_of", "lane_costs", "power_limits"]
 

@@ -19,7 +19,7 @@ from gpuwise.api.hardware import GpuQuery, gpus
 from gpuwise.api.paced import Asked, price_jobs
 from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue, UnknownName
+from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.evidence.ranges import knows
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import has_matrix_cores

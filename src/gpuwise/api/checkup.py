@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.api.showing import Shown
-from gpuwise.errors import UnknownName
+from gpuwise.core.errors import UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import Catalog, load_catalog
 from gpuwise.hardware.names import Match
 from gpuwise.hardware.types import Gpu
-from gpuwise.watch.machine import Device, Machine, look_around
+from gpuwise.live.sample.machine import Device, Machine, look_around
 
 __all__ = ["CheckedGpu", "Checkup", "doctor"]
 

@@ -22,12 +22,12 @@ from gpuwise.api.which_question import WhichQuery
 from gpuwise.api.which_remedies import Remedied, remedied
 from gpuwise.api.which_scene import TIERS_USD, Scene, pick_at
 from gpuwise.api.which_words import reasons, rejections, remedy_told, verdict
-from gpuwise.errors import BadValue
+from gpuwise.box.checks import check_build
+from gpuwise.box.parts import usual_box
+from gpuwise.box.types import Line
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.box.checks import check_build
-from gpuwise.money.box.parts import usual_box
-from gpuwise.money.box.types import Line
 from gpuwise.money.prices import data_date
 from gpuwise.money.types import Price
 

@@ -14,8 +14,8 @@ from gpuwise.diagnose.fleet import Member
 from gpuwise.diagnose.types import Abstained
 from gpuwise.diagnose.vitals import GpuVitals
 from gpuwise.hardware.types import Gpu
-from gpuwise.watch.dcgm import METRICS, Fleet
-from gpuwise.watch.nvidia import REASONS
+from gpuwise.live.sample.dcgm import METRICS, Fleet
+from gpuwise.live.sample.nvidia import REASONS
 
 __all__ = ["members_of", "untold"]
 

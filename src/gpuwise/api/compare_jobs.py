@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuwise.api.predictions import PredictAnswer
 from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.rigs import Rig, Throughput, throughput
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 __all__ = ["Job", "Ran", "assumptions_of", "jobs_of", "run"]
 

@@ -15,14 +15,14 @@ from gpuwise.api.predictions import predict
 from gpuwise.api.question import Assumption, assumed, step_query
 from gpuwise.api.rigs import Rig, Throughput, find_rigs
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.age import price_text
 from gpuwise.money.prices import PriceBook, price_now
-from gpuwise.scale.wiring import takes_bridge
-from gpuwise.units import GIB
+from gpuwise.scale.cluster.wiring import takes_bridge
 
 __all__ = ["CompareAnswer", "Deal", "Pair", "compare"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuwise.api.cost_question import Assumption, CostQuery, JobQuery, Rent, noted
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.money import age
 from gpuwise.money.carbon import emissions_kg
 from gpuwise.money.cloud import break_even_days, break_even_utilization, rent

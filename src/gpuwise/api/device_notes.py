@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gpuwise.api.backends import generation_note, maker_notes
 from gpuwise.api.question import Assumption, assumed
+from gpuwise.core.units import GIB, MIB, format_si
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.constants import load_constants
-from gpuwise.step.cpu import CPU_RANGE
-from gpuwise.step.segments import spilled_bytes
+from gpuwise.step.time.cpu import CPU_RANGE
+from gpuwise.step.time.segments import spilled_bytes
 from gpuwise.step.types import Stack
-from gpuwise.units import GIB, MIB, format_si
 
 __all__ = ["device_notes"]
 

@@ -12,6 +12,8 @@ import numpy as np
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.trace_views import Progress, read_view, read_views
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import format_si
 from gpuwise.diagnose import shapes
 from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
@@ -21,11 +23,9 @@ from gpuwise.diagnose.registry import run_checks
 from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
-from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.trace.read import find_files
 from gpuwise.trace.types import Trace
-from gpuwise.units import format_si
 
 __all__ = ["CutFile", "WhyAnswer", "finding_dict", "why"]
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 
-from gpuwise.errors import BadValue, MissingExtra
+from gpuwise.core.errors import BadValue, MissingExtra
 
 __all__ = ["executor_on"]
 

@@ -19,7 +19,7 @@ from gpuwise.api.device_notes import device_notes
 from gpuwise.api.predictions import sized
 from gpuwise.api.question import Assumption, StepQuery, assumed, check_precision, step_query
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
@@ -30,10 +30,10 @@ from gpuwise.predict.capacity import Room, largest, room_of
 from gpuwise.predict.choices import Choices
 from gpuwise.predict.measured import Correction
 from gpuwise.predict.ways import Ways
-from gpuwise.step.memory import Memory
-from gpuwise.workload import zoo
-from gpuwise.workload.rewrite_checkpoint import blocks_of
-from gpuwise.workload.types import Workload
+from gpuwise.step.memory.peak import Memory
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.checkpoint import blocks_of
 
 __all__ = ["Fit", "FitAnswer", "FitQuery", "fit", "fit_query"]
 

@@ -19,8 +19,8 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.predict import predict_steps
 from gpuwise.predict.capacity import room_of
 from gpuwise.predict.needs import Needs
-from gpuwise.scale.low_precision import as_trained
-from gpuwise.step.memory import Memory, MemorySetting
+from gpuwise.step.memory.peak import Memory, MemorySetting
+from gpuwise.workload.transform.low_precision import as_trained
 
 __all__ = ["CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict_captured
 from gpuwise.api.question import named_gpus, parse_batch, step_query, workload_of
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware.precisions import supported
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue, UnknownName
+from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Basis
+from gpuwise.core.units import parse_memory
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.names import Match
 from gpuwise.hardware.types import Gpu
-from gpuwise.provenance import Basis
-from gpuwise.units import parse_memory
 
 __all__ = ["SORT_KEYS", "GpuAnswer", "GpuQuery", "gpus"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.types import Setting
-from gpuwise.workload.evaluate import call_counts, op_flops, product_values
-from gpuwise.workload.types import KINDS, Workload
+from gpuwise.workload.model.evaluate import call_counts, op_flops, product_values
+from gpuwise.workload.model.types import KINDS, Workload
 
 __all__ = ["above_peak", "peak_in", "step_peak", "tf32_fraction"]
 

@@ -10,10 +10,10 @@ from typing import Any
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.evidence.ranges import Range
-from gpuwise.scale.cluster import Cluster
-from gpuwise.scale.plan_types import Estimate
-from gpuwise.scale.recipes import Recipe
-from gpuwise.scale.scaling import FasterLink, ScalePoint
+from gpuwise.scale.cluster.shape import Cluster
+from gpuwise.scale.plans.recipes import Recipe
+from gpuwise.scale.plans.scaling import FasterLink, ScalePoint
+from gpuwise.scale.plans.types import Estimate
 
 __all__ = ["PLAIN", "PlanAnswer", "PlanEntry", "Separate"]
 

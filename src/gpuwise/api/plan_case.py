@@ -11,22 +11,22 @@ import numpy as np
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.plan_question import PlanQuery
 from gpuwise.api.question import Assumption, assumed, check_precision, workload_of
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.predict import correction_by
 from gpuwise.predict.measured import Correction
-from gpuwise.scale.cluster import Cluster
-from gpuwise.scale.costs import Costs
-from gpuwise.scale.data_parallel import habits_of
-from gpuwise.scale.mixed import slowest
-from gpuwise.scale.parts import Parts, parts_of
-from gpuwise.scale.plan_types import Mesh
-from gpuwise.scale.price import Sizes
-from gpuwise.scale.rules import AXES, Limits, divisors, micro_count, whynot
-from gpuwise.scale.scaling import batch_of, counts_of
-from gpuwise.scale.search import Wishes
-from gpuwise.step.device_memory import memory_data
-from gpuwise.step.stacks import as_run
-from gpuwise.workload.types import Workload
+from gpuwise.scale.cluster.shape import Cluster
+from gpuwise.scale.plans.costs import Costs
+from gpuwise.scale.plans.mixed import slowest
+from gpuwise.scale.plans.rules import AXES, Limits, divisors, micro_count, whynot
+from gpuwise.scale.plans.scaling import batch_of, counts_of
+from gpuwise.scale.plans.search import Wishes
+from gpuwise.scale.plans.types import Mesh
+from gpuwise.scale.plans.unit_times import Sizes
+from gpuwise.scale.split.data_parallel import habits_of
+from gpuwise.step.memory.device import memory_data
+from gpuwise.step.time.stacks import as_run
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.parts import Parts, parts_of
 
 __all__ = ["NODE", "PlanCase", "plan_case"]
 

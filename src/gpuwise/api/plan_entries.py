@@ -13,16 +13,16 @@ from gpuwise.api.plan_answer import PLAIN, PlanEntry
 from gpuwise.api.plan_case import PlanCase
 from gpuwise.predict import Steps, predict_steps
 from gpuwise.predict.ranges import plan_width
-from gpuwise.scale.cluster import Cluster
-from gpuwise.scale.data_parallel import waits_fraction
-from gpuwise.scale.mixed import proportional
-from gpuwise.scale.plan_types import Estimate, Mesh, Plan
-from gpuwise.scale.recipes import recipes
-from gpuwise.scale.rules import micro_count
-from gpuwise.scale.scaling import ScalePoint
-from gpuwise.scale.search import WITHIN, Found, estimate, simplest
-from gpuwise.scale.share import Degrees
-from gpuwise.workload.coverage import coverage
+from gpuwise.scale.cluster.shape import Cluster
+from gpuwise.scale.plans.mixed import proportional
+from gpuwise.scale.plans.recipes import recipes
+from gpuwise.scale.plans.rules import micro_count
+from gpuwise.scale.plans.scaling import ScalePoint
+from gpuwise.scale.plans.search import WITHIN, Found, estimate, simplest
+from gpuwise.scale.plans.types import Estimate, Mesh, Plan
+from gpuwise.scale.split.data_parallel import waits_fraction
+from gpuwise.scale.split.share import Degrees
+from gpuwise.workload.model.coverage import coverage
 
 __all__ = ["plain_entry", "plan_entries"]
 

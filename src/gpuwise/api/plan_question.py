@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuwise.api.question import Assumption, StepQuery, step_query
-from gpuwise.errors import BadValue
-from gpuwise.scale.cluster import Cluster, parse_cluster
-from gpuwise.scale.plan_types import RECOMPUTE, SCHEDULES
-from gpuwise.scale.rules import AXES, Limits
+from gpuwise.core.errors import BadValue
+from gpuwise.scale.cluster.shape import Cluster, parse_cluster
+from gpuwise.scale.plans.rules import AXES, Limits
+from gpuwise.scale.plans.types import RECOMPUTE, SCHEDULES
 
 __all__ = ["PlanQuery", "plan_query"]
 

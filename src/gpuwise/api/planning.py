@@ -12,13 +12,13 @@ from gpuwise.api.plan_answer import PLAIN, PlanAnswer, PlanEntry, Separate
 from gpuwise.api.plan_case import NODE, PlanCase, plan_case
 from gpuwise.api.plan_entries import plain_entry, plan_entries
 from gpuwise.api.plan_question import PlanQuery
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.predict.ranges import range_notes
-from gpuwise.scale.cluster import MOST_GPUS, parse_cluster
-from gpuwise.scale.rules import AXES, Limits
-from gpuwise.scale.scaling import ScalePoint, counts_of, faster_links, scale_points, stops_at
-from gpuwise.scale.search import Found, search
+from gpuwise.scale.cluster.shape import MOST_GPUS, parse_cluster
+from gpuwise.scale.plans.rules import AXES, Limits
+from gpuwise.scale.plans.scaling import ScalePoint, counts_of, faster_links, scale_points, stops_at
+from gpuwise.scale.plans.search import Found, search
 
 __all__ = ["plan"]
 

@@ -14,22 +14,22 @@ from gpuwise.api.fit_command import fit_of
 from gpuwise.api.peaks import above_peak, step_peak, tf32_fraction
 from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import format_si
 from gpuwise.hardware import tables
 from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict import Run, Steps, predict_steps
 from gpuwise.predict.needs import Needs
-from gpuwise.scale.cluster import Cluster, usual_cluster
-from gpuwise.scale.collectives import collective_s
-from gpuwise.scale.data_parallel import gradient_bytes
-from gpuwise.step.least import LEAST_RESTS_ON
-from gpuwise.step.memory import Memory, MemorySetting
-from gpuwise.step.stacks import as_run
+from gpuwise.scale.cluster.collectives import collective_s
+from gpuwise.scale.cluster.shape import Cluster, usual_cluster
+from gpuwise.scale.split.data_parallel import gradient_bytes
+from gpuwise.step.memory.peak import Memory, MemorySetting
+from gpuwise.step.time.least import LEAST_RESTS_ON
+from gpuwise.step.time.stacks import as_run
 from gpuwise.step.types import BOUNDS
-from gpuwise.units import format_si
-from gpuwise.workload.coverage import coverage
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.coverage import coverage
+from gpuwise.workload.model.types import Workload
 
 __all__ = [
     "OpShare",

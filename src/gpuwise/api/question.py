@@ -10,20 +10,21 @@ from typing import Any
 
 from gpuwise.api.backends import unmeasured_backends
 from gpuwise.api.workloads import CaptureQuery, capture_query, captured
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import parse
 from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu, Host, Loader
 from gpuwise.predict import Measured, Run
-from gpuwise.scale.low_precision import as_trained
-from gpuwise.step.loading import images_per_s, seconds_per_image
-from gpuwise.step.stacks import default_stack, find_stack
+from gpuwise.step.time.loading import images_per_s, seconds_per_image
+from gpuwise.step.time.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting, Stack
-from gpuwise.units import parse
-from gpuwise.workload import find, zoo
-from gpuwise.workload.types import CATEGORIES, Workload
+from gpuwise.workload import find
+from gpuwise.workload.model.types import CATEGORIES, Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.low_precision import as_trained
 
 __all__ = [
     "Assumption",

@@ -10,7 +10,7 @@ from gpuwise.api.predictions import PredictAnswer, Prediction, predict
 from gpuwise.api.question import Assumption, named_gpus, step_query
 from gpuwise.api.which_question import counted
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.wiring import usual_wires
+from gpuwise.scale.cluster.wiring import usual_wires
 
 __all__ = ["Rig", "Throughput", "find_rigs", "throughput"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from gpuwise.api.predictions import sized
 from gpuwise.api.question import Assumption, StepQuery, workload_of
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.predict import predict_steps
 

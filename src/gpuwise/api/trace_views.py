@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpuwise.api.question import Assumption, assumed
+from gpuwise.core.errors import BadFile, UnknownName
 from gpuwise.diagnose.scene import Scene, make_scene, with_whole_steps
 from gpuwise.diagnose.view import View, make_view
-from gpuwise.errors import BadFile, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.trace.read import read_trace

@@ -11,7 +11,7 @@ from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.tune_changes import Pruned
 from gpuwise.api.tune_predicting import Expected
-from gpuwise.watch.tune.types import LEAST_ROUNDS, Change, DeviceFacts, Gain, Trial, Variant
+from gpuwise.live.tune.types import LEAST_ROUNDS, Change, DeviceFacts, Gain, Trial, Variant
 
 __all__ = ["NO_TIME", "Best", "MeasuredAnswer", "Tried"]
 

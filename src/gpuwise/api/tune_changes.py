@@ -13,12 +13,12 @@ import msgspec
 
 from gpuwise.api.tune_predicting import Expected, Predictor
 from gpuwise.api.tune_question import OwnSetting
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.diagnose.checks.input_starved import live_gain
 from gpuwise.diagnose.vitals import Vitals
-from gpuwise.errors import GpuwiseError
-from gpuwise.watch.tune.scripts import HOOKED
-from gpuwise.watch.tune.types import BASELINE, Change, DeviceFacts, Order, Trial, Variant
-from gpuwise.workload.types import Workload
+from gpuwise.live.tune.scripts import HOOKED
+from gpuwise.live.tune.types import BASELINE, Change, DeviceFacts, Order, Trial, Variant
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["WORTH", "Plan", "Pruned", "applied", "model_plan", "script_plan", "start_of"]
 

@@ -17,16 +17,16 @@ from gpuwise.api.tune_answer import NO_TIME, Best, MeasuredAnswer, Tried
 from gpuwise.api.tune_changes import Plan, applied, model_plan, script_plan, start_of
 from gpuwise.api.tune_predicting import Predictor, predictor_of
 from gpuwise.api.tune_question import TuneQuery
-from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.hardware import tables
-from gpuwise.watch.tune.combine import product, together, without_least
-from gpuwise.watch.tune.models import facts_of, run_model
-from gpuwise.watch.tune.rounds import measured
-from gpuwise.watch.tune.scripts import Script, run_script
-from gpuwise.watch.tune.types import BASELINE, LEAST_ROUNDS, Change, DeviceFacts, Gain, Order, Trial, Variant, gain_of
+from gpuwise.live.tune.combine import product, together, without_least
+from gpuwise.live.tune.models import facts_of, run_model
+from gpuwise.live.tune.rounds import measured
+from gpuwise.live.tune.scripts import Script, run_script
+from gpuwise.live.tune.types import BASELINE, LEAST_ROUNDS, Change, DeviceFacts, Gain, Order, Trial, Variant, gain_of
 from gpuwise.workload import find
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["tune_measured"]
 

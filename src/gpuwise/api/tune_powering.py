@@ -18,16 +18,16 @@ from gpuwise.api.question import Assumption, StepQuery, least_watts, step_query,
 from gpuwise.api.showing import Shown
 from gpuwise.api.tune_changes import start_of
 from gpuwise.api.tune_question import buildable
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import parse
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
+from gpuwise.live.sample.power_limit import Card, card_of, held
+from gpuwise.live.tune.models import facts_of, run_model
+from gpuwise.live.tune.types import DeviceFacts, Order, Trial
 from gpuwise.predict import predict_steps
 from gpuwise.predict.power import power_curve
-from gpuwise.units import parse
-from gpuwise.watch.power_limit import Card, card_of, held
-from gpuwise.watch.tune.models import facts_of, run_model
-from gpuwise.watch.tune.types import DeviceFacts, Order, Trial
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["PowerAnswer", "PowerPoint", "PowerQuery", "measured_points", "power_query", "tune_power"]
 

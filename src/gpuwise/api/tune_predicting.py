@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuwise.api.question import Assumption
-from gpuwise.errors import BadFile, GpuwiseError, UnknownName
+from gpuwise.core.errors import BadFile, GpuwiseError, UnknownName
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, Range, change_range, knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
+from gpuwise.live.bench import store
+from gpuwise.live.bench.price import price
+from gpuwise.live.bench.types import Profile
+from gpuwise.live.tune.types import DeviceFacts
 from gpuwise.predict import Run, predict_steps
-from gpuwise.step.cpu import CPU_RANGE
-from gpuwise.step.memory import memory_of
-from gpuwise.step.stacks import find_stack
+from gpuwise.step.memory.peak import memory_of
+from gpuwise.step.time.cpu import CPU_RANGE
+from gpuwise.step.time.stacks import find_stack
 from gpuwise.step.types import Setting
-from gpuwise.watch.bench import store
-from gpuwise.watch.bench.price import price
-from gpuwise.watch.bench.types import Profile
-from gpuwise.watch.tune.types import DeviceFacts
-from gpuwise.workload.evaluate import peak_memory
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.evaluate import peak_memory
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["Expected", "Predictor", "predictor_of"]
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from gpuwise.api.question import Assumption
 from gpuwise.api.workloads import CaptureQuery, capture_query
-from gpuwise.errors import BadFile, BadValue
-from gpuwise.watch.tune.scripts import HOOKED
-from gpuwise.workload import find, zoo
+from gpuwise.core.errors import BadFile, BadValue
+from gpuwise.live.tune.scripts import HOOKED
+from gpuwise.workload import find
+from gpuwise.workload.store import zoo
 
 __all__ = ["NAMES", "OwnSetting", "TuneQuery", "buildable", "tune_query"]
 

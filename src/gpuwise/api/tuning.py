@@ -10,14 +10,14 @@ from typing import Any
 from gpuwise.api.predictions import sized
 from gpuwise.api.question import Assumption, StepQuery, workload_of
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
+from gpuwise.live.bench import store
+from gpuwise.live.bench.price import price
 from gpuwise.predict import predict_steps
-from gpuwise.step.memory import largest_batch
-from gpuwise.watch.bench import store
-from gpuwise.watch.bench.price import price
-from gpuwise.workload.types import Workload
+from gpuwise.step.memory.peak import largest_batch
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["BatchPoint", "TuneAnswer", "tune"]
 

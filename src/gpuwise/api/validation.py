@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.evidence.collectives import collective_baselines, collective_sets, score_collectives
 from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.fits import left_out

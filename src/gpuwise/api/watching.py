@@ -12,19 +12,19 @@ from gpuwise.api.diagnosis import WhyAnswer, finding_dict, why
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.watching_vitals import catalogue_gpu, used_gpus, vitals_of
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
 from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
 from gpuwise.diagnose.registry import ranked, run_live_checks
 from gpuwise.diagnose.types import Abstained, Finding, Gain
 from gpuwise.diagnose.vitals import Vitals
-from gpuwise.errors import BadValue, GpuwiseError
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.watch.bench import store
-from gpuwise.watch.command import follow, run_command
-from gpuwise.watch.session import Session
-from gpuwise.watch.steps import Pace, typical_pace
-from gpuwise.watch.types import Run
+from gpuwise.live.bench import store
+from gpuwise.live.sample.command import follow, run_command
+from gpuwise.live.sample.session import Session
+from gpuwise.live.sample.steps import Pace, typical_pace
+from gpuwise.live.sample.types import Run
 
 __all__ = ["WatchAnswer", "check_expected", "judge", "watch_command", "watch_pid"]
 

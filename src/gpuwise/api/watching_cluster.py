@@ -12,13 +12,13 @@ from gpuwise.api.cluster_members import members_of, untold
 from gpuwise.api.diagnosis import finding_dict
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
+from gpuwise.core.errors import BadValue
 from gpuwise.diagnose.fleet import FleetFinding, Member
 from gpuwise.diagnose.registry import run_fleet_checks
 from gpuwise.diagnose.types import Abstained
-from gpuwise.errors import BadValue
 from gpuwise.hardware import tables
-from gpuwise.watch.dcgm import Device, Fleet, read_fleet
-from gpuwise.watch.prometheus import Server
+from gpuwise.live.sample.dcgm import Device, Fleet, read_fleet
+from gpuwise.live.sample.prometheus import Server
 
 __all__ = ["ClusterAnswer", "judge_fleet", "watch_cluster"]
 

@@ -1,4 +1,4 @@
-"""Watching from inside: `with gpuwise.watch(): ...` and `for batch in gpuwise.watch(loader): ...` in the user's own program."""
+"""Watching from inside: `with gpuwise.live(): ...` and `for batch in gpuwise.live(loader): ...` in the user's own program."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any
 
 from gpuwise.api.watching import WatchAnswer, check_expected, judge
-from gpuwise.watch.hook import gpuwise_steps
-from gpuwise.watch.session import Session
-from gpuwise.watch.steps import Pace, typical_pace
+from gpuwise.live.hook import gpuwise_steps
+from gpuwise.live.sample.session import Session
+from gpuwise.live.sample.steps import Pace, typical_pace
 
 __all__ = ["Watch", "harmless"]
 
@@ -91,7 +91,7 @@ class Watch:
 
     def __iter__(self) -> Iterator[Any]:
         if self._items is None:
-            raise TypeError("gpuwise.watch() without a loader is for `with`, not for loops")
+            raise TypeError("gpuwise.live() without a loader is for `with`, not for loops")
         with self:
             marks = self._marks
             if marks is not None:

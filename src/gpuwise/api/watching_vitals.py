@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from statistics import mean, median
 
+from gpuwise.core.errors import UnknownName
 from gpuwise.diagnose.vitals import GpuVitals, Vitals
-from gpuwise.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.watch.steps import Pace
-from gpuwise.watch.types import GpuSample, Run
+from gpuwise.live.sample.steps import Pace
+from gpuwise.live.sample.types import GpuSample, Run
 
 __all__ = ["catalogue_gpu", "used_gpus", "vitals_of"]
 
@@ -20,7 +20,7 @@ _AT_LOAD = 0.5
 _USED = 0.05
 _WITHOUT_STEPS = (
     "steps are seen in Python programs that use torch's DataLoader and optimizers or Keras; "
-    "else `for batch in gpuwise.watch(loader):` marks them"
+    "else `for batch in gpuwise.live(loader):` marks them"
 )
 
 

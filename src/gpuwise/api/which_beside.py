@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpuwise.advise.choosing import shortfall
 from gpuwise.advise.options import Option
 from gpuwise.api.which_scene import Scene, a
-from gpuwise.units import format_si
+from gpuwise.core.units import format_si
 
 __all__ = ["rent_instead", "sooner_together"]
 

@@ -6,7 +6,7 @@ from gpuwise.advise.changes import even_hours_per_week, worth_usd
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Limits, Selection, best_bought, shortfall
 from gpuwise.advise.options import Option
 from gpuwise.api.which_scene import Scene, a, alike, buys, failures, spent
-from gpuwise.units import GIB
+from gpuwise.core.units import GIB
 
 __all__ = ["changes"]
 

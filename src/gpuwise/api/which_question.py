@@ -16,7 +16,7 @@ from gpuwise.advise.options import Terms
 from gpuwise.advise.tasks import Job, Task, find_task
 from gpuwise.api.paced import Asked
 from gpuwise.api.question import Assumption, assumed, named_gpus, parse_batch
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.carbon import DEFAULT_REGION, find_region
 from gpuwise.money.checks import amount
@@ -25,8 +25,8 @@ from gpuwise.money.ownership import MACHINE_USD, utilization_of
 from gpuwise.money.prices import PriceBook
 from gpuwise.money.tariff import flat, of_region, parse_tariff
 from gpuwise.money.types import Tariff
-from gpuwise.workload import zoo
-from gpuwise.workload.sources.settings import PRECISIONS
+from gpuwise.workload.capture.settings import PRECISIONS
+from gpuwise.workload.store import zoo
 
 __all__ = ["WhichQuery", "counted", "which_query"]
 

@@ -9,7 +9,7 @@ from gpuwise.advise.choosing import Limits, best_bought, shortfall
 from gpuwise.advise.options import Option, Run
 from gpuwise.api.paced import Priced
 from gpuwise.api.which_question import WhichQuery
-from gpuwise.money.box.types import Line
+from gpuwise.box.types import Line
 
 __all__ = ["TIERS_USD", "Scene", "a", "alike", "buys", "failures", "pick_at", "spent"]
 

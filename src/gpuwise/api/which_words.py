@@ -15,9 +15,9 @@ from gpuwise.api.paced import Priced
 from gpuwise.api.which_beside import rent_instead, sooner_together
 from gpuwise.api.which_remedies import Remedied
 from gpuwise.api.which_scene import TIERS_USD, Scene, a, alike, buys, failures, pick_at, spent
+from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.age import kind_text
-from gpuwise.scale.wiring import takes_bridge
-from gpuwise.units import GIB, format_si, format_span
+from gpuwise.scale.cluster.wiring import takes_bridge
 
 __all__ = ["reasons", "rejections", "remedy_told", "verdict"]
 

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import parse_memory
 from gpuwise.hardware import tables
-from gpuwise.units import parse_memory
-from gpuwise.workload import files, find, zoo
-from gpuwise.workload.coverage import Coverage, coverage
-from gpuwise.workload.evaluate import Peak, Totals, call_counts, op_bytes, op_flops, peak_memory, product_values, totals
-from gpuwise.workload.sources.request import InputSpec, Request, parse_input
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.workload import find
+from gpuwise.workload.capture.request import InputSpec, Request, parse_input
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.coverage import Coverage, coverage
+from gpuwise.workload.model.evaluate import Peak, Totals, call_counts, op_bytes, op_flops, peak_memory, product_values, totals
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import files, zoo
 
 __all__ = ["CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query", "captured"]
 

@@ -10,7 +10,7 @@ import typer
 from gpuwise import api
 from gpuwise.cli import options
 from gpuwise.cli.output import check_figure, print_answer, show_progress, wants_figure, write_figure
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 __all__ = ["cost"]
 

@@ -19,7 +19,7 @@ def main() -> None:
         import typer
 
         from gpuwise.cli.commands import COMMANDS, app_of
-        from gpuwise.errors import GpuwiseError
+        from gpuwise.core.errors import GpuwiseError
 
         asked = sys.argv[1:2]
         app = app_of(asked if asked and asked[0] in COMMANDS else COMMANDS)
@@ -60,7 +60,7 @@ def _refuse(fault: Any) -> None:
 
 def _complain(text: str, code: int) -> None:
     if sys.stderr is not None:
-        from gpuwise.workload.plain_text import plain
+        from gpuwise.core.text import plain
 
         sys.stderr.write("\n".join(plain(line) for line in text.split("\n")) + "\n")
     _leave(code)

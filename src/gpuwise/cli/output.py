@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 
 if TYPE_CHECKING:
     from gpuwise.report.figures.types import Figure

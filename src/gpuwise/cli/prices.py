@@ -11,7 +11,7 @@ import typer
 from gpuwise import api
 from gpuwise.cli import options
 from gpuwise.cli.output import print_answer, print_json, print_text
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 __all__ = ["prices"]
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from gpuwise.cli import output
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 __all__ = ["with_report"]
 
@@ -49,7 +49,7 @@ def with_report(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check(path: Path) -> None:
-    from gpuwise.outputs import check_place
+    from gpuwise.core.files import check_place
     from gpuwise.report.document import ENDINGS
 
     if path.suffix.lower() not in ENDINGS:
@@ -62,7 +62,7 @@ def _check(path: Path) -> None:
 
 
 def _write(path: Path, kept: output.Kept) -> None:
-    from gpuwise.outputs import write_whole
+    from gpuwise.core.files import write_whole
     from gpuwise.report import document
     from gpuwise.report.figures.svg import draw
 

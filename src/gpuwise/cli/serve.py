@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from gpuwise.errors import BadValue, MissingExtra
+from gpuwise.core.errors import BadValue, MissingExtra
 
 __all__ = ["serve"]
 

@@ -9,7 +9,7 @@ import typer
 from gpuwise import api
 from gpuwise.cli import options
 from gpuwise.cli.output import print_answer, show_progress
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 __all__ = ["tune"]
 

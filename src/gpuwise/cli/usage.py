@@ -6,7 +6,7 @@ import difflib
 from typing import Any
 
 from gpuwise.cli.commands import COMMANDS
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 __all__ = ["usage_error"]
 

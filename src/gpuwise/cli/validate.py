@@ -9,7 +9,7 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli.output import check_figure, print_answer, show_progress, write_figure
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 __all__ = ["validate"]
 

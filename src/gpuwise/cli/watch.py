@@ -12,10 +12,10 @@ import typer
 
 from gpuwise import api
 from gpuwise.cli.output import colour, print_json, print_text, show_progress
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 if TYPE_CHECKING:
-    from gpuwise.watch.session import Session
+    from gpuwise.live.sample.session import Session
 
 __all__ = ["watch"]
 
@@ -112,8 +112,8 @@ def _panel(live: bool) -> Iterator[tuple[Callable[[Session], None], Callable[[st
     from rich.live import Live
     from rich.text import Text
 
+    from gpuwise.live.sample.steps import typical_pace
     from gpuwise.report.watch import panel
-    from gpuwise.watch.steps import typical_pace
 
     state: dict[str, Any] = {"at": -_EVERY_S, "passing": ""}
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as screen:

@@ -11,7 +11,7 @@ import typer
 from gpuwise import api
 from gpuwise.cli.output import colour, print_answer, print_json, print_text, terminal_width, wants_figure, write_figure
 from gpuwise.cli.progress import counting
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 __all__ = ["why"]
 

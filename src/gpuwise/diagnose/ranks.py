@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuwise.core.errors import BadFile
 from gpuwise.diagnose.view import View
-from gpuwise.errors import BadFile
 
 __all__ = ["Late", "Rank", "as_ranks", "late_rank", "missing_ranks", "typical"]
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.types import Residual, Table
 from gpuwise.hardware.machines import find_link
 from gpuwise.kernels.limits import longer
-from gpuwise.scale.cluster import Cluster, parse_cluster
-from gpuwise.scale.collectives import OPS, collective_s, moved_fraction
-from gpuwise.scale.constants import Constants, load_constants
+from gpuwise.scale.cluster.collectives import OPS, collective_s, moved_fraction
+from gpuwise.scale.cluster.constants import Constants, load_constants
+from gpuwise.scale.cluster.shape import Cluster, parse_cluster
 
 __all__ = ["CollectiveSet", "collective_baselines", "collective_data", "collective_sets", "predicted_s", "score_collectives"]
 

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.procedures import Procedure, procedure_of
 from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import Catalog, load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.cluster import MOST_GPUS
-from gpuwise.workload import zoo
-from gpuwise.workload.capture_many import capture_many
-from gpuwise.workload.fuse import fused
-from gpuwise.workload.rewrite_prefill import scoring_every_token
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.scale.cluster.shape import MOST_GPUS
+from gpuwise.workload.capture.many import capture_many
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.compile.fuse import fused
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.prefill import scoring_every_token
 
 __all__ = ["Question", "questions", "residual"]
 

@@ -14,19 +14,19 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.memory_language import causal_masks_bytes, counted_bytes
 from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.device_memory import MemoryData, memory_data
-from gpuwise.step.memory import memory_of
-from gpuwise.workload import zoo
-from gpuwise.workload.capture_many import capture_many
-from gpuwise.workload.evaluate import call_counts, peak_memory, product_values
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import KINDS, Workload
+from gpuwise.step.memory.device import MemoryData, memory_data
+from gpuwise.step.memory.peak import memory_of
+from gpuwise.workload.capture.many import capture_many
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.evaluate import call_counts, peak_memory, product_values
+from gpuwise.workload.model.types import KINDS, Workload
+from gpuwise.workload.store import zoo
 
 __all__ = ["MemoryQuestion", "fitted_half", "memory_baselines", "memory_questions", "predicted_bytes", "score_memory"]
 

@@ -12,8 +12,8 @@ from importlib.resources import files
 
 import msgspec
 
-from gpuwise.step.language_memory import Adaptation, DecoderShape, adaptation_memory, generation_memory, shape_from_config
-from gpuwise.workload.sources import huggingface_configs
+from gpuwise.step.memory.language import Adaptation, DecoderShape, adaptation_memory, generation_memory, shape_from_config
+from gpuwise.workload.capture.huggingface import configs as huggingface_configs
 
 __all__ = ["LanguageModel", "causal_masks_bytes", "counted_bytes", "language_models"]
 

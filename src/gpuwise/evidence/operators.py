@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.fits import Fit, shipped
 from gpuwise.evidence.ranges import operator_range
 from gpuwise.evidence.types import Residual, Table

@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.evidence.language import LanguageModel, language_parts, repeated
 from gpuwise.evidence.ranges import Range
 from gpuwise.evidence.types import Residual, Table
 from gpuwise.hardware.catalog import load_catalog
@@ -26,19 +27,18 @@ from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.constants import load_constants
 from gpuwise.kernels.types import Constants
-from gpuwise.scale.cluster import MOST_GPUS, Cluster, parse_cluster
-from gpuwise.scale.costs import Costs
-from gpuwise.scale.estimate import Variants, passage
-from gpuwise.scale.habits import Habits
-from gpuwise.scale.language import LanguageModel, language_parts, repeated
-from gpuwise.scale.low_precision import in_low
-from gpuwise.scale.parts import Parts, parts_of
-from gpuwise.scale.plan_types import RECOMPUTE, Mesh
-from gpuwise.scale.price import Sizes
-from gpuwise.scale.share import Degrees
-from gpuwise.scale.wiring import most_in_a_node
-from gpuwise.step.stacks import as_run, default_stack
+from gpuwise.scale.cluster.shape import MOST_GPUS, Cluster, parse_cluster
+from gpuwise.scale.cluster.wiring import most_in_a_node
+from gpuwise.scale.plans.costs import Costs
+from gpuwise.scale.plans.estimate import Variants, passage
+from gpuwise.scale.plans.types import RECOMPUTE, Mesh
+from gpuwise.scale.plans.unit_times import Sizes
+from gpuwise.scale.split.habits import Habits
+from gpuwise.scale.split.share import Degrees
+from gpuwise.step.time.stacks import as_run, default_stack
 from gpuwise.step.types import Setting
+from gpuwise.workload.transform.low_precision import in_low
+from gpuwise.workload.transform.parts import Parts, parts_of
 
 __all__ = [
     "ParallelQuestion",

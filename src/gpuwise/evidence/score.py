@@ -8,21 +8,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.e2e import Question, residual
 from gpuwise.evidence.fits import Fit, shipped
 from gpuwise.evidence.ranges import as_known, knows, range_of
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.cluster import Cluster, usual_cluster
-from gpuwise.scale.data_parallel import averaged, slowed_fraction, threaded_s, waits_fraction
-from gpuwise.scale.timeline import gradients_of, timeline_of
-from gpuwise.scale.wiring import takes_bridge
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import find_stack
+from gpuwise.scale.cluster.shape import Cluster, usual_cluster
+from gpuwise.scale.cluster.wiring import takes_bridge
+from gpuwise.scale.split.data_parallel import averaged, slowed_fraction, threaded_s, waits_fraction
+from gpuwise.scale.split.timeline import gradients_of, timeline_of
+from gpuwise.step.time.simulate import simulate
+from gpuwise.step.time.stacks import find_stack
 from gpuwise.step.types import Setting, Stack, StepTimes
-from gpuwise.workload.evaluate import call_counts, op_bytes, product_values
+from gpuwise.workload.model.evaluate import call_counts, op_bytes, product_values
 
 __all__ = ["cluster_of", "copied_bytes", "score", "setting_of"]
 

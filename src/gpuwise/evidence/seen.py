@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import as_file, files
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Residual, Table
 from gpuwise.hardware.catalog import load_catalog

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuwise.errors import BadFile, MissingExtra
+from gpuwise.core.errors import BadFile, MissingExtra
 from gpuwise.evidence.types import Table
 
 __all__ = ["KINDS", "read_table"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
-from gpuwise.errors import UnknownName
+from gpuwise.core.errors import UnknownName
 from gpuwise.hardware import specs, tables
 from gpuwise.hardware.names import VENDORS, Match, NameIndex
 from gpuwise.hardware.types import Gpu

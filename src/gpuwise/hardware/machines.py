@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from gpuwise.errors import UnknownName
+from gpuwise.core.errors import UnknownName
+from gpuwise.core.units import parse
 from gpuwise.hardware.tables import read_toml, sources
 from gpuwise.hardware.types import Host, Link, Loader, Node
-from gpuwise.units import parse
 
 __all__ = ["find_host", "find_link", "find_node", "hosts", "links", "loaders", "nodes"]
 

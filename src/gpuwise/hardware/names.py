@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
+from gpuwise.core.units import GIB
 from gpuwise.hardware.types import Gpu
-from gpuwise.units import GIB
 
 __all__ = ["VENDORS", "Match", "NameIndex", "tokens"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from gpuwise.core.units import GIB, KIB, MIB, format_si
 from gpuwise.hardware.types import Gpu
-from gpuwise.units import GIB, KIB, MIB, format_si
 
 __all__ = ["PEAK_TOLERANCE", "Fault", "faults"]
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.provenance import Basis, Fact, Source
+from gpuwise.core.units import parse, parse_memory
 from gpuwise.hardware import physics, tables
 from gpuwise.hardware.types import Architecture, Gpu
-from gpuwise.provenance import Basis, Fact, Source
-from gpuwise.units import parse, parse_memory
 
 __all__ = ["EXAMPLE", "KEYS", "find_architecture", "gpu_from_spec", "gpu_from_text", "read_catalog"]
 

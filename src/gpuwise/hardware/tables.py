@@ -15,10 +15,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from gpuwise.errors import BadFile
+from gpuwise.core.errors import BadFile
+from gpuwise.core.provenance import Basis, Fact, Source
+from gpuwise.core.units import GIB, KIB, MIB
 from gpuwise.hardware.types import DTYPES, Architecture, Gpu, Peaks
-from gpuwise.provenance import Basis, Fact, Source
-from gpuwise.units import GIB, KIB, MIB
 
 if sys.version_info >= (3, 11):
     import tomllib

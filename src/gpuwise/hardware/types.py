@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
-from gpuwise.provenance import Fact, Source
+from gpuwise.core.provenance import Fact, Source
 
 __all__ = ["DTYPES", "Architecture", "Gpu", "Host", "Link", "Loader", "Node", "Peaks"]
 

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from gpuwise.api.watching import WatchAnswer
-from gpuwise.watch.steps import Pace
+from gpuwise.live.sample.steps import Pace
 
 __all__ = ["figures", "pace_figures", "tell_wandb", "tell_writer"]
 

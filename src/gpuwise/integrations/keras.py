@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuwise.api.watching_here import harmless
-from gpuwise.errors import MissingExtra
+from gpuwise.core.errors import MissingExtra
 from gpuwise.integrations.figures import pace_figures, tell_wandb
 from gpuwise.report.watch_here import watch
 

@@ -51,7 +51,7 @@ def kind_text(price: Price) -> str:
 def price_text(price: Price, now: date) -> str:
     """What a price is and how old.
 
-    >>> from gpuwise.provenance import Basis
+    >>> from gpuwise.core.provenance import Basis
     >>> one = Price(gpu="RTX 3090", kind="launch", usd=1499, low_usd=1499, high_usd=1499, dated=date(2020, 9, 24), source="",
     ...             basis=Basis.DATASHEET)
     >>> price_text(one, date(2026, 11, 16))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from gpuwise.errors import UnknownName
+from gpuwise.core.errors import UnknownName
 from gpuwise.money.tables import regions
 from gpuwise.money.types import Grid, Region
 

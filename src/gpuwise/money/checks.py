@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 __all__ = ["amount", "fraction", "number"]
 

@@ -6,7 +6,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from gpuwise.errors import BadValue, UnknownName
+from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.money.checks import amount, number
 
 __all__ = ["CODES", "USD", "Currency", "parse_currency"]

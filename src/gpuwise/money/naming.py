@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.errors import UnknownName
+from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 

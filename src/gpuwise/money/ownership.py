@@ -6,7 +6,7 @@ total  = price + machine + energy x tariff - resale
 
 from __future__ import annotations
 
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.money.checks import amount, fraction
 from gpuwise.money.tariff import electricity_usd
 from gpuwise.money.types import HOURS_PER_YEAR, Ownership, Tariff

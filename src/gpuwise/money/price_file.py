@@ -17,13 +17,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from gpuwise.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.core.provenance import Basis
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money.checks import amount
 from gpuwise.money.currency import Currency, parse_currency
 from gpuwise.money.types import Offer, Price
-from gpuwise.provenance import Basis
 
 __all__ = ["PriceFile", "given_price", "parse_price", "parse_prices", "read_price_file"]
 

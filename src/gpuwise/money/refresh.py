@@ -19,11 +19,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gpuwise.errors import BadFile, GpuwiseError, MissingExtra
+from gpuwise.core.errors import BadFile, GpuwiseError, MissingExtra
+from gpuwise.core.files import write_whole
 from gpuwise.money import refreshed
 from gpuwise.money.naming import products
 from gpuwise.money.tables import OFFER_COLUMNS
-from gpuwise.outputs import write_whole
 
 __all__ = ["Refreshed", "refresh", "table_of"]
 

@@ -8,10 +8,10 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from gpuwise.errors import BadFile
+from gpuwise.core.errors import BadFile
+from gpuwise.core.files import home
 from gpuwise.money.tables import offers_of_text
 from gpuwise.money.types import Offer
-from gpuwise.outputs import home
 
 __all__ = ["folder", "offers", "path"]
 

@@ -14,8 +14,8 @@ from datetime import date
 from functools import cache
 from importlib.resources import files
 
+from gpuwise.core.provenance import Basis
 from gpuwise.money.types import Electricity, Grid, Offer, Price, Region, Trend
-from gpuwise.provenance import Basis
 
 __all__ = ["OFFER_COLUMNS", "history", "market", "offers", "offers_of_text", "regions", "trend"]
 

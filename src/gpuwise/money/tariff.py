@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Basis
 from gpuwise.money.checks import amount, number
 from gpuwise.money.types import MONTHS_PER_YEAR, Electricity, Tariff
-from gpuwise.provenance import Basis
 
 __all__ = ["bill_usd", "electricity_usd", "flat", "of_bills", "of_region", "parse_bills", "parse_tariff"]
 

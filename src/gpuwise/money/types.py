@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from gpuwise.provenance import Basis
+from gpuwise.core.provenance import Basis
 
 __all__ = [
     "HOURS_PER_YEAR",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.memory import upper_ratio
+from gpuwise.step.memory.peak import upper_ratio
 
 __all__ = ["LARGEST_BATCH", "Room", "largest", "room_of", "safe_bytes"]
 

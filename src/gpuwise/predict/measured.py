@@ -9,12 +9,12 @@ from statistics import median
 
 import numpy as np
 
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import format_si
 from gpuwise.evidence.ranges import TRUST
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict.run import Measured
 from gpuwise.step.types import Array
-from gpuwise.units import format_si
 
 __all__ = ["Correction", "correction_of"]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict.capacity import largest
-from gpuwise.step.device_memory import library_buffers
-from gpuwise.step.lifetimes import lives_of, peak_bytes, tensor_bytes_of
-from gpuwise.step.memory import Memory, MemorySetting, around_bytes, memory_of, reserved_bytes_of
-from gpuwise.workload.types import Workload
+from gpuwise.step.memory.device import library_buffers
+from gpuwise.step.memory.lifetimes import lives_of, peak_bytes, tensor_bytes_of
+from gpuwise.step.memory.peak import Memory, MemorySetting, around_bytes, memory_of, reserved_bytes_of
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["Needs"]
 

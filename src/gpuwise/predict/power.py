@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict.run import Run
 from gpuwise.predict.steps import predict_steps
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["power_curve"]
 

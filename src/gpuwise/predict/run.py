@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuwise.hardware.types import Gpu, Loader
-from gpuwise.scale.cluster import Cluster
+from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.step.types import Setting
 
 __all__ = ["Measured", "Run"]

@@ -21,14 +21,14 @@ from gpuwise.predict.needs import Needs
 from gpuwise.predict.ranges import Widths, widths_of
 from gpuwise.predict.run import Run
 from gpuwise.predict.waits import total, waits_of
-from gpuwise.step.least import least_s
-from gpuwise.step.memory import Memory, MemorySetting
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run
+from gpuwise.step.memory.peak import Memory, MemorySetting
+from gpuwise.step.time.least import least_s
+from gpuwise.step.time.simulate import simulate
+from gpuwise.step.time.stacks import as_run
 from gpuwise.step.types import BOUNDS, Array, Setting, StepTimes
-from gpuwise.workload.coverage import coverage
-from gpuwise.workload.rewrite_share import without_update
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.coverage import coverage
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.share import without_update
 
 __all__ = ["Steps", "correction_by", "main_bound", "predict_steps"]
 

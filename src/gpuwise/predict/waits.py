@@ -11,14 +11,14 @@ from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict.needs import Needs
 from gpuwise.predict.run import Run
-from gpuwise.scale.cluster import Cluster, usual_cluster
-from gpuwise.scale.data_parallel import all_reduce_s, averaged, exposed_s, gradient_bytes, slowed_fraction, waits_fraction
-from gpuwise.scale.timeline import gradients_of, timeline_at
-from gpuwise.step.segments import slow_s
+from gpuwise.scale.cluster.shape import Cluster, usual_cluster
+from gpuwise.scale.split.data_parallel import all_reduce_s, averaged, exposed_s, gradient_bytes, slowed_fraction, waits_fraction
+from gpuwise.scale.split.timeline import gradients_of, timeline_at
+from gpuwise.step.time.segments import slow_s
 from gpuwise.step.types import Array, Setting, StepTimes
-from gpuwise.workload.evaluate import product_values
-from gpuwise.workload.rewrite_checkpoint import blocks_of
-from gpuwise.workload.types import DTYPE_BYTES, Workload
+from gpuwise.workload.model.evaluate import product_values
+from gpuwise.workload.model.types import DTYPE_BYTES, Workload
+from gpuwise.workload.transform.checkpoint import blocks_of
 
 __all__ = ["link_bytes_per_s", "total", "waits_of"]
 

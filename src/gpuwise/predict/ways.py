@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.predict.choices import Choices, DoesNotApply
 from gpuwise.predict.run import Run
-from gpuwise.scale.low_precision import as_trained
-from gpuwise.step.stacks import default_stack, find_stack
+from gpuwise.step.time.stacks import default_stack, find_stack
 from gpuwise.step.types import Stack
-from gpuwise.workload.fuse import fused
-from gpuwise.workload.rewrite_adafactor import with_adafactor
-from gpuwise.workload.rewrite_attention import has_attention, unfolded
-from gpuwise.workload.rewrite_checkpoint import blocks_of, checkpointed
-from gpuwise.workload.rewrite_flash import folded
-from gpuwise.workload.rewrite_lora import adapted, quantised
-from gpuwise.workload.rewrite_share import accumulating, offloaded, sharded, split
-from gpuwise.workload.rows import no_collection
-from gpuwise.workload.types import Workload
+from gpuwise.workload.compile.fuse import fused
+from gpuwise.workload.model.rows import no_collection
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.adafactor import with_adafactor
+from gpuwise.workload.transform.attention import has_attention, unfolded
+from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
+from gpuwise.workload.transform.flash import folded
+from gpuwise.workload.transform.lora import adapted, quantised
+from gpuwise.workload.transform.low_precision import as_trained
+from gpuwise.workload.transform.share import accumulating, offloaded, sharded, split
 
 __all__ = ["BYTES_A_WEIGHT", "RANK", "Way", "Ways"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpuwise.api.benching import BenchAnswer
+from gpuwise.core.units import format_si
+from gpuwise.live.bench.types import Row
 from gpuwise.report.text import Column, bold, join_notes, table
-from gpuwise.units import format_si
-from gpuwise.watch.bench.types import Row
 
 __all__ = ["render"]
 

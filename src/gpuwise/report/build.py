@@ -6,7 +6,7 @@ import textwrap
 
 from gpuwise.api.building import BuildAnswer
 from gpuwise.api.building_speed import KINDS
-from gpuwise.money.box.types import Line
+from gpuwise.box.types import Line
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["render"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuwise.api.workloads import CaptureAnswer
+from gpuwise.core.units import format_si
 from gpuwise.report.text import Column, bold, join_notes, table
-from gpuwise.units import format_si
 
 __all__ = ["render"]
 

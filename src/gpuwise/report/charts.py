@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuwise.api.charting import PRECISIONS, ChartRow, ChartsAnswer
+from gpuwise.core.units import GIB
 from gpuwise.report.text import Column, assumption_lines, join_notes, table
-from gpuwise.units import GIB
 
 __all__ = ["render"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from gpuwise.api.comparisons import CompareAnswer, Pair
 from gpuwise.api.rigs import Rig
+from gpuwise.core.units import GIB
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
-from gpuwise.units import GIB
 
 __all__ = ["render"]
 

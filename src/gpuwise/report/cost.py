@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpuwise.api.costs import BreakEven, CostAnswer, JobCost
+from gpuwise.core.units import format_si
 from gpuwise.money import age
 from gpuwise.money.ownership import WEEK_HOURS
 from gpuwise.money.types import Ownership, Rental
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
-from gpuwise.units import format_si
 
 __all__ = ["days", "render", "share", "verdict"]
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from gpuwise.advise.types import Rung
 from gpuwise.api.fitting import Fit, FitAnswer
 from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow
+from gpuwise.core.units import format_si
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
-from gpuwise.step.memory import Memory
-from gpuwise.units import format_si
+from gpuwise.step.memory.peak import Memory
 
 __all__ = ["bar", "render", "render_catalogue"]
 
@@ -83,7 +83,7 @@ def _tight(result: Fit) -> str:
 def bar(memory: Memory, usable_bytes: float) -> str:
     """What fills the memory, one letter for each kind, to scale; `|` is where the memory ends.
 
-    >>> from gpuwise.step.memory import Memory
+    >>> from gpuwise.step.memory.peak import Memory
     >>> none = dict(gradient_bytes=0, optimizer_bytes=0, workspace_bytes=0, framework_bytes=0)
     >>> bar(Memory(weight_bytes=1, activation_bytes=1, **none), 4.0)
     '[WWWWWWWWWWWWWWWWAAAAAAAAAAAAAAAA................................|'

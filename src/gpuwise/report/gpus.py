@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpuwise.api.hardware import GpuAnswer
+from gpuwise.core.provenance import Basis, Fact, Source
+from gpuwise.core.units import GIB, KIB, MIB, format_si
 from gpuwise.hardware.types import DTYPES, Architecture, Gpu
-from gpuwise.provenance import Basis, Fact, Source
 from gpuwise.report.text import Column, bold, join_notes, table
-from gpuwise.units import GIB, KIB, MIB, format_si
 
 __all__ = ["render"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpuwise.api.grids import GridAnswer
 from gpuwise.api.predictions import Prediction
+from gpuwise.core.units import format_si
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
-from gpuwise.units import format_si
 
 __all__ = ["render"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.report.figures.inks import page_inks
 from gpuwise.report.figures.svg import draw
 from gpuwise.report.figures.types import Figure

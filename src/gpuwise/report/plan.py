@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
+from gpuwise.core.units import format_si
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
-from gpuwise.scale.plan_types import Plan
-from gpuwise.units import format_si
+from gpuwise.scale.plans.types import Plan
 
 __all__ = ["name_of", "render"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.api.predictions import PredictAnswer, Prediction
+from gpuwise.core.units import format_si, format_span
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
-from gpuwise.units import format_si, format_span
 
 __all__ = ["render"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuwise.api.price_lists import GpuPrices, PricesAnswer
+from gpuwise.core.provenance import Basis
 from gpuwise.money import age
 from gpuwise.money.refresh import Refreshed
 from gpuwise.money.types import Price, Trend
-from gpuwise.provenance import Basis
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["render", "render_refresh"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpuwise.api.many.sweep import SweptAnswer
 from gpuwise.api.sweeps import SweepAnswer
+from gpuwise.core.units import format_si
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
-from gpuwise.units import format_si
 
 __all__ = ["render", "render_batches"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import median
 
 from gpuwise.api.tune_answer import MeasuredAnswer, Tried
+from gpuwise.live.tune.types import Gain
 from gpuwise.report.findings import time_text
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
-from gpuwise.watch.tune.types import Gain
 
 __all__ = ["render_measured"]
 

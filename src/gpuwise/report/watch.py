@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gpuwise.api.watching import WatchAnswer
 from gpuwise.diagnose.vitals import GpuVitals
+from gpuwise.live.sample.steps import Pace
+from gpuwise.live.sample.types import GpuSample, HostSample, Sight
 from gpuwise.report.findings import MOST_FINDINGS, bar, finding_text, overlap, shares_of, smaller, time_text, untold
 from gpuwise.report.text import assumption_lines, bold, join_notes
-from gpuwise.watch.steps import Pace
-from gpuwise.watch.types import GpuSample, HostSample, Sight
 
 __all__ = ["panel", "render"]
 

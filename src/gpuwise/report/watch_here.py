@@ -1,4 +1,4 @@
-"""`gpuwise.watch` in a program: watches, and prints the verdict at the end."""
+"""`gpuwise.live` in a program: watches, and prints the verdict at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def watch(
     quiet: bool = False,
     then: Callable[[WatchAnswer], None] = lambda answer: None,
 ) -> Watch:
-    """Watch this program: `with gpuwise.watch(): ...`, or `for batch in gpuwise.watch(loader): ...`.
+    """Watch this program: `with gpuwise.live(): ...`, or `for batch in gpuwise.live(loader): ...`.
 
     Prints what `gpuwise watch` would; `quiet` leaves that to you (`.answer`; `then` is called with it). `profile` records a few
     steps of torch programs.

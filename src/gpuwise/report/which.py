@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from gpuwise.advise.options import Option
 from gpuwise.api.choosing import WhichAnswer
+from gpuwise.box.checks import worst
+from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.age import kind_text
-from gpuwise.money.box.checks import worst
 from gpuwise.report.text import Column, bold, table
-from gpuwise.units import GIB, format_si, format_span
 
 __all__ = ["render"]
 

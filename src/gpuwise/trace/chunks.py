@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.errors import BadFile
+from gpuwise.core.errors import BadFile
 from gpuwise.trace.records import Entry, lenient_record
 from gpuwise.trace.source import ByteSource, ends_early
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpuwise.errors import BadFile
+from gpuwise.core.errors import BadFile
 from gpuwise.trace.source import ByteSource, ends_early
 from gpuwise.trace.types import Trace
 
@@ -69,14 +69,14 @@ def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: 
         head = source.read(_HEAD_BYTES)
         cut = source.cut
     if head.startswith(b"SQLite format 3\0"):
-        from gpuwise.trace.nsys import read_nsys
+        from gpuwise.trace.readers.nsys import read_nsys
 
         return read_nsys(path, progress)
     if head[:256].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        from gpuwise.trace.chrome import read_chrome
+        from gpuwise.trace.readers.chrome import read_chrome
 
         return read_chrome(path, progress)
-    from gpuwise.trace.xplane import looks_like_xplane, read_xplane
+    from gpuwise.trace.readers.xplane import looks_like_xplane, read_xplane
 
     if looks_like_xplane(head):
         return read_xplane(path, progress)

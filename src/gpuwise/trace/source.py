@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from gpuwise.errors import BadFile
+from gpuwise.core.errors import BadFile
 
 if TYPE_CHECKING:
     from zlib import _Decompress as Inflater

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from gpuwise import api
-from gpuwise.errors import BadValue, GpuwiseError
-from gpuwise.workload import zoo
+from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.workload.store import zoo
 
 __all__ = ["QUESTIONS", "answer", "warm"]
 

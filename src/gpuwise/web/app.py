@@ -19,16 +19,16 @@ from starlette.exceptions import HTTPException
 from gpuwise import __version__
 from gpuwise.advise.tasks import tasks
 from gpuwise.api.topics.registry import TOPICS
+from gpuwise.box import parts
+from gpuwise.box.types import COOLERS
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.money.box import parts
-from gpuwise.money.box.types import COOLERS
 from gpuwise.web import bodies
 from gpuwise.web.answers import QUESTIONS
 from gpuwise.web.commands import Once, told
 from gpuwise.web.pool import Answers
 from gpuwise.web.safety import LOCAL_HOSTS, Guard
 from gpuwise.web.traces import MOST_BYTES, MOST_FILES, Traces
-from gpuwise.workload import cache, zoo
+from gpuwise.workload.store import cache, zoo
 
 __all__ = ["create_app"]
 

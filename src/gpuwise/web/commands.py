@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpuwise.errors import GpuwiseError
-from gpuwise.outputs import write_whole
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.files import write_whole
 
 __all__ = ["Done", "Once", "most_memory", "run", "step_back", "told"]
 

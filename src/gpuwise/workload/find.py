@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
-from gpuwise.errors import BadValue, GpuwiseError, UnknownName
-from gpuwise.workload import files, zoo
-from gpuwise.workload.sources.registry import PREFIXES
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.types import Workload
+from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
+from gpuwise.workload.capture.registry import PREFIXES
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import files, zoo
 
 __all__ = ["check_name", "is_script", "tells_itself", "unknown", "workload"]
 
@@ -39,7 +39,8 @@ def workload(
     _refuse_what_nobody_uses(request, asked)
     found = _stored(request)
     if found is None:
-        from gpuwise.workload import cache, capture  # not needed for what is stored, and slow to import
+        from gpuwise.workload.capture import process as capture  # not needed for what is stored, and slow to import
+        from gpuwise.workload.store import cache
 
         found = capture.capture(request, timeout_s=timeout_s, memory_bytes=memory_bytes, progress=progress)
         cache.keep(request, found)
@@ -49,7 +50,7 @@ def workload(
 
 
 def _fused(found: Workload) -> Workload:
-    from gpuwise.workload.fuse import fused
+    from gpuwise.workload.compile.fuse import fused
 
     return fused(found)
 
@@ -114,7 +115,7 @@ def _stored(request: Request) -> Workload | None:
     if zoo.has(request.model):
         return _resized(zoo.load(request.model, request), request)
     check_name(request.model)
-    from gpuwise.workload import cache
+    from gpuwise.workload.store import cache
 
     kept = cache.find(request)
     return _resized(kept, request) if kept is not None else None

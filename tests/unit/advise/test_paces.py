@@ -14,7 +14,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict.choices import Choices
 from gpuwise.predict.needs import Needs
-from gpuwise.step.memory import MemorySetting
+from gpuwise.step.memory.peak import MemorySetting
 
 NAMES = ("RTX 3090", "RTX 2070", "GTX 1080 Ti", "H100 SXM 80GB", "T4", "GTX 1050 Ti")
 GPUS = {gpu.name: gpu for gpu in load_catalog().curated if gpu.name in NAMES}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gpuwise import api
+from gpuwise.core.errors import BadFile
 from gpuwise.diagnose import checks, compare
 from gpuwise.diagnose.registry import CODES
-from gpuwise.errors import BadFile
 from making_traces import HGEMM, RELU, SGEMM, Run, training
 
 AMPERE = {

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from gpuwise import api
 from gpuwise.api.many.fleet import why_each
 from gpuwise.cli.app import app
-from gpuwise.errors import BadFile
+from gpuwise.core.errors import BadFile
 from gpuwise.report.why import render_html, render_markdown
 from making_traces import Run, message, nsys, training, xplane
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuwise.api.diagnosis import why as diagnose
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from making_traces import Run, training
 
 

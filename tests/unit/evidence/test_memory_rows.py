@@ -9,8 +9,8 @@ import pytest
 from gpuwise.evidence.memory import fitted_half, memory_baselines, memory_questions, predicted_bytes, score_memory
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Table
-from gpuwise.step.memory import memory_of
-from gpuwise.workload import zoo
+from gpuwise.step.memory.peak import memory_of
+from gpuwise.workload.store import zoo
 
 COLUMNS = (
     "source gpu gpu_count model family task method precision optimizer batch_per_gpu image_or_seq memory_mib kind note".split()

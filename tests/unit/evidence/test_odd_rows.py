@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from gpuwise.api import validate
 from gpuwise.api.validation import ValidateAnswer
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.evidence.e2e import questions
 from gpuwise.evidence.score import cluster_of
 from gpuwise.evidence.tables import read_table

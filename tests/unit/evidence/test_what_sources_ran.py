@@ -7,7 +7,7 @@ from typing import Any
 from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.score import setting_of
 from gpuwise.evidence.types import Table
-from gpuwise.workload.evaluate import totals
+from gpuwise.workload.model.evaluate import totals
 
 ROW: dict[str, Any] = {
     "source": "neusight",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwise.errors import UnknownName
+from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.names import tokens
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.specs import gpu_from_text

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.provenance import Basis
+from gpuwise.core.units import GIB, MIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.specs import gpu_from_text, read_catalog
-from gpuwise.provenance import Basis
-from gpuwise.units import GIB, MIB
 
 GOOD = "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W"
 

@@ -13,7 +13,7 @@ from gpuwise import api
 from gpuwise.api.many import fleet
 from gpuwise.api.many.remote import at_hand, list_urls, stamp
 from gpuwise.cli.app import app
-from gpuwise.errors import BadFile, BadValue, GpuwiseError, MissingExtra
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, MissingExtra
 from making_traces import Run, training
 
 

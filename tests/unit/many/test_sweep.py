@@ -17,9 +17,9 @@ from gpuwise import api
 from gpuwise.api.many.sweep import COLUMNS
 from gpuwise.api.many.sweep_question import gpus_meant, parse_batches
 from gpuwise.cli.app import app
-from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.report.sweep import render
-from gpuwise.workload import files
+from gpuwise.workload.store import files
 
 # Odd ones on purpose: a slow segment, a laptop, a CPU, an unknown generation, no tensor cores, typed specs.
 GPUS = (

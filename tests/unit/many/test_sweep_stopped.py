@@ -18,7 +18,7 @@ from gpuwise import api
 from gpuwise.api.many.block import block_of, decode, lost_block
 from gpuwise.api.many.parts import Parts, alone
 from gpuwise.api.many.spread import spread
-from gpuwise.errors import BadFile, GpuwiseError
+from gpuwise.core.errors import BadFile, GpuwiseError
 from making_traces import training
 
 pytestmark = pytest.mark.slow

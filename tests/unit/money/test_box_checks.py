@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuwise.box.checks import check_build, check_cards, worst
+from gpuwise.box.connectors import plugs_of
+from gpuwise.box.form import is_card, sibling
+from gpuwise.box.lanes import card_links, split
+from gpuwise.box.outlet import efficiency, wall_watts
+from gpuwise.box.parts import find_board, find_outlet, find_platform, usual_box
+from gpuwise.box.power import card_watts, fitting_limit, load_watts, peak_watts, smallest_psu
+from gpuwise.box.slots import placed, thickness
+from gpuwise.box.types import VERDICTS, Box, Cards, Line
+from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.tables import curated_gpus
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.box.checks import check_build, check_cards, worst
-from gpuwise.money.box.connectors import plugs_of
-from gpuwise.money.box.form import is_card, sibling
-from gpuwise.money.box.lanes import card_links, split
-from gpuwise.money.box.outlet import efficiency, wall_watts
-from gpuwise.money.box.parts import find_board, find_outlet, find_platform, usual_box
-from gpuwise.money.box.power import card_watts, fitting_limit, load_watts, peak_watts, smallest_psu
-from gpuwise.money.box.slots import placed, thickness
-from gpuwise.money.box.types import VERDICTS, Box, Cards, Line
-from gpuwise.units import GIB
 
 CARDS = [gpu for gpu in curated_gpus() if is_card(gpu) and gpu.tdp_watts]
 

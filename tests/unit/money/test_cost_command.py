@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.money import age, refreshed
 from gpuwise.report.figures.money import cost_figure
 from gpuwise.report.figures.svg import draw

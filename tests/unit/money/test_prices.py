@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuwise import api
-from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, refreshed, tables

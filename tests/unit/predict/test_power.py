@@ -7,18 +7,18 @@ from functools import cache
 
 import pytest
 
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict import Run, predict_steps
 from gpuwise.predict.power import power_curve
-from gpuwise.step.stacks import default_stack
+from gpuwise.step.time.stacks import default_stack
 from gpuwise.step.types import Setting
-from gpuwise.workload import zoo
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
 
 RUN = Run(setting=Setting(stack=default_stack(), host=find_host("desktop")))
 

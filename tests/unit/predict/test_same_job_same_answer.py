@@ -9,7 +9,7 @@ import pytest
 from gpuwise import api
 from gpuwise.api.plan_answer import PLAIN, PlanAnswer, PlanEntry
 from gpuwise.api.predictions import Prediction
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 
 # model, GPU, how many, samples on each, precision
 JOBS = [

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import BadFile, BadValue, GpuwiseError, MissingExtra
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, MissingExtra
 from gpuwise.report.figures import look
 from gpuwise.report.figures.accuracy import accuracy_figure
 from gpuwise.report.figures.axes import labels, place, ticks

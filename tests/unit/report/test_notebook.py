@@ -15,7 +15,7 @@ import pytest
 
 from gpuwise import api
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadValue, MissingExtra
+from gpuwise.core.errors import BadValue, MissingExtra
 from gpuwise.report.figures.svg import draw
 from gpuwise.report.figures.types import Bars, Figure, Plot
 from gpuwise.report.notebook import CHARTS, TEXTS, figure_of

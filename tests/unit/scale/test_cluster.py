@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpuwise.errors import BadValue, GpuwiseError
-from gpuwise.scale.cluster import MOST_GPUS, parse_cluster
+from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.scale.cluster.shape import MOST_GPUS, parse_cluster
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuwise.errors import BadValue
-from gpuwise.scale.cluster import Cluster, parse_cluster
-from gpuwise.scale.collectives import OPS, collective_s, moved_fraction
+from gpuwise.core.errors import BadValue
+from gpuwise.scale.cluster.collectives import OPS, collective_s, moved_fraction
+from gpuwise.scale.cluster.shape import Cluster, parse_cluster
 
 CLUSTERS = [
     "8xA100 SXM 80GB",

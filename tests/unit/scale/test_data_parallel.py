@@ -9,13 +9,13 @@ import pytest
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.scale.cluster import parse_cluster, usual_cluster
-from gpuwise.scale.data_parallel import all_reduce_s, data_parallel, gradient_bytes, threaded_s
-from gpuwise.scale.timeline import gradients_of, timeline_of
-from gpuwise.step.stacks import default_stack, find_stack
+from gpuwise.scale.cluster.shape import parse_cluster, usual_cluster
+from gpuwise.scale.split.data_parallel import all_reduce_s, data_parallel, gradient_bytes, threaded_s
+from gpuwise.scale.split.timeline import gradients_of, timeline_of
+from gpuwise.step.time.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting
-from gpuwise.workload import zoo
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
 
 CNNS = [("alexnet", 128), ("alexnet", 256)]
 CNNS += [(name, batch) for name in ("vgg16", "resnet50", "inception_v3", "resnet152") for batch in (32, 64)]

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware.machines import find_host
-from gpuwise.scale.cluster import parse_cluster
-from gpuwise.scale.collectives import collective_s
-from gpuwise.scale.data_parallel import data_parallel
-from gpuwise.scale.hybrid import hybrid
-from gpuwise.scale.layers import data_parallel_elements, equal_batch, message_count, model_parallel_elements
-from gpuwise.step.stacks import find_stack
+from gpuwise.scale.cluster.collectives import collective_s
+from gpuwise.scale.cluster.shape import parse_cluster
+from gpuwise.scale.split.data_parallel import data_parallel
+from gpuwise.scale.split.hybrid import hybrid
+from gpuwise.scale.split.layers import data_parallel_elements, equal_batch, message_count, model_parallel_elements
+from gpuwise.step.time.stacks import find_stack
 from gpuwise.step.types import Setting
-from gpuwise.workload import zoo
+from gpuwise.workload.store import zoo
 
 SETTING = Setting(stack=find_stack("torch-1.0")[0], host=find_host("desktop"))
 

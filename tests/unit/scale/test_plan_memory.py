@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from gpuwise.hardware.machines import find_host
-from gpuwise.scale.cluster import parse_cluster
-from gpuwise.scale.costs import Costs
-from gpuwise.scale.parts import parts_of
-from gpuwise.scale.plan_types import Mesh, Plan
-from gpuwise.scale.price import Sizes
-from gpuwise.scale.search import estimate
-from gpuwise.step.memory import MemorySetting, memory_of
-from gpuwise.step.stacks import as_run, default_stack
+from gpuwise.scale.cluster.shape import parse_cluster
+from gpuwise.scale.plans.costs import Costs
+from gpuwise.scale.plans.search import estimate
+from gpuwise.scale.plans.types import Mesh, Plan
+from gpuwise.scale.plans.unit_times import Sizes
+from gpuwise.step.memory.peak import MemorySetting, memory_of
+from gpuwise.step.time.stacks import as_run, default_stack
 from gpuwise.step.types import Setting
-from gpuwise.workload import zoo
-from gpuwise.workload.rewrite_checkpoint import blocks_of, checkpointed
-from gpuwise.workload.rewrite_share import accumulating, sharded
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
+from gpuwise.workload.transform.parts import parts_of
+from gpuwise.workload.transform.share import accumulating, sharded
 
 RANKS = 8
 # the update is the fullest moment of the first three, the passes are that of the others

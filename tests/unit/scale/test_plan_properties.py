@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuwise.hardware.machines import find_host
-from gpuwise.scale.cluster import Cluster, parse_cluster
-from gpuwise.scale.costs import Costs
-from gpuwise.scale.parts import parts_of
-from gpuwise.scale.plan_types import RECOMPUTE, Estimate, Mesh, Plan
-from gpuwise.scale.price import Sizes
-from gpuwise.scale.search import estimate
-from gpuwise.step.stacks import as_run, default_stack
+from gpuwise.scale.cluster.shape import Cluster, parse_cluster
+from gpuwise.scale.plans.costs import Costs
+from gpuwise.scale.plans.search import estimate
+from gpuwise.scale.plans.types import RECOMPUTE, Estimate, Mesh, Plan
+from gpuwise.scale.plans.unit_times import Sizes
+from gpuwise.step.time.stacks import as_run, default_stack
 from gpuwise.step.types import Setting
-from gpuwise.workload import zoo
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.parts import parts_of
 
 SIZES = (1, 2, 4, 8)
 MODELS = ("gpt2", "mixtral-8x7b", "t5-small")

@@ -7,28 +7,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpuwise.evidence.language import LanguageModel, language_parts
 from gpuwise.hardware.machines import find_host
-from gpuwise.scale.cluster import Cluster, parse_cluster
-from gpuwise.scale.collectives import collective_s
-from gpuwise.scale.costs import Costs
-from gpuwise.scale.habits import Habits
-from gpuwise.scale.language import LanguageModel, language_parts
-from gpuwise.scale.parts import parts_of
-from gpuwise.scale.pipeline import blocks_of_stages, held
-from gpuwise.scale.plan_types import Mesh, Plan, group
-from gpuwise.scale.price import Sizes
-from gpuwise.scale.recipes import recipes
-from gpuwise.scale.rules import Limits, whynot
-from gpuwise.scale.search import Wishes, estimate, search, simplest
-from gpuwise.scale.share import Degrees
-from gpuwise.step.lifetimes import peak_bytes
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run, default_stack
+from gpuwise.scale.cluster.collectives import collective_s
+from gpuwise.scale.cluster.shape import Cluster, parse_cluster
+from gpuwise.scale.plans.costs import Costs
+from gpuwise.scale.plans.recipes import recipes
+from gpuwise.scale.plans.rules import Limits, whynot
+from gpuwise.scale.plans.search import Wishes, estimate, search, simplest
+from gpuwise.scale.plans.types import Mesh, Plan, group
+from gpuwise.scale.plans.unit_times import Sizes
+from gpuwise.scale.split.habits import Habits
+from gpuwise.scale.split.pipeline import blocks_of_stages, held
+from gpuwise.scale.split.share import Degrees
+from gpuwise.step.memory.lifetimes import peak_bytes
+from gpuwise.step.time.simulate import simulate
+from gpuwise.step.time.stacks import as_run, default_stack
 from gpuwise.step.types import Setting
-from gpuwise.workload import zoo
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.parts import parts_of
 
 SIZES = (1, 2, 4, 8)
 

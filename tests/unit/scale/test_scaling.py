@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwise.scale.cluster import parse_cluster
-from gpuwise.scale.plan_types import Estimate, Mesh, Plan, RankMemory
-from gpuwise.scale.scaling import ScalePoint, batch_of, counts_of, stops_at
+from gpuwise.scale.cluster.shape import parse_cluster
+from gpuwise.scale.plans.scaling import ScalePoint, batch_of, counts_of, stops_at
+from gpuwise.scale.plans.types import Estimate, Mesh, Plan, RankMemory
 
 
 def point(count: int, rate: float) -> ScalePoint:

@@ -7,14 +7,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from gpuwise.scale.parts import NOWHERE, parts_of
-from gpuwise.scale.share import Degrees, share_of
-from gpuwise.scale.split_tensor import tensor_split
-from gpuwise.workload import zoo
-from gpuwise.workload.evaluate import op_bytes, op_flops, product_values
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.scale.split.share import Degrees, share_of
+from gpuwise.scale.split.tensor import tensor_split
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.evaluate import op_bytes, op_flops, product_values
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.parts import NOWHERE, parts_of
 
 
 def load(name: str, precision: str = "bf16") -> Workload:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.step.allocator import Block, OutOfMemory
-from gpuwise.step.bfc import BfcAllocator
+from gpuwise.step.memory.allocator import Block, OutOfMemory
+from gpuwise.step.memory.bfc import BfcAllocator
 
 MIB = 2**20
 

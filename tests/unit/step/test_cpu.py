@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.cli.app import app
-from gpuwise.errors import BadValue, UnknownName
+from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.physics import faults

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwise.evidence.memory_language import language_models
-from gpuwise.step.language_memory import (
+from gpuwise.step.memory.language import (
     WEIGHT_BYTES,
     Adaptation,
     DecoderShape,
@@ -15,7 +15,7 @@ from gpuwise.step.language_memory import (
     generation_memory,
     shape_from_config,
 )
-from gpuwise.workload.sources import huggingface_configs
+from gpuwise.workload.capture.huggingface import configs as huggingface_configs
 
 TINY = DecoderShape(hidden=8, layers=2, heads=2, kv_heads=1, head_dim=4, intermediate=16, vocabulary=32)
 KNOWN = {model.repo: model.shape for model in language_models()}

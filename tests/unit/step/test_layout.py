@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpuwise.api.workloads import capture, capture_query
-from gpuwise.step.layout import lays_channels_last
-from gpuwise.step.ops import Choices, ops_of
-from gpuwise.workload.evaluate import product_values
-from gpuwise.workload.types import Workload
+from gpuwise.step.time.layout import lays_channels_last
+from gpuwise.step.time.ops import Choices, ops_of
+from gpuwise.workload.model.evaluate import product_values
+from gpuwise.workload.model.types import Workload
 
 
 def _workload(model: str, mode: str, *, compiled: bool = False) -> Workload:

@@ -8,14 +8,14 @@ import pytest
 from gpuwise import api
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.step.least import least_s
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import default_stack
+from gpuwise.step.time.least import least_s
+from gpuwise.step.time.simulate import simulate
+from gpuwise.step.time.stacks import default_stack
 from gpuwise.step.types import Setting
-from gpuwise.workload import zoo
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
 
 SETTING = Setting(stack=default_stack(), host=find_host("desktop"))
 CARD = load_catalog().find("RTX 3090").gpu

@@ -8,17 +8,17 @@ import pytest
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.allocator import CachingAllocator, TorchSettings
-from gpuwise.step.bfc import BfcSettings
-from gpuwise.step.device_memory import framework_bytes, memory_data, preallocated_bytes
-from gpuwise.step.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
-from gpuwise.step.memory import MemorySetting, by_module, largest_batch, memory_of, survives
-from gpuwise.step.replay import replay
+from gpuwise.step.memory.allocator import CachingAllocator, TorchSettings
+from gpuwise.step.memory.bfc import BfcSettings
+from gpuwise.step.memory.device import framework_bytes, memory_data, preallocated_bytes
+from gpuwise.step.memory.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
+from gpuwise.step.memory.peak import MemorySetting, by_module, largest_batch, memory_of, survives
+from gpuwise.step.memory.replay import replay
 from gpuwise.workload import find
-from gpuwise.workload.evaluate import peak_memory, totals
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.types import Workload
-from gpuwise.workload.zoo import load
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.model.evaluate import peak_memory, totals
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store.zoo import load
 
 MODELS = ("resnet50", "bert-large-uncased", "mobilenet_v3_large", "vit_base_patch16_224")
 

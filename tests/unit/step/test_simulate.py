@@ -11,15 +11,15 @@ import pytest
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.step.memory import memory_of
-from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import default_stack, find_stack, stacks
+from gpuwise.step.memory.peak import memory_of
+from gpuwise.step.time.simulate import simulate
+from gpuwise.step.time.stacks import default_stack, find_stack, stacks
 from gpuwise.step.types import BOUNDS, Setting
-from gpuwise.workload import zoo
-from gpuwise.workload.evaluate import peak_memory
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.evaluate import peak_memory
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
 
 
 @cache

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuwise.errors import BadFile
+from gpuwise.core.errors import BadFile
 from gpuwise.trace import chunks
-from gpuwise.trace.chrome import read_chrome
 from gpuwise.trace.read import find_files, read_trace
+from gpuwise.trace.readers.chrome import read_chrome
 from gpuwise.trace.types import Kind, Trace
 from making_traces import HGEMM, Run, training
 

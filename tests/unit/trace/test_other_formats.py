@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.errors import BadFile
+from gpuwise.core.errors import BadFile
 from gpuwise.trace.read import read_trace
 from gpuwise.trace.types import Kind
 from making_traces import message, nsys, xplane

@@ -18,17 +18,17 @@ from typer.testing import CliRunner
 from gpuwise import api
 from gpuwise.api.watching import judge
 from gpuwise.cli.app import app
-from gpuwise.errors import BadFile, BadValue
+from gpuwise.core.errors import BadFile, BadValue
+from gpuwise.live.bench import store
+from gpuwise.live.bench.cases import Case
+from gpuwise.live.bench.price import price
+from gpuwise.live.bench.run import measure
+from gpuwise.live.bench.timing import stable_seconds, summary
+from gpuwise.live.bench.types import VERSION, Profile, Row
+from gpuwise.live.hook.gpuwise_steps import RECORD
+from gpuwise.live.sample.types import Run
 from gpuwise.report.bench import render
-from gpuwise.watch.bench import store
-from gpuwise.watch.bench.cases import Case
-from gpuwise.watch.bench.price import price
-from gpuwise.watch.bench.run import measure
-from gpuwise.watch.bench.timing import stable_seconds, summary
-from gpuwise.watch.bench.types import VERSION, Profile, Row
-from gpuwise.watch.hook.gpuwise_steps import RECORD
-from gpuwise.watch.types import Run
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.types import Workload
 
 
 @pytest.fixture(autouse=True)
@@ -111,9 +111,9 @@ class Slow:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, kinds: dict[str, int]) -> None:
         self.now, self.calls, self._kinds = 0.0, list[str](), kinds
         for module in ("run", "timing"):
-            monkeypatch.setattr(f"gpuwise.watch.bench.{module}.time", self)
-        monkeypatch.setattr("gpuwise.watch.bench.run.cases", self._cases)
-        monkeypatch.setattr("gpuwise.watch.bench.run.around", lambda device, folder: iter(()))
+            monkeypatch.setattr(f"gpuwise.live.bench.{module}.time", self)
+        monkeypatch.setattr("gpuwise.live.bench.run.cases", self._cases)
+        monkeypatch.setattr("gpuwise.live.bench.run.around", lambda device, folder: iter(()))
 
     def perf_counter(self) -> float:
         return self.now

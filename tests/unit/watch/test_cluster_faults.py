@@ -16,8 +16,8 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from gpuwise import api
-from gpuwise.errors import GpuwiseError
-from gpuwise.watch.prometheus import LOGIN, TOKEN, Server, Window
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.live.sample.prometheus import LOGIN, TOKEN, Server, Window
 from making_cluster import free_port, served
 
 WINDOW = Window(start_s=1_800_000_000.0, end_s=1_800_000_600.0)

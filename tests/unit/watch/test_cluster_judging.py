@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuwise.api.watching_cluster import ClusterAnswer, judge_fleet
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.live.sample.dcgm import METRICS, Fleet, read_fleet
+from gpuwise.live.sample.prometheus import Samples, Server, Window
 from gpuwise.report.watch_cluster import render
-from gpuwise.watch.dcgm import METRICS, Fleet, read_fleet
-from gpuwise.watch.prometheus import Samples, Server, Window
 from making_cluster import HEALTHY
 
 WINDOW = Window(start_s=1_800_000_000.0, end_s=1_800_000_600.0)

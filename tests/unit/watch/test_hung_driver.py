@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuwise.errors import BadValue, GpuwiseError
-from gpuwise.watch import power_limit
-from gpuwise.watch.power_limit import Card, held
+from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.live.sample import power_limit
+from gpuwise.live.sample.power_limit import Card, held
 
 CARD = Card(uuid="GPU-1", name="a card", now=300_000, least=100_000, most=350_000, default=350_000)
 
@@ -22,7 +22,7 @@ def _hung_keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sleeping, begun = [sys.executable, "-c", "import time; time.sleep(60)"], list[subprocess.Popen[str]]()
     start = subprocess.Popen
     monkeypatch.setattr(power_limit.subprocess, "Popen", lambda *words, **more: begun.append(start(*words, **more)) or begun[0])
-    monkeypatch.setattr("gpuwise.watch.tune.contained.in_python", lambda *words: sleeping)
+    monkeypatch.setattr("gpuwise.live.tune.contained.in_python", lambda *words: sleeping)
     monkeypatch.setattr(power_limit, "_PATIENCE_S", 0.2)
     yield
     begun[0].kill()

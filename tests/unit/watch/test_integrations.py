@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from gpuwise import api
-from gpuwise.errors import MissingExtra
+from gpuwise.core.errors import MissingExtra
 from gpuwise.integrations import figures, huggingface, keras, lightning
 from gpuwise.integrations import torch as loops
-from gpuwise.workload.sources.torchvision import import_torchvision
+from gpuwise.workload.capture.torch.torchvision import import_torchvision
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -270,7 +270,7 @@ def test_validating_in_keras_is_no_waiting(monkeypatch: pytest.MonkeyPatch, tmp_
     import keras as framework
     import numpy as np
 
-    from gpuwise.watch.hook import gpuwise_steps
+    from gpuwise.live.hook import gpuwise_steps
 
     kinds: list[str] = []
 

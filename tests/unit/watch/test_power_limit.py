@@ -19,8 +19,8 @@ BEFORE = 320000
 MEASURED = """
 import sys
 from gpuwise.api.tune_powering import PowerPoint, measured_points
-from gpuwise.watch.power_limit import card_of
-from gpuwise.watch.tune.types import Trial
+from gpuwise.live.sample.power_limit import card_of
+from gpuwise.live.tune.types import Trial
 
 card = card_of("GPU-1")
 points = [
@@ -44,8 +44,8 @@ APPLIED = """
 import sys
 from gpuwise.api import tune_powering
 from gpuwise.cli.main import main
-from gpuwise.watch.power_limit import card_of
-from gpuwise.watch.tune.types import DeviceFacts, Trial
+from gpuwise.live.sample.power_limit import card_of
+from gpuwise.live.tune.types import DeviceFacts, Trial
 
 facts = DeviceFacts(
     device="cuda:0",

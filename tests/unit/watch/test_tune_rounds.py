@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.watch.tune.combine import product, together, without_least
-from gpuwise.watch.tune.rounds import measured
-from gpuwise.watch.tune.types import BASELINE, Change, Gain, Trial, Variant, gain_of
+from gpuwise.live.tune.combine import product, together, without_least
+from gpuwise.live.tune.rounds import measured
+from gpuwise.live.tune.types import BASELINE, Change, Gain, Trial, Variant, gain_of
 
 FAST, SLOW, BROKEN = (Change("compile", "on"),), (Change("batch", "64"),), (Change("precision", "amp"),)
 

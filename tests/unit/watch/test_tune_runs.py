@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpuwise.errors import GpuwiseError
-from gpuwise.watch.tune.models import facts_of, run_model
-from gpuwise.watch.tune.scripts import Script, run_script
-from gpuwise.watch.tune.types import BASELINE, Change, DeviceFacts, Order
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.live.tune.models import facts_of, run_model
+from gpuwise.live.tune.scripts import Script, run_script
+from gpuwise.live.tune.types import BASELINE, Change, DeviceFacts, Order
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

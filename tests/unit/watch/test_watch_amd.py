@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuwise.watch.amd import open_amdsmi
+from gpuwise.live.sample.amd import open_amdsmi
 
 
 class Refused(Exception):

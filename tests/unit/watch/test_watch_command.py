@@ -159,7 +159,7 @@ for kind in (signal.SIGINT, signal.SIGTERM):
 pathlib.Path("FILE").touch()
 time.sleep(600)
 """
-HASTY = "import gpuwise.watch.command as command; command._GRACE_S = 0.5; from gpuwise.cli.main import main; main()"
+HASTY = "import gpuwise.live.sample.command as command; command._GRACE_S = 0.5; from gpuwise.cli.main import main; main()"
 
 
 @pytest.mark.parametrize(("kind", "ends", "saved"), [(signal.SIGINT, 3, True), (signal.SIGTERM, 137, False)])
@@ -190,7 +190,7 @@ for item in gpuwise_steps.Timed(never(), marks):
 
 
 def test_a_loader_that_never_yields_is_named(tmp_path: Path) -> None:
-    steps = Path(__file__).parents[3] / "src/gpuwise/watch/hook"
+    steps = Path(__file__).parents[3] / "src/gpuwise/live/hook"
     process = start(HANGING.replace("STEPS", str(steps)).replace("FILE", str(tmp_path / "up")))
     wait_for((tmp_path / "up").exists)
     time.sleep(6.5)
@@ -220,7 +220,7 @@ time.sleep(1.0)
 def test_a_clock_that_jumps_moves_no_figure(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(JUMPING)
     paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    steps = Path(__file__).parents[3] / "src/gpuwise/watch/hook"
+    steps = Path(__file__).parents[3] / "src/gpuwise/live/hook"
     done = run("--json", code=STEADY.replace("STEPS", str(steps)), env={**os.environ, "PYTHONPATH": paths})
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

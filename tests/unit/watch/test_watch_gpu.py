@@ -27,7 +27,7 @@ for _ in range(45):
     marks.stepped()
 """
 pytestmark = pytest.mark.slow
-STEPS = Path(__file__).parents[3] / "src/gpuwise/watch/hook"
+STEPS = Path(__file__).parents[3] / "src/gpuwise/live/hook"
 
 
 @pytest.fixture(scope="module")

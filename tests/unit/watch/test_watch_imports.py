@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.watch.hook.gpuwise_steps import Marks, mark_imports
+from gpuwise.live.hook.gpuwise_steps import Marks, mark_imports
 
 
 @pytest.fixture

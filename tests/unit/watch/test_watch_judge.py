@@ -11,10 +11,10 @@ import pytest
 
 import gpuwise
 from gpuwise.api.watching import judge
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.diagnose.types import Finding, Gain
-from gpuwise.errors import GpuwiseError
-from gpuwise.watch.hook.gpuwise_steps import RECORD
-from gpuwise.watch.types import GpuSample, Run, Sight
+from gpuwise.live.hook.gpuwise_steps import RECORD
+from gpuwise.live.sample.types import GpuSample, Run, Sight
 
 
 def run_on(name: str) -> Run:
@@ -37,16 +37,16 @@ def test_a_precision_that_the_gpu_does_not_have_is_told() -> None:
 
 def test_a_model_that_nobody_knows_is_refused_before_the_watch_begins() -> None:
     with pytest.raises(GpuwiseError, match="resnet5000"):
-        gpuwise.watch(model="resnet5000")
+        gpuwise.live(model="resnet5000")
     with pytest.raises(GpuwiseError, match="--model"):
-        gpuwise.watch(precision="amp")
+        gpuwise.live(precision="amp")
 
 
 def test_a_fault_of_the_telling_does_not_reach_the_training(capsys: pytest.CaptureFixture[str]) -> None:
     def tell(answer: object) -> None:
         raise OSError("the logger has gone")
 
-    with gpuwise.watch(quiet=True, profile=False, then=tell) as watched:
+    with gpuwise.live(quiet=True, profile=False, then=tell) as watched:
         pass
     assert watched.answer is not None
     assert "OSError: the logger has gone" in capsys.readouterr().err
@@ -59,7 +59,7 @@ def test_a_fault_of_the_judging_does_not_reach_the_training(
         raise ValueError("no verdict")
 
     monkeypatch.setattr("gpuwise.api.watching_here.judge", fail)
-    with gpuwise.watch(quiet=True, profile=False) as watched:
+    with gpuwise.live(quiet=True, profile=False) as watched:
         pass
     assert watched.answer is None
     assert "no verdict" in capsys.readouterr().err
@@ -109,7 +109,7 @@ def test_the_cores_are_counted_in_runs_too_short_to_look_at() -> None:
 
 def test_a_watch_that_was_never_finished_is_finished_when_it_begins_again() -> None:
     told: list[str] = []
-    watched = gpuwise.watch(quiet=True, profile=False, then=lambda answer: told.append(answer.run.ended_by))
+    watched = gpuwise.live(quiet=True, profile=False, then=lambda answer: told.append(answer.run.ended_by))
     before = threading.active_count()
     for _ in range(3):
         watched.begin()  # a `fit` that Ctrl-C ends calls nothing at its end

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.watch.hook.gpuwise_steps import RECORD
-from gpuwise.watch.steps import pace_of, typical_pace
+from gpuwise.live.hook.gpuwise_steps import RECORD
+from gpuwise.live.sample.steps import pace_of, typical_pace
 
 
 class Tape:

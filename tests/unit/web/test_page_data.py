@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwise import api
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from making_traces import ALL_REDUCE, Run, training
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuwise.workload.types import CATEGORIES, PHASES, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
+from gpuwise.workload.model.types import CATEGORIES, PHASES, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
 ROWS, WIDTH, WIDE = 0, 1, 2  # products: batch·16, 64, batch·16·64
 _PRODUCTS = ((0,), (1,), (0, 1), ())

@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from gpuwise.workload import evaluate
-from gpuwise.workload.sources import keras_backend
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
+from gpuwise.workload.capture.keras import backend as keras_backend
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model import evaluate
 
 pytest.importorskip("torch", reason="a capture needs torch")
 if importlib.util.find_spec("keras") is None:
@@ -19,8 +19,8 @@ if importlib.util.find_spec("keras") is None:
 keras = keras_backend.import_keras()
 layers = keras.layers
 
-from gpuwise.workload.sources import keras as source  # noqa: E402
-from gpuwise.workload.sources import worker  # noqa: E402
+from gpuwise.workload.capture import worker  # noqa: E402
+from gpuwise.workload.capture.keras import source  # noqa: E402
 
 __all__ = ["counted_by_keras", "flops", "keras", "kinds", "named", "names", "record", "source"]
 

@@ -12,15 +12,15 @@ torch = pytest.importorskip("torch", reason="capturing needs torch")
 
 from torch.nn import functional as F  # noqa: E402, N812
 
-from gpuwise.workload.sources.pytorch.overrides import install  # noqa: E402
-from gpuwise.workload.sources.pytorch.step import Subject, capture  # noqa: E402
-from gpuwise.workload.sources.settings import Settings  # noqa: E402
+from gpuwise.workload.capture.settings import Settings  # noqa: E402
+from gpuwise.workload.capture.torch.overrides import install  # noqa: E402
+from gpuwise.workload.capture.torch.step import Subject, capture  # noqa: E402
 
 CLASSES = {"matmul", "conv", "attention", "norm", "softmax", "loss", "embedding", "pool", "cast", "elementwise", "reduction"}
 
 
 def _resnet50() -> tuple[Callable[[], Any], Callable[[int], Any], Callable[..., Any]]:
-    from gpuwise.workload.sources.torchvision import import_torchvision
+    from gpuwise.workload.capture.torch.torchvision import import_torchvision
 
     torchvision = import_torchvision()
     return (

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpuwise.workload import cache, capture, find
-from gpuwise.workload.sources.request import Request
+from gpuwise.workload import find
+from gpuwise.workload.capture import process as capture
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.store import cache
 from unit.workload.test_files import tiny
 
 

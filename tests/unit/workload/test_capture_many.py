@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.errors import GpuwiseError
-from gpuwise.workload import cache
-from gpuwise.workload.capture_many import capture_many
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.types import Workload
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.workload.capture.many import capture_many
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import cache
 from unit.workload.test_files import tiny
 
 MODELS = """

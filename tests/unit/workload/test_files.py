@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuwise.errors import BadFile, BadValue, GpuwiseError
-from gpuwise.workload import evaluate, files
-from gpuwise.workload.types import Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.workload.model import evaluate
+from gpuwise.workload.model.types import Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
+from gpuwise.workload.store import files
 
 
 def tiny(**changes: Any) -> Workload:

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from gpuwise.workload import zoo
-from gpuwise.workload.evaluate import totals
-from gpuwise.workload.sources.torchvision import import_torchvision
+from gpuwise.workload.capture.torch.torchvision import import_torchvision
+from gpuwise.workload.model.evaluate import totals
+from gpuwise.workload.store import zoo
 
 TOOLS = Path(__file__).parents[3] / "tools"
 BATCH = 2
@@ -67,7 +67,7 @@ def _count(model: Any, seq: int | None) -> tuple[float, int]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    from gpuwise.workload.sources.pytorch.step import _RealConstants
+    from gpuwise.workload.capture.torch.step import _RealConstants
     from zoo.model import Wish
 
     subject = model.subject(Wish("train", "fp32"))

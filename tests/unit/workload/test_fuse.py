@@ -11,15 +11,15 @@ from by_hand import DTYPES, ONE, ROWS, WIDE, WIDTH, Builder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuwise.workload import files
-from gpuwise.workload.evaluate import op_bytes, op_flops, peak_memory, product_values
-from gpuwise.workload.fuse import fused, is_fused
-from gpuwise.workload.fusion_flow import Flow
-from gpuwise.workload.fusion_groups import Grouper
-from gpuwise.workload.fusion_recompute import recompute
-from gpuwise.workload.fusion_roles import Sizes, loops_of
-from gpuwise.workload.fusion_write import in_order
-from gpuwise.workload.types import CATEGORIES, Call, Calls, Op, Workload
+from gpuwise.workload.compile.flow import Flow
+from gpuwise.workload.compile.fuse import fused, is_fused
+from gpuwise.workload.compile.groups import Grouper
+from gpuwise.workload.compile.recompute import recompute
+from gpuwise.workload.compile.roles import Sizes, loops_of
+from gpuwise.workload.compile.write import in_order
+from gpuwise.workload.model.evaluate import op_bytes, op_flops, peak_memory, product_values
+from gpuwise.workload.model.types import CATEGORIES, Call, Calls, Op, Workload
+from gpuwise.workload.store import files
 
 
 def traffic(workload: Workload, batch: float = 8) -> float:
@@ -368,9 +368,9 @@ def test_a_captured_resnet_halves_the_bytes_of_its_loops_at_inference():
     pytest.importorskip("torch", reason="capturing needs torch")
     if importlib.util.find_spec("timm") is None:
         pytest.skip("captures a timm model")
-    from gpuwise.workload.capture import capture
-    from gpuwise.workload.sources.request import Request
-    from gpuwise.workload.sources.settings import Settings
+    from gpuwise.workload.capture.process import capture
+    from gpuwise.workload.capture.request import Request
+    from gpuwise.workload.capture.settings import Settings
 
     eager = capture(Request(model="timm:resnet18", settings=Settings(mode="infer", precision="fp32")))
     result = fused(eager)

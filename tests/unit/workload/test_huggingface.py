@@ -17,13 +17,14 @@ pytest.importorskip("torch", reason="capturing needs torch")
 pytest.importorskip("transformers", reason="these models are built by transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the frameworks
 
-from gpuwise.errors import BadFile, BadValue, GpuwiseError, UnknownName
-from gpuwise.workload import evaluate
-from gpuwise.workload.sources import huggingface, huggingface_configs
-from gpuwise.workload.sources.request import Request, parse_input
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.sources.worker import record
-from gpuwise.workload.types import Workload
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.workload.capture.huggingface import configs as huggingface_configs
+from gpuwise.workload.capture.huggingface import source as huggingface
+from gpuwise.workload.capture.request import Request, parse_input
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.capture.worker import record
+from gpuwise.workload.model import evaluate
+from gpuwise.workload.model.types import Workload
 
 TINY: dict[str, Any] = {
     "model_type": "llama",
@@ -71,11 +72,11 @@ def sizes(workload: Workload, op: Any, batch: float, seq: float | None) -> list[
 def parameters_on_meta(name: str) -> int:
     import torch
 
-    from gpuwise.workload.sources.huggingface_build import build
+    from gpuwise.workload.capture.huggingface.build import build
 
     request = Request(model=f"hf:{name}")
     config = huggingface._configuration(huggingface._transformers(), request, huggingface_configs.find_config(request.model))
-    from gpuwise.workload.sources.huggingface_tasks import choose_task
+    from gpuwise.workload.capture.huggingface.tasks import choose_task
 
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build(config, choose_task(config)[1], False).parameters())
@@ -375,9 +376,9 @@ def test_nothing_is_asked_of_the_network(tmp_path: Path) -> None:
         "import socket, sys\n"
         "def refuse(*a, **k): raise SystemExit('network')\n"
         "socket.socket.connect = refuse; socket.getaddrinfo = refuse\n"
-        "from gpuwise.workload.sources.request import Request\n"
-        "from gpuwise.workload.sources.settings import Settings\n"
-        "from gpuwise.workload.sources.worker import record\n"
+        "from gpuwise.workload.capture.request import Request\n"
+        "from gpuwise.workload.capture.settings import Settings\n"
+        "from gpuwise.workload.capture.worker import record\n"
         "print(record(Request(model='hf:distilgpt2', settings=Settings(mode='infer'))).parameters)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from keras_recording import counted_by_keras, flops, keras, kinds, named, names, record, source
 
-from gpuwise.errors import BadValue, MissingExtra, UnknownName
-from gpuwise.workload import evaluate
-from gpuwise.workload.sources import keras_backend
-from gpuwise.workload.sources.request import Request, parse_input
-from gpuwise.workload.sources.settings import Settings
+from gpuwise.core.errors import BadValue, MissingExtra, UnknownName
+from gpuwise.workload.capture.keras import backend as keras_backend
+from gpuwise.workload.capture.request import Request, parse_input
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model import evaluate
 
 __all__ = ["record"]
 pytestmark = pytest.mark.filterwarnings("default")
@@ -31,10 +31,10 @@ needs_torchvision = pytest.mark.skipif(importlib.util.find_spec("torchvision") i
 @needs_torchvision
 def test_resnet50_is_torchvisions_with_the_stride_where_keras_has_it():
     """Keras keeps the first ResNet, with the stride on the 1x1 convolution; torchvision moved it to the 3x3 (+6 % FLOPs)."""
-    from gpuwise.workload.sources.pytorch.images import image_subject
-    from gpuwise.workload.sources.pytorch.step import capture
-    from gpuwise.workload.sources.torchvision import import_torchvision
-    from gpuwise.workload.symbols import Description, join
+    from gpuwise.workload.capture.torch.images import image_subject
+    from gpuwise.workload.capture.torch.step import capture
+    from gpuwise.workload.capture.torch.torchvision import import_torchvision
+    from gpuwise.workload.model.symbols import Description, join
 
     models = import_torchvision().models
 
@@ -117,9 +117,9 @@ def test_a_large_model_allocates_no_weights():
     if not status.exists():
         pytest.skip("no memory figures on this system")
     code = (
-        "from gpuwise.workload.sources.worker import record\n"
-        "from gpuwise.workload.sources.request import Request\n"
-        "from gpuwise.workload.sources.settings import Settings\n"
+        "from gpuwise.workload.capture.worker import record\n"
+        "from gpuwise.workload.capture.request import Request\n"
+        "from gpuwise.workload.capture.settings import Settings\n"
         "workload = record(Request(model='keras:ConvNeXtXLarge', settings=Settings(mode='train', optimizer='adam')))\n"
         f"peak = next(line.split()[1] for line in open('{status}') if line.startswith('VmHWM'))\n"
         "print(workload.parameters, peak)\n"
@@ -341,8 +341,8 @@ def test_the_backend_does_not_change_the_workload():
     code = (
         "import hashlib\n"
         "from gpuwise.workload import files\n"
-        "from gpuwise.workload.sources.worker import record\n"
-        "from gpuwise.workload.sources.request import Request\n"
+        "from gpuwise.workload.capture.worker import record\n"
+        "from gpuwise.workload.capture.request import Request\n"
         "print(hashlib.sha256(files.encode(record(Request(model='keras:MobileNetV2')))).hexdigest())\n"
     )
     answers = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from keras_recording import flops, keras, kinds, record
 
-from gpuwise.workload import evaluate
-from gpuwise.workload.sources import keras_backend
+from gpuwise.workload.capture.keras import backend as keras_backend
+from gpuwise.workload.model import evaluate
 
 __all__ = ["record"]
 pytestmark = pytest.mark.filterwarnings("default")

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.errors import BadFile
-from gpuwise.workload.columns import Graph, graph_of, workload_of
-from gpuwise.workload.packing import pack, unpack
-from gpuwise.workload.types import Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
+from gpuwise.core.errors import BadFile
+from gpuwise.workload.model.columns import Graph, graph_of, workload_of
+from gpuwise.workload.model.types import Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
+from gpuwise.workload.store.packing import pack, unpack
 
 NAMES = ("mm", "add", "cat")
 

@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.workload import find, zoo
-from gpuwise.workload.evaluate import peak_memory, totals
-from gpuwise.workload.rewrite_adafactor import with_adafactor
-from gpuwise.workload.rewrite_attention import unfolded
-from gpuwise.workload.rewrite_checkpoint import blocks_of, checkpointed
-from gpuwise.workload.rewrite_flash import folded
-from gpuwise.workload.rewrite_lora import adapted, linear_modules, quantised
-from gpuwise.workload.rewrite_prefill import scoring_every_token
-from gpuwise.workload.rewrite_share import accumulating, offloaded, sharded, split, without_update
-from gpuwise.workload.sources.request import Request, parse_input
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload
+from gpuwise.workload import find
+from gpuwise.workload.capture.request import Request, parse_input
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.evaluate import peak_memory, totals
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.adafactor import with_adafactor
+from gpuwise.workload.transform.attention import unfolded
+from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
+from gpuwise.workload.transform.flash import folded
+from gpuwise.workload.transform.lora import adapted, linear_modules, quantised
+from gpuwise.workload.transform.prefill import scoring_every_token
+from gpuwise.workload.transform.share import accumulating, offloaded, sharded, split, without_update
 
 
 def captured(model: str, **settings: object) -> Workload:
@@ -37,7 +38,7 @@ def decoding() -> Workload:
 
 def held(workload: Workload, category: str) -> float:
     """Bytes of everything of this kind that ever lives."""
-    from gpuwise.workload.evaluate import product_values
+    from gpuwise.workload.model.evaluate import product_values
 
     values = product_values(workload)[0]
     specs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == category]

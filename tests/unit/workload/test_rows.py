@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuwise.workload import zoo
-from gpuwise.workload.coverage import coverage
-from gpuwise.workload.evaluate import call_counts, peak_memory, product_values
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import CATEGORIES, DTYPE_BYTES, Buffer, Buffers, Call, Calls, Workload
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.coverage import coverage
+from gpuwise.workload.model.evaluate import call_counts, peak_memory, product_values
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Buffer, Buffers, Call, Calls, Workload
+from gpuwise.workload.store import zoo
 
 DATA = files("gpuwise.workload") / "data" / "zoo"
 MODELS = ("qwen2.5-0.5b", "whisper-small", "sdxl_unet", "resnet50", "mnist_mlp", "dlrm", "mask_rcnn")

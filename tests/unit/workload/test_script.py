@@ -19,12 +19,12 @@ pytest.importorskip("torch", reason="scripts are captured through PyTorch")
 
 import gpuwise
 from gpuwise import api
-from gpuwise.errors import BadFile, BadValue, GpuwiseError
-from gpuwise.workload import evaluate
-from gpuwise.workload.capture import capture
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.workload.capture.process import capture
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model import evaluate
+from gpuwise.workload.model.types import Workload
 
 pytestmark = pytest.mark.slow
 
@@ -277,7 +277,7 @@ def test_a_script_that_eats_memory_meets_the_limit(tmp_path: Path) -> None:
 def test_a_capture_whose_parent_is_killed_ends_itself(tmp_path: Path) -> None:
     path = script(tmp_path, "import time\nopen('started', 'w').close()\ntime.sleep(300)\n")
     package = str(Path(gpuwise.__file__).parents[1])
-    code = f"import sys; sys.path.append({package!r})\nfrom gpuwise.workload.capture import capture, Request\n"
+    code = f"import sys; sys.path.append({package!r})\nfrom gpuwise.workload.capture.process import capture, Request\n"
     code += f"capture(Request(model={path!r}))"
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
     _until((tmp_path / "started").exists)

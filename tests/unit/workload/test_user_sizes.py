@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("torch", reason="user code is captured through PyTorch")
 
 from gpuwise import api
-from gpuwise.errors import BadValue, GpuwiseError
-from gpuwise.workload import evaluate
-from gpuwise.workload.capture import capture
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.types import Workload
+from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.workload.capture.process import capture
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model import evaluate
+from gpuwise.workload.model.types import Workload
 
 pytestmark = pytest.mark.slow
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from gpuwise.errors import BadValue, UnknownName
-from gpuwise.workload import zoo
-from gpuwise.workload.coverage import coverage
-from gpuwise.workload.evaluate import peak_memory, totals
-from gpuwise.workload.sources.request import Request
-from gpuwise.workload.sources.settings import Settings
-from gpuwise.workload.sources.torchvision import import_torchvision
-from gpuwise.workload.types import Workload
+from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.capture.torch.torchvision import import_torchvision
+from gpuwise.workload.model.coverage import coverage
+from gpuwise.workload.model.evaluate import peak_memory, totals
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
 
 DATA = files("gpuwise.workload") / "data" / "zoo"
 TOOLS = Path(__file__).parents[3] / "tools"
@@ -219,7 +219,7 @@ def test_torchvisions_vit_captured_anew_is_the_zoos() -> None:
     pytest.importorskip("torch", reason="capturing needs torch")
     if find_spec("torchvision") is None:
         pytest.skip("the model is torchvision's")
-    from gpuwise.workload.sources.worker import record
+    from gpuwise.workload.capture.worker import record
 
     stored = zoo.load("vit_base")
     anew = record(Request(model="torchvision:vit_b_16", settings=Settings(mode="train")))

@@ -14,15 +14,15 @@ from gpuwise.api.many.sweep_question import ANY_MODERN_GPU, SweepTask, gpus_mean
 from gpuwise.api.many.versions import check_versions
 from gpuwise.api.question import step_query
 from gpuwise.api.workloads import captured
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict import predict_steps
 from gpuwise.predict.needs import Needs
-from gpuwise.scale.low_precision import as_trained
 from gpuwise.step.types import Array
-from gpuwise.workload.coverage import coverage
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.coverage import coverage
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.low_precision import as_trained
 
 __all__ = ["Block", "block_of", "decode", "lost_block"]
 

@@ -22,11 +22,12 @@ from gpuwise.api.many.tables import check_table, write_table
 from gpuwise.api.many.versions import Versions, check_versions, versions
 from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
-from gpuwise.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.trace.read import find_files
-from gpuwise.workload import cache, find, zoo
+from gpuwise.workload import find
+from gpuwise.workload.store import cache, zoo
 
 __all__ = ["FLEET_COLUMNS", "Diagnosed", "FleetAnswer", "FleetTask", "diagnosed", "why_each"]
 

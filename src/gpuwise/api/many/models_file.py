@@ -6,10 +6,11 @@ import hashlib
 from importlib.util import find_spec
 from pathlib import Path
 
-from gpuwise.errors import BadFile, GpuwiseError, MissingExtra
-from gpuwise.workload import files, find
-from gpuwise.workload.sources.registry import PREFIXES, source_of
-from gpuwise.workload.zoo import close, has
+from gpuwise.core.errors import BadFile, GpuwiseError, MissingExtra
+from gpuwise.workload import find
+from gpuwise.workload.capture.registry import PREFIXES, source_of
+from gpuwise.workload.store import files
+from gpuwise.workload.store.zoo import close, has
 
 __all__ = ["digests", "read_models", "stated"]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.errors import BadFile, BadValue
-from gpuwise.outputs import write_whole
+from gpuwise.core.errors import BadFile, BadValue
+from gpuwise.core.files import write_whole
 
 __all__ = ["Parts", "alone"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gpuwise.errors import BadFile, BadValue, MissingExtra
+from gpuwise.core.errors import BadFile, BadValue, MissingExtra
 
 __all__ = ["at_hand", "is_url", "list_urls", "stamp"]
 

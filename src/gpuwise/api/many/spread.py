@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from gpuwise.api.executors import executor_on
 from gpuwise.api.many.parts import Parts
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 
 __all__ = ["Progress", "carry_out", "spread"]
 

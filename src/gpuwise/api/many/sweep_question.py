@@ -12,11 +12,11 @@ import msgspec
 from gpuwise.api.many.models_file import digests, read_models, stated
 from gpuwise.api.many.versions import Versions, versions
 from gpuwise.api.question import Assumption, assumed, named_gpus, step_query
-from gpuwise.errors import BadValue, GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.workload import find
-from gpuwise.workload.sources.settings import PRECISIONS
+from gpuwise.workload.capture.settings import PRECISIONS
 
 __all__ = ["ANY_MODERN_GPU", "SweepQuery", "SweepTask", "gpus_meant", "parse_batches", "sweep_query"]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.errors import BadFile, BadValue, MissingExtra
-from gpuwise.outputs import check_place
+from gpuwise.core.errors import BadFile, BadValue, MissingExtra
+from gpuwise.core.files import check_place
 
 __all__ = ["ENDINGS", "Columns", "check_table", "write_table"]
 

@@ -9,7 +9,7 @@ from zlib import crc32
 import msgspec
 
 from gpuwise import __version__
-from gpuwise.errors import GpuwiseError
+from gpuwise.core.errors import GpuwiseError
 from gpuwise.hardware import tables
 
 __all__ = ["Versions", "check_versions", "versions"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpuwise.api.topics.case import Case, Matter
+from gpuwise.core.units import MIB
 from gpuwise.predict.capacity import room_of
-from gpuwise.step.memory import MemorySetting, memory_of
-from gpuwise.units import MIB
+from gpuwise.step.memory.peak import MemorySetting, memory_of
 
 __all__ = ["brand", "cooling", "display", "ecc", "overclock", "power_limit"]
 

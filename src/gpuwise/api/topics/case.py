@@ -12,8 +12,8 @@ from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict.capacity import room_of
 from gpuwise.predict.needs import Needs
-from gpuwise.workload.evaluate import input_bytes, product_values
-from gpuwise.workload.types import Workload
+from gpuwise.workload.model.evaluate import input_bytes, product_values
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["Case", "Matter"]
 

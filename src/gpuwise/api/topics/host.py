@@ -6,9 +6,9 @@ import math
 
 from gpuwise.api.question import takes_images
 from gpuwise.api.topics.case import Case, Matter
+from gpuwise.core.units import GIB, format_si
 from gpuwise.hardware.machines import find_host, loaders
-from gpuwise.step.loading import images_per_s, workers_for
-from gpuwise.units import GIB, format_si
+from gpuwise.step.time.loading import images_per_s, workers_for
 
 __all__ = ["cpu", "ram_size", "ram_speed", "ssd", "windows_wsl"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from gpuwise.api.plan_case import plan_case
 from gpuwise.api.plan_question import PlanQuery
 from gpuwise.api.topics.case import Case, Matter
-from gpuwise.errors import BadValue
-from gpuwise.scale.cluster import usual_cluster
-from gpuwise.scale.rules import Limits
-from gpuwise.scale.scaling import best_of
-from gpuwise.scale.wiring import takes_bridge, usual_wires
-from gpuwise.units import format_si
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import format_si
+from gpuwise.scale.cluster.shape import usual_cluster
+from gpuwise.scale.cluster.wiring import takes_bridge, usual_wires
+from gpuwise.scale.plans.rules import Limits
+from gpuwise.scale.plans.scaling import best_of
 
 __all__ = ["egpu", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
 

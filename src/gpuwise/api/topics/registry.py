@@ -12,7 +12,7 @@ from gpuwise.api.question import Assumption, assumed, step_query
 from gpuwise.api.showing import Shown
 from gpuwise.api.topics import card, host, links, numbers, several, sheet
 from gpuwise.api.topics.case import Case, Matter
-from gpuwise.errors import BadValue, UnknownName
+from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.hardware import tables
 
 __all__ = ["TOPICS", "MattersAnswer", "matters"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpuwise.api.rigs import Rig, throughput
 from gpuwise.api.topics.case import Case, Matter
+from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.units import GIB
 
 __all__ = ["memory_adds_up", "mixed_cards"]
 

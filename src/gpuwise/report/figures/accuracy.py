@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.api.validation import BREAKDOWNS, ValidateAnswer
+from gpuwise.core.units import format_si
 from gpuwise.evidence.types import Accuracy, Residual
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
-from gpuwise.units import format_si
 
 __all__ = ["accuracy_figure"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gpuwise.core.units import format_si
 from gpuwise.report.figures.types import Axis
-from gpuwise.units import format_si
 
 __all__ = ["labels", "place", "ticks"]
 

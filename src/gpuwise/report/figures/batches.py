@@ -7,7 +7,7 @@ from datetime import date
 
 from gpuwise.api.sweeps import SweepAnswer
 from gpuwise.api.tuning import TuneAnswer
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.report.figures.types import Axis, Figure, Line, Mark, Plot, Series
 
 __all__ = ["swept_figure", "tuned_figure"]

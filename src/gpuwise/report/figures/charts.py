@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.api.charting import PRECISIONS, ChartRow, ChartsAnswer, Work
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.report.figures.look import SIZES, WIDTH, text_width
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Segment
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from gpuwise.advise.choosing import pareto
 from gpuwise.advise.options import Option, Run
 from gpuwise.api.choosing import WhichAnswer
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import format_si
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
-from gpuwise.units import format_si
 
 __all__ = ["CHARTS", "check_chart", "choices_figure"]
 

@@ -6,8 +6,8 @@ import html
 from importlib.util import find_spec
 from pathlib import Path
 
-from gpuwise.errors import BadValue, MissingExtra
-from gpuwise.outputs import check_place, write_whole
+from gpuwise.core.errors import BadValue, MissingExtra
+from gpuwise.core.files import check_place, write_whole
 from gpuwise.report.figures.svg import draw
 from gpuwise.report.figures.types import Figure
 

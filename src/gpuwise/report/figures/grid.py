@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from gpuwise.api.grids import GridAnswer
 from gpuwise.api.predictions import Prediction
+from gpuwise.core.units import format_si
 from gpuwise.report.figures.types import Axis, Figure, Line, Mark, Plot, Series
 from gpuwise.report.text import range_words
-from gpuwise.units import format_si
 
 __all__ = ["grid_figure"]
 

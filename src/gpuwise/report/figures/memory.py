@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from gpuwise.advise.types import Rung
 from gpuwise.api.fitting import Fit, FitAnswer
+from gpuwise.core.units import GIB
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Segment
-from gpuwise.step.memory import Memory
-from gpuwise.units import GIB
+from gpuwise.step.memory.peak import Memory
 
 __all__ = ["memory_figure"]
 

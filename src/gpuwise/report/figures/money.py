@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.api.costs import CostAnswer
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.money.cloud import break_even_days
 from gpuwise.money.types import Ownership
 from gpuwise.report.cost import days, share, verdict

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import format_si
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 from gpuwise.report.plan import name_of
 from gpuwise.report.text import range_words
-from gpuwise.units import format_si
 
 __all__ = ["plans_figure"]
 

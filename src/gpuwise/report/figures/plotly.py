@@ -7,7 +7,7 @@ import math
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from gpuwise.errors import MissingExtra
+from gpuwise.core.errors import MissingExtra
 from gpuwise.report.figures import look
 from gpuwise.report.figures.axes import labels, ticks
 from gpuwise.report.figures.types import Axis, Bars, Figure, Line, Plot, Series

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwise.api.building import BuildAnswer
 from gpuwise.api.building_speed import KINDS, PowerLimit
-from gpuwise.errors import BadValue
+from gpuwise.core.errors import BadValue
 from gpuwise.report.figures.types import Axis, Figure, Line, Mark, Plot, Series
 
 __all__ = ["power_figure"]

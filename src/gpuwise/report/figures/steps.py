@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction
+from gpuwise.core.units import format_si
 from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 from gpuwise.report.text import range_words
 from gpuwise.step.types import BOUNDS
-from gpuwise.units import format_si
 
 __all__ = ["steps_figure"]
 

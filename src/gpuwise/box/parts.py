@@ -1,0 +1,168 @@
+"""Reads the tables of parts under `money/data/`: platforms, boards, power supplies and outlets, each row with its source."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from gpuwise.box.types import Board, Box, Efficiency, Excursion, Outlet, Platform, Plug, PsuSize, PsuStandard
+from gpuwise.core.errors import UnknownName
+from gpuwise.core.provenance import Basis, Source
+from gpuwise.hardware.tables import parse_toml
+
+__all__ = [
+    "boards",
+    "box_sources",
+    "efficiencies",
+    "excursions",
+    "find_board",
+    "find_outlet",
+    "find_platform",
+    "load_shares",
+    "outlets",
+    "platforms",
+    "plugs",
+    "psu_sizes",
+    "psu_standards",
+    "rest_watts",
+    "usual_box",
+]
+
+_Named = TypeVar("_Named", bound="Platform | Board | Outlet")
+_FEW = 2  # cards that a desktop board takes
+
+
+@cache
+def box_sources() -> Mapping[str, Source]:
+    """Every document a figure about the box is taken from, by id."""
+    return {
+        key: Source(id=key, title=row["title"], url=row.get("url", ""), basis=Basis(row.get("basis", "datasheet")))
+        for key, row in _table("box_sources.toml").items()
+    }
+
+
+@cache
+def platforms() -> Mapping[str, Platform]:
+    """Every CPU socket by name."""
+    return {name: Platform(name=name, **_sourced(row)) for name, row in _table("platforms.toml").items()}
+
+
+@cache
+def boards() -> Mapping[str, Board]:
+    """Every kind of board by name."""
+    return {name: Board(name=name, **_sourced(row)) for name, row in _table("boards.toml").items()}
+
+
+@cache
+def outlets() -> Mapping[str, Outlet]:
+    """Every kind of wall outlet by name."""
+    return {name: Outlet(name=name, **_sourced(row)) for name, row in _table("outlets.toml").items()}
+
+
+@cache
+def psu_sizes() -> tuple[PsuSize, ...]:
+    """Sizes of power supplies that are sold, small to large."""
+    return tuple(PsuSize(**_sourced(row)) for row in _table("psus.toml")["size"])
+
+
+@cache
+def psu_standards() -> Mapping[int, PsuStandard]:
+    """ATX 2 and ATX 3."""
+    return {int(number): PsuStandard(**_sourced(row)) for number, row in _table("psus.toml")["standard"].items()}
+
+
+@cache
+def efficiencies() -> Mapping[str, Efficiency]:
+    """80 PLUS labels."""
+    return {label: Efficiency(**_sourced(row)) for label, row in _table("psus.toml")["efficiency"].items()}
+
+
+@cache
+def excursions() -> Mapping[str, Excursion]:
+    """By generation of GPUs; `default` for the others."""
+    return {generation: Excursion(**_sourced(row)) for generation, row in _table("psus.toml")["excursion"].items()}
+
+
+@cache
+def plugs() -> Mapping[str, Plug]:
+    """Plugs on cards by name."""
+    return {name: Plug(**_sourced(row)) for name, row in _table("psus.toml")["plug"].items()}
+
+
+@cache
+def load_shares() -> tuple[float, float]:
+    """Shares of a supply's rating: comfortable for lasting load, and the most."""
+    limits = _table("psus.toml")["limits"]
+    return limits["comfortable_fraction"], limits["most_fraction"]
+
+
+@cache
+def rest_watts() -> float:
+    """What board, disks, fans and memory draw."""
+    return float(_table("psus.toml")["rest"]["watts"])
+
+
+def find_platform(name: str) -> Platform:
+    """The platform of this name or alias."""
+    return _find(name, platforms(), "platform")
+
+
+def find_board(name: str) -> Board:
+    """The board of this name or alias."""
+    return _find(name, boards(), "board")
+
+
+def find_outlet(name: str) -> Outlet:
+    """The outlet of this name or alias."""
+    return _find(name, outlets(), "outlet")
+
+
+@cache
+def usual_box(card_count: int, psu_watts: float | None = None) -> Box:
+    """The machine people build for so many cards: a desktop for two, a workstation for more.
+
+    A supply that is at hand is taken for an ATX 2 one, which promises less; one still to be bought for ATX 3.
+    """
+    few = card_count <= _FEW
+    platform = find_platform("desktop" if few else "workstation")
+    board = find_board("ATX" if few else "E-ATX")
+    return Box(
+        platform=platform,
+        board=board,
+        outlet=find_outlet("120V 15A"),
+        case_slots=board.case_slots,
+        cpu_watts=platform.cpu_watts,
+        core_count=platform.core_count,
+        rest_watts=rest_watts(),
+        psu_watts=psu_watts,
+        psu_standard=3 if psu_watts is None else 2,
+    )
+
+
+def _table(name: str) -> dict[str, Any]:
+    return parse_toml((files("gpuwise.money") / "data" / name).read_text(encoding="utf-8"))
+
+
+def _sourced(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its source looked up; lists become tuples."""
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    return {**plain, "source": box_sources()[row["source"]]}
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _find(name: str, known: Mapping[str, _Named], kind: str) -> _Named:
+    by_key = {_key(spelling): known[title] for title in known for spelling in (title, *known[title].aliases)}
+    found = by_key.get(_key(name))
+    if found is not None:
+        return found
+    near = [by_key[key].name for key in difflib.get_close_matches(_key(name), by_key, n=3, cutoff=0.5)]
+    listed = dict.fromkeys(near or known)
+    hint = ("did you mean " if near else "one of ") + ", ".join(f"`{other}`" for other in listed) + ("?" if near else "")
+    raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} {kind}s and their aliases", hint=hint)

@@ -1,0 +1,178 @@
+"""What a box is made of: cards, a power supply, a board, lanes, a wall outlet; and what a check of it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwise.core.provenance import Source
+from gpuwise.hardware.types import Gpu
+
+__all__ = [
+    "COOLERS",
+    "VERDICTS",
+    "Board",
+    "Box",
+    "Cards",
+    "Efficiency",
+    "Excursion",
+    "Line",
+    "Outlet",
+    "Platform",
+    "Plug",
+    "PsuSize",
+    "PsuStandard",
+]
+
+VERDICTS = ("pass", "tight", "fail")  # from good to bad
+COOLERS = ("blower", "open-air", "water", "passive")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One check. `value` against `limit`, both in `unit`; what to do about it where it does not pass.
+
+    `power_limit_watts` is the power limit that the remedy names, where it names one.
+    """
+
+    check: str
+    verdict: str
+    value: float | None
+    limit: float | None
+    unit: str
+    text: str
+    remedy: str = ""
+    power_limit_watts: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """A CPU socket by its PCIe lanes. `slot_lanes` of the CPU reach slots, `storage_lanes` more reach disks only."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    slot_lanes: int
+    storage_lanes: int = 0
+    smallest_split: int = 4
+    generation: int
+    chipset_link: str = ""
+    example: str = ""
+    cpu_watts: float
+    core_count: int
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """How cards stand: positions, long slots among them, positions from one long slot to the next.
+
+    With a `switch` (PLX) every slot shows x16, and all share the lanes of the CPU when they copy at the same time.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    slots: int
+    x16: int
+    spacing: int
+    case_slots: int
+    switch: bool = False
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PsuSize:
+    """A size that is sold, and the plugs for cards that it commonly has."""
+
+    watts: float
+    eight_pin: int
+    sixteen_pin: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PsuStandard:
+    """What a supply bears for 100 µs, as a share of its rating: safely, and before its protection is likely to trip."""
+
+    safe_fraction: float
+    most_fraction: float
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Efficiency:
+    """Least efficiency at 20, 50 and 100 % of the rating, at 115 V and at 230 V."""
+
+    at_115_volts: tuple[float, float, float]
+    at_230_volts: tuple[float, float, float]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excursion:
+    """How many times its power limit a card draws for about 100 µs."""
+
+    factor: float
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plug:
+    """A plug on a card: what it carries, and how many 8-pin plugs of a supply stand in for it."""
+
+    watts: float
+    eight_pin: int
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlet:
+    """A wall outlet and what share of it may be drawn for hours."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    volts: float
+    amps: float
+    continuous_fraction: float
+    source: Source
+    note: str = ""
+
+    @property
+    def continuous_watts(self) -> float:
+        return self.volts * self.amps * self.continuous_fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cards:
+    """Several cards of one kind. A card is a board: a K80 is one card with two devices."""
+
+    gpu: Gpu
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """The machine around the cards. None stands for a part that is still to be chosen: the check says which one to take.
+
+    `cooler` of None is what each card is sold with. `riser` names the link that extenders carry, such as `PCIe 3.0 x16`.
+    """
+
+    platform: Platform
+    board: Board
+    outlet: Outlet
+    case_slots: int
+    cpu_watts: float
+    core_count: int
+    rest_watts: float
+    psu_watts: float | None = None
+    psu_standard: int = 2
+    psu_label: str = "gold"
+    power_limit_watts: float | None = None
+    cooler: str | None = None
+    riser: str | None = None
+    ram_bytes: float | None = None
+    nvme_count: int = 1
+    room_m2: float | None = None

@@ -1,0 +1,42 @@
+"""Files that users ask for: checked before the work, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from gpuwise.core.errors import BadFile
+
+__all__ = ["check_place", "home", "write_whole"]
+
+
+def home() -> Path:
+    """The user's home; for one without (a bare user id in a container) a place where nothing is and nothing can be put."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull)
+
+
+def check_place(path: Path, example: str) -> None:
+    """Whether a file can be written here, asked before long work, not after it; `example` is a name it could have."""
+    if path.is_dir():
+        raise BadFile(f"{path} is a folder", hint=f"name a file in it, such as `{path / example}`")
+    if not path.parent.is_dir():
+        raise BadFile(f"{path} cannot be written: no folder {path.parent}", hint=f"make it first: `mkdir -p {path.parent}`")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise BadFile(f"{path} cannot be written: {path.parent} is read-only", hint="choose a folder that you may write to")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write beside the file, then put it in its place."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as fault:
+        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its rights") from None
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)

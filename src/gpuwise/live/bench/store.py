@@ -1,0 +1,101 @@
+"""Profiles on disk: one file a device and day, in the user's data folder, written whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from gpuwise.core.errors import BadFile
+from gpuwise.core.files import home, write_whole
+from gpuwise.live.bench.types import VERSION, Profile
+
+__all__ = ["check", "folder", "latest", "path_of", "read", "save", "surer"]
+
+_AGAIN = "measure again with `gpuwise bench`"
+_SHORTEST_S, _LONGEST_S, _MOST_WORK = 1e-12, 1e6, 1e21
+
+
+def folder() -> Path:
+    """Where profiles are kept: `GPUWISE_DATA`, or the usual place of the system."""
+    given = os.environ.get("GPUWISE_DATA")
+    if given:
+        return Path(given) / "profiles"
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share")
+    return base / "gpuwise" / "profiles"
+
+
+def check() -> None:
+    """Whether a profile can be written, tried before a minute of measuring, not after it."""
+    place, hint = folder(), "GPUWISE_DATA names another folder"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise BadFile(f"{place} cannot be made: {fault.strerror}", hint=hint) from None
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as fault:
+        raise BadFile(f"{place} cannot be written to: {fault.strerror}", hint=hint) from None
+
+
+def path_of(profile: Profile) -> Path:
+    """Where it is kept."""
+    return folder() / f"{profile.device.replace(':', '')}-{profile.day}.json"
+
+
+def surer(profile: Profile) -> Profile | None:
+    """The profile of the same device, software and day, if it has more rows, or as many that spread less."""
+    try:
+        before = read(path_of(profile))
+    except BadFile:
+        return None
+    same = (before.name, before.torch, before.threads) == (profile.name, profile.torch, profile.threads)
+    return before if same and _worth(before) > _worth(profile) else None
+
+
+def _worth(profile: Profile) -> tuple[int, float]:
+    return len(profile.rows), -profile.spread_fraction
+
+
+def save(profile: Profile) -> Path:
+    """Write it; a profile of the same device and day is replaced."""
+    check()
+    path = path_of(profile)
+    write_whole(path, msgspec.json.format(msgspec.json.encode(profile), indent=1))
+    return path
+
+
+def read(path: Path) -> Profile:
+    """A profile as it was saved."""
+    try:
+        profile = msgspec.json.decode(path.read_bytes(), type=Profile)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise BadFile(f"{path} is no profile of this machine: {fault}", hint=_AGAIN) from None
+    if profile.version != VERSION:
+        raise BadFile(f"{path} was written by another version", hint=_AGAIN)
+    for row in profile.rows:
+        if not (
+            _SHORTEST_S <= row.seconds <= _LONGEST_S and 0 < row.work < _MOST_WORK and all(0 < n < _MOST_WORK for n in row.sizes)
+        ):
+            raise BadFile(f"{path} holds {row.work:g} of {row.kind:.40} in {row.seconds:g} s, which nobody measured", hint=_AGAIN)
+    return profile
+
+
+def latest(device: str = "") -> Profile:
+    """The newest profile of a device, of any where none is named."""
+    pattern = f"{device.replace(':', '')}-*.json" if device else "*.json"
+    found = sorted(folder().glob(pattern), key=lambda path: path.name[-15:])
+    if not found:
+        raise BadFile(
+            f"this machine has not been measured{f' for {device}' if device else ''}",
+            looked_in=str(folder()),
+            hint="`gpuwise bench` takes a minute",
+        )
+    return read(found[-1])

@@ -1,0 +1,1 @@
+"""Samples GPUs, hosts and steps of a running job."""

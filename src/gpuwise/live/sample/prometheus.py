@@ -1,0 +1,288 @@
+"""Asks a Prometheus server over its HTTP API. Only where the user names one; nothing of DCGM is known here.
+
+API: https://prometheus.io/docs/prometheus/latest/querying/api/ (`query_range`, `label/NAME/values`).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import os
+import socket
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwise.core.errors import BadValue, GpuwiseError
+
+__all__ = ["LOGIN", "TOKEN", "Samples", "Server", "Window"]
+
+LOGIN = "GPUWISE_PROMETHEUS_LOGIN"
+TOKEN = "GPUWISE_PROMETHEUS_TOKEN"
+_PATIENCE_S = 30.0
+_MOST_BYTES = 256 * 2**20  # of one answer: some ten thousand GPUs at sixty moments take 20 MB
+_POINTS = 60
+_LONGEST = 200  # of what a server says, in an error of ours
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """From when to when, in seconds since 1970, and how far apart the moments are that are looked at."""
+
+    start_s: float
+    end_s: float
+
+    @property
+    def step_s(self) -> float:
+        """Sixty moments, at most one a second: enough for shares and means, and small for thousands of GPUs."""
+        return max((self.end_s - self.start_s) / _POINTS, 1.0)
+
+    @property
+    def times_s(self) -> NDArray[np.float64]:
+        """The moments."""
+        count = int((self.end_s - self.start_s) / self.step_s + 1e-6) + 1
+        return np.asarray(self.start_s + self.step_s * np.arange(count), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """All values of an answer in one column, for thousands of series: `series` says whose each is, by its place in `labels`."""
+
+    labels: tuple[Mapping[str, str], ...]
+    series: NDArray[np.int64]
+    at_s: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+class _Answer(msgspec.Struct):
+    status: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    error: str = ""
+
+
+class _One(msgspec.Struct):
+    metric: dict[str, str]
+    values: list[tuple[float, str]]
+
+
+class _Matrix(msgspec.Struct):
+    result: list[_One]
+
+
+class _Scalar(msgspec.Struct):
+    result: tuple[float, str]
+
+
+class Server:
+    """A Prometheus server, or what speaks like one (Thanos, Mimir, VictoriaMetrics)."""
+
+    def __init__(self, url: str, *, patience_s: float = _PATIENCE_S, most_bytes: int = _MOST_BYTES) -> None:
+        self.address = _address(url)
+        self._patience_s, self._most_bytes = patience_s, most_bytes
+        self._headers = {"Accept": "application/json", **_login(os.environ)}
+        self._opener = urllib.request.build_opener(_NoRedirects)
+
+    def last(self, seconds: float) -> Window:
+        """The last so many seconds by the server's clock: ours may be wrong, or jump."""
+        now = float(int(self._decoded(self._ask("query", {"query": "time()"}), _Scalar).result[0]))
+        return Window(start_s=now - max(round(seconds), 1), end_s=now)
+
+    def names(self, pattern: str, window: Window) -> tuple[str, ...]:
+        """The metrics of this window whose whole name the pattern fits."""
+        asked = {"match[]": f'{{__name__=~"{pattern}"}}', "start": f"{window.start_s:.0f}", "end": f"{window.end_s:.0f}"}
+        return tuple(sorted(self._decoded(self._ask("label/__name__/values", asked), list[str])))
+
+    def samples(self, names: Sequence[str], window: Window) -> Samples:
+        """All series of these metrics, in one question."""
+        asked = {
+            "query": f'{{__name__=~"{"|".join(names)}"}}',
+            "start": f"{window.start_s:.0f}",
+            "end": f"{window.end_s:.0f}",
+            "step": f"{window.step_s:.3f}",
+            "timeout": f"{self._patience_s:.0f}s",
+        }
+        return _samples(self._decoded(self._ask("query_range", asked), _Matrix).result)
+
+    def _decoded(self, data: msgspec.Raw, kind: type[_T]) -> _T:
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.DecodeError:
+            raise self._not_prometheus("its answer has another form than Prometheus gives") from None
+
+    def _ask(self, path: str, asked: Mapping[str, str]) -> msgspec.Raw:
+        request = urllib.request.Request(  # noqa: S310 - http or https, see `_address`
+            f"{self.address}/api/v1/{path}?{urlencode(asked)}", headers=self._headers
+        )
+        try:
+            body = _within(self._patience_s + 1.0, lambda: self._read(request))
+        except urllib.error.HTTPError as fault:
+            with contextlib.closing(fault):
+                raise self._refusal(fault) from None
+        except (OSError, http.client.HTTPException) as fault:
+            raise self._silence(fault) from None
+        try:
+            answer = msgspec.json.decode(body, type=_Answer)
+        except msgspec.DecodeError:
+            raise self._not_prometheus("its answer is not JSON of Prometheus") from None
+        if answer.status != "success":
+            raise GpuwiseError(f"Prometheus at {self.address} says: {_plain(answer.error or answer.status)}", hint=_SMALLER)
+        return answer.data
+
+    def _read(self, request: urllib.request.Request) -> bytes:
+        with self._opener.open(request, timeout=self._patience_s) as response:
+            body: bytes = response.read(self._most_bytes + 1)
+        if len(body) > self._most_bytes:
+            raise GpuwiseError(f"the answer of {self.address} is larger than {self._most_bytes / 2**20:.0f} MB", hint=_SMALLER)
+        return body
+
+    def _refusal(self, fault: urllib.error.HTTPError) -> GpuwiseError:
+        """An answer with a code that is not 200."""
+        code = fault.code
+        if code in (401, 403):
+            login = f"set {LOGIN}=user:password or {TOKEN}=... in the environment"
+            return GpuwiseError(f"{self.address} refuses us (HTTP {code}): it wants another login", hint=login)
+        if code in (301, 302, 303, 307, 308):
+            where = _plain(fault.headers.get("Location", "another address"))
+            return GpuwiseError(
+                f"{self.address} sends us on to {where}", hint="give the address that it is to be asked at itself"
+            )
+        if code == 404:
+            return self._not_prometheus("it has no /api/v1 (HTTP 404)")
+        try:
+            said = msgspec.json.decode(fault.read(65536), type=_Answer).error
+        except (msgspec.DecodeError, OSError, http.client.HTTPException):
+            said = ""
+        return GpuwiseError(f"{self.address} answers with HTTP {code}" + (f": {_plain(said)}" if said else ""), hint=_SMALLER)
+
+    def _silence(self, fault: Exception) -> GpuwiseError:
+        """No answer at all."""
+        reason = getattr(fault, "reason", fault)
+        if isinstance(reason, TimeoutError):
+            return GpuwiseError(f"{self.address} did not answer within {self._patience_s:g} s", hint=_SMALLER)
+        if isinstance(reason, socket.gaierror):
+            return GpuwiseError(f"no host of the address {self.address} is known", hint="check the name, or the network")
+        if isinstance(reason, ssl.SSLError):
+            return GpuwiseError(
+                f"no safe connection to {self.address}: {_plain(str(reason))}",
+                hint="is it http:// instead, or its certificate not trusted?",
+            )
+        if isinstance(reason, http.client.HTTPException) and not isinstance(reason, http.client.RemoteDisconnected):
+            return self._not_prometheus("it does not speak HTTP, or stopped in the middle of its answer")
+        told = getattr(reason, "strerror", None) or str(reason)
+        return GpuwiseError(
+            f"nobody answers at {self.address}: {_plain(told).lower()}",
+            hint="is Prometheus up, and is this its address and port?",
+        )
+
+    def _not_prometheus(self, why: str) -> GpuwiseError:
+        return GpuwiseError(
+            f"{self.address} is no Prometheus: {why}",
+            hint="give the address in front of /api and /graph, such as `--prometheus http://prometheus:9090`",
+        )
+
+
+_SMALLER = "ask for a shorter time with `--last 5m`, or look at the server's own log"
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A login is for the server that it was given for, not for where that one points."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _address(url: str) -> str:
+    """The address to ask, without what a browser shows behind it.
+
+    >>> _address("localhost:9090/")
+    'http://localhost:9090'
+    """
+    example = "for example `--prometheus http://localhost:9090`"
+    text = url.strip()
+    text = text if "://" in text else f"http://{text}"
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        raise BadValue(f"'{_plain(url)}' is no address", hint=example) from None
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or any(sign.isspace() or not sign.isprintable() for sign in text)
+    ):
+        raise BadValue(f"'{_plain(url)}' is no address of a server", looked_in="http and https", hint=example)
+    if "@" in parts.netloc:  # it would be seen in the list of processes, the history of the shell and in reports
+        raise BadValue("a login does not belong into the address", hint=f"set {LOGIN}=user:password in the environment")
+    if parts.query or parts.fragment:
+        raise BadValue(f"'{_plain(url)}' asks something already", hint=example)
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def _login(variables: Mapping[str, str]) -> dict[str, str]:
+    if token := variables.get(TOKEN, "").strip():
+        return {"Authorization": f"Bearer {token}"}
+    if login := variables.get(LOGIN, "").strip():
+        return {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
+    return {}
+
+
+def _samples(found: list[_One]) -> Samples:
+    counts = np.array([len(one.values) for one in found], dtype=np.int64)
+    texts = [text for one in found for _, text in one.values]
+    try:
+        values = np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
+    except ValueError:
+        values = np.array([_number(text) for text in texts], dtype=np.float64)
+    return Samples(
+        labels=tuple({key: _plain(text) for key, text in one.metric.items()} for one in found),
+        series=np.repeat(np.arange(len(found), dtype=np.int64), counts),
+        at_s=np.fromiter((moment for one in found for moment, _ in one.values), dtype=np.float64, count=len(texts)),
+        values=values,
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _plain(text: str) -> str:
+    """What a server says, fit for a terminal: on one line, without control characters, not too long."""
+    if len(text) <= _LONGEST and text.isprintable():
+        return text
+    shown = "".join(sign if sign.isprintable() else " " for sign in text)
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+
+
+def _within(seconds: float, work: Callable[[], _T]) -> _T:
+    """Its result, or TimeoutError. The timeout of a socket alone is not enough: a byte now and then keeps it from passing."""
+    done: list[_T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as fault:
+            failed.append(fault)
+
+    thread = threading.Thread(target=run, name="gpuwise-prometheus", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise TimeoutError
+    return done[0]

@@ -1,0 +1,32 @@
+"""Which of the changes that helped alone are put together, and what is left out where they do not run together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuwise.live.tune.types import Change, Gain, Variant
+
+__all__ = ["product", "together", "without_least"]
+
+
+def together(gains: Mapping[Change, Gain]) -> Variant:
+    """Of each setting the value that gained most, if it gained in every round."""
+    best: dict[str, Change] = {}
+    for change, gain in gains.items():
+        if gain.is_certain and (change.name not in best or gain.middle > gains[best[change.name]].middle):
+            best[change.name] = change
+    return tuple(best.values())
+
+
+def without_least(variant: Variant, gains: Mapping[Change, Gain]) -> Variant:
+    """The same without the change that gained least alone."""
+    least = min(variant, key=lambda change: gains[change].middle)
+    return tuple(change for change in variant if change != least)
+
+
+def product(variant: Variant, gains: Mapping[Change, Gain]) -> float:
+    """What the gains would be if they did not get in each other's way."""
+    result = 1.0
+    for change in variant:
+        result *= gains[change].middle
+    return result

@@ -1,0 +1,66 @@
+"""Runs a command in a process group of its own, until it ends, has given enough, or its time is up. Nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuwise.core import errors
+from gpuwise.core.processes import PARENT, TOKEN, Tail, kill
+from gpuwise.workload.capture.process import START
+
+__all__ = ["Ended", "in_python", "run_contained"]
+
+_POLL_S = 0.05
+
+
+class Ended(NamedTuple):
+    """How it went: the exit code (None where it was stopped), whether its time was up, and the end of what it said."""
+
+    code: int | None
+    is_late: bool
+    said: str
+
+
+def in_python(module: str, *arguments: str) -> list[str]:
+    """A command that calls `run` of one of our modules, found even where the path of this process was made by hand."""
+    package = str(Path(errors.__file__).parents[2])
+    return [sys.executable, "-c", f"{START}from {module} import run; run(*sys.argv[1:])", package, *arguments]
+
+
+def run_contained(
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    timeout_s: float,
+    is_enough: Callable[[], bool] = lambda: False,
+) -> Ended:
+    """Run it; whatever happens here, an interrupt too, it and all it started have ended when this returns."""
+    with tempfile.TemporaryDirectory(prefix="gpuwise-tune-", ignore_cleanup_errors=True) as folder:
+        token = Path(folder).name
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter, or the script that the user named
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8:backslashreplace", **variables, TOKEN: token, PARENT: str(os.getpid())},
+            start_new_session=True,
+        )
+        assert process.stdout is not None  # noqa: S101
+        output, deadline, late = Tail(process.stdout), time.monotonic() + timeout_s, False
+        try:
+            while process.poll() is None and not is_enough():
+                late = time.monotonic() > deadline
+                if late:
+                    break
+                time.sleep(_POLL_S)
+            code = process.poll()
+        finally:
+            kill(process, token)
+        return Ended(code, late, output.text())

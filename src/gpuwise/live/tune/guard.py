@@ -1,0 +1,19 @@
+"""Stands between us and a script of the user: ends it and all it started when we end, however we end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from gpuwise.core.processes import adopt_orphans, end_descendants, end_with_parent
+
+__all__ = ["run"]
+
+
+def run(*command: str) -> None:
+    """Run the command to its end and pass its exit code on, as a shell would."""
+    end_with_parent()
+    adopt_orphans()
+    code = subprocess.Popen(command).wait()  # noqa: S603 - the script that the user named
+    end_descendants()
+    os._exit(code if code >= 0 else 128 - code)

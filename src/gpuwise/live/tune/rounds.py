@@ -1,0 +1,83 @@
+"""Rounds of runs: every variant once a round, in a new order each time, until what they gain is stable or the time is over."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from gpuwise.live.tune.types import BASELINE, LEAST_ROUNDS, Trial, Variant, gain_of
+
+__all__ = ["measured"]
+
+_MOST_ROUNDS = 6
+_EXTRA = 0.6  # of the time may be used by rounds beyond the least number
+_STABLE = 1.05  # most over least gain of a variant, below which it is stable
+
+Run = Callable[[Variant], Trial]
+
+
+def measured(
+    variants: Sequence[Variant],
+    run: Run,
+    *,
+    seconds: float,
+    seed: int = 0,
+    first: Trial | None = None,
+    progress: Callable[[Variant, int], None] = lambda variant, turn: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[Variant, list[Trial]]:
+    """Runs of the baseline and of each variant, round by round; `first` is a run of the baseline that is there already.
+
+    A variant that failed is not run again: its last trial has the fault. One that no time was left for has no trial: where the
+    time is too short for the least number of rounds of all, the later ones of the first round are left out, not rounds.
+    """
+    begun, order = clock(), random.Random(seed)  # noqa: S311 - an order, no secret
+    found: dict[Variant, list[Trial]] = {BASELINE: [first] if first else [], **{variant: [] for variant in variants}}
+    for turn in range(_MOST_ROUNDS):
+        waiting = [variant for variant, trials in found.items() if not any(trial.fault for trial in trials)]
+        waiting = [variant for variant in waiting if len(found[variant]) <= turn and (found[variant] or not turn)]
+        order.shuffle(waiting)
+        if not found[BASELINE]:  # what all is held against: known before anything else
+            waiting.sort(key=len)
+        before = clock()
+        for variant in waiting:
+            if turn and clock() - begun > seconds:
+                return _whole(found, turn)
+            if found[BASELINE] and (clock() - begun > seconds or (not turn and _is_enough(found, clock() - begun, seconds))):
+                continue
+            progress(variant, turn)
+            found[variant].append(run(variant))
+            if variant == BASELINE and found[BASELINE][-1].fault:
+                return _without_last(found, turn) if turn else found
+        enough = turn + 1 >= LEAST_ROUNDS
+        late = clock() - begun + (clock() - before) > seconds * (_EXTRA if enough else 1.0)
+        if late or (enough and _is_stable(found)):
+            break
+    return found
+
+
+def _is_enough(found: dict[Variant, list[Trial]], spent_s: float, seconds: float) -> bool:
+    """Whether one more run in the first round would leave too little time for the rounds after it; one change is always tried."""
+    runs = sum(map(len, found.values()))
+    tried = any(trials for variant, trials in found.items() if variant)
+    return tried and LEAST_ROUNDS * spent_s * (runs + 1) / runs > seconds
+
+
+def _whole(found: dict[Variant, list[Trial]], rounds: int) -> dict[Variant, list[Trial]]:
+    """Without the part of a round that was begun and not finished, unless it tells of a fault."""
+    return {variant: trials[:rounds] if not any(t.fault for t in trials) else trials for variant, trials in found.items()}
+
+
+def _without_last(found: dict[Variant, list[Trial]], rounds: int) -> dict[Variant, list[Trial]]:
+    """Where the start ran before and does not any more, the rounds before count."""
+    return _whole({**found, BASELINE: found[BASELINE][:-1]}, rounds)
+
+
+def _is_stable(found: dict[Variant, list[Trial]]) -> bool:
+    for variant, trials in found.items():
+        if variant and trials and not trials[-1].fault:
+            gain = gain_of(found[BASELINE], trials)
+            if gain.high > _STABLE * gain.low:
+                return False
+    return True

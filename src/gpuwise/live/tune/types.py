@@ -1,0 +1,99 @@
+"""The vocabulary of measured runs: settings that are changed, what one run gave, and what a change gained over rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+from gpuwise.workload.capture.request import Request
+
+__all__ = ["BASELINE", "LEAST_ROUNDS", "Change", "DeviceFacts", "Gain", "Order", "Trial", "Variant", "gain_of"]
+
+
+class Change(NamedTuple):
+    """One setting with a value other than at the start."""
+
+    name: str
+    value: str
+
+
+Variant = tuple[Change, ...]  # nothing changed, one change, or several together
+BASELINE: Variant = ()
+LEAST_ROUNDS = 3
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a model that is asked of a process of its own."""
+
+    request: Request
+    device: str
+    compiled: bool = False
+    seconds: float = 2.0
+
+
+class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process that runs a model sees of its device. `precisions` are those it computes in; `no_compiler` says why
+    torch.compile cannot run, empty where it can; `uuid` is the driver's."""
+
+    device: str
+    name: str
+    torch: str
+    threads: int
+    memory_bytes: float
+    precisions: tuple[str, ...]
+    no_compiler: str = ""
+    uuid: str = ""
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run gave. `spread_fraction` is the half-width of a 95 % interval around the step; `begin_s` what came before the
+    first timed step; `watts` the mean over timed steps where a card counts its energy. Of scripts: `wait_s` for input in a step,
+    `work_low_s` a step at its best without it, `cpu_s` its processor time. `fault` says why there is no figure, `kind` whether
+    it was memory, time or an error."""
+
+    batch: int = 0
+    step_s: float = 0.0
+    spread_fraction: float = 0.0
+    runs: int = 0
+    begin_s: float = 0.0
+    peak_bytes: float = 0.0
+    watts: float = 0.0
+    wait_s: float = 0.0
+    work_low_s: float = 0.0
+    cpu_s: float = 0.0
+    workers: int | None = None
+    fault: str = ""
+    kind: str = ""
+
+    @property
+    def wait_fraction(self) -> float:
+        """Waiting for input as a share of the step."""
+        return self.wait_s / self.step_s if self.step_s > 0 else 0.0
+
+    @property
+    def samples_per_s(self) -> float:
+        """Steps a second where the batch is not known."""
+        return max(self.batch, 1) / self.step_s if self.step_s > 0 else 0.0
+
+
+class Gain(NamedTuple):
+    """How many times as many samples a second, over rounds: the least, the middle, the most."""
+
+    low: float
+    middle: float
+    high: float
+    rounds: int
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it was a gain in every one of three rounds or more; chance alone does that once in eight times or less."""
+        return self.rounds >= LEAST_ROUNDS and self.low > 1.0
+
+
+def gain_of(before: Sequence[Trial], after: Sequence[Trial]) -> Gain:
+    """Round by round, since what disturbs one round disturbs both in it."""
+    ratios = sorted(new.samples_per_s / old.samples_per_s for old, new in zip(before, after, strict=False))
+    return Gain(low=ratios[0], middle=median(ratios), high=ratios[-1], rounds=len(ratios))

@@ -1,0 +1,122 @@
+"""Do more GPUs help? Throughput by their number, as one job of a fixed batch (strong) and of a batch that grows (weak).
+
+Also: where adding stops helping, which faster link would help, and what as many separate jobs would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gpuwise.hardware.types import Link
+from gpuwise.scale.cluster.shape import Cluster
+from gpuwise.scale.plans.costs import Costs
+from gpuwise.scale.plans.search import Wishes, estimate, search
+from gpuwise.scale.plans.types import Estimate, Plan
+
+__all__ = ["FasterLink", "ScalePoint", "batch_of", "best_of", "counts_of", "faster_links", "scale_points", "stops_at"]
+
+_FEW = 8
+_WORTH = 0.5  # twice the GPUs should bring half of what they could
+_RATES = (10e9, 25e9, 50e9, 100e9, 200e9, 400e9, 800e9, 1600e9)  # bit/s of networks that are sold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalePoint:
+    """The best plan on so many GPUs; None where nothing fits. `strong` has the batch that was asked for, however many GPUs share
+    it; `weak` has it in proportion."""
+
+    gpu_count: int
+    strong: Estimate | None
+    weak: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FasterLink:
+    """What a step would take with another link, under its best plan."""
+
+    name: str
+    step_s: float
+    gain: float
+
+
+def counts_of(cluster: Cluster) -> tuple[int, ...]:
+    """The numbers of GPUs worth asking about: all of a small machine, then nodes, doubling."""
+    per_node, total = cluster.gpus_per_node, cluster.gpu_count
+    inside = range(1, per_node + 1) if total <= _FEW else [1 << power for power in range(per_node.bit_length())]
+    nodes = {1 << power for power in range(cluster.node_count.bit_length())} | {cluster.node_count}
+    return tuple(sorted({count for count in inside if count <= per_node} | {per_node * count for count in nodes}))
+
+
+def scale_points(
+    costs: Costs, cluster: Cluster, wishes: Wishes, counts: Sequence[int], *, executor: Executor | None = None
+) -> tuple[ScalePoint, ...]:
+    """The best plan on each number of GPUs; counts are spread over an executor where one is given."""
+    work = partial(_point, costs, cluster, wishes)
+    return tuple(executor.map(work, counts) if executor is not None else map(work, counts))
+
+
+def _point(costs: Costs, cluster: Cluster, wishes: Wishes, count: int) -> ScalePoint:
+    part = cluster.of_count(count)
+    strong = best_of(costs, part, wishes)
+    each = max(1, round(wishes.global_batch / cluster.gpu_count))
+    weak = best_of(costs, part, replace(wishes, global_batch=each * count)) if count < cluster.gpu_count else strong
+    return ScalePoint(gpu_count=count, strong=strong, weak=weak)
+
+
+def batch_of(batch: int, count: int) -> int:
+    """This batch, or the nearest that so many GPUs divide evenly."""
+    return max(1, round(batch / count)) * count if batch % count else batch
+
+
+def best_of(costs: Costs, cluster: Cluster, wishes: Wishes) -> Estimate | None:
+    """The fastest plan that fits."""
+    found = search(costs, cluster, wishes)
+    order = found.order()
+    if not len(order):
+        return None
+    return estimate(costs, cluster, found.plan(int(order[0]), costs.sizes.batches), wishes.habits)
+
+
+def stops_at(points: Sequence[ScalePoint]) -> int | None:
+    """The number of GPUs after which any more bring less than half of what they could, at a fixed batch; None if some still help.
+
+    A number that divides badly, such as 5 between 4 and 8, does not count as the end.
+    """
+    known = [(point.gpu_count, point.strong.samples / point.strong.step_s) for point in points if point.strong]
+    for place, (count, rate) in enumerate(known[:-1]):
+        if all(faster / rate - 1.0 < _WORTH * (more / count - 1.0) for more, faster in known[place + 1 :]):
+            return count
+    return None
+
+
+def faster_links(costs: Costs, cluster: Cluster, plans: Sequence[Plan], wishes: Wishes, now_s: float) -> tuple[FasterLink, ...]:
+    """The next faster networks, and GPUs joined four times as fast, each with the best of these plans."""
+    found = []
+    if cluster.network is not None and cluster.node_count > 1:
+        bits = cluster.network.bytes_per_s_one_way * 8
+        for rate in [rate for rate in _RATES if rate > bits * 1.2][:2]:
+            network = replace(cluster.network, bytes_per_s_one_way=rate / 8)
+            count = f"{cluster.network_count} x " if cluster.network_count > 1 else ""
+            found.append(
+                _with(f"{count}{rate / 1e9:.0f} Gbit network", replace(cluster, network=network), costs, plans, wishes, now_s)
+            )
+    if cluster.gpus_per_node > 1:
+        wires = replace(
+            cluster.wires, gpu_link=_four_times(cluster.wires.gpu_link), host_link=_four_times(cluster.wires.host_link)
+        )
+        name = f"links four times {cluster.wires.gpu_link.name} between GPUs"
+        found.append(_with(name, replace(cluster, wires=wires), costs, plans, wishes, now_s))
+    return tuple(found)
+
+
+def _four_times(link: Link) -> Link:
+    return replace(link, bytes_per_s_one_way=4.0 * link.bytes_per_s_one_way)
+
+
+def _with(name: str, cluster: Cluster, costs: Costs, plans: Sequence[Plan], wishes: Wishes, now_s: float) -> FasterLink:
+    fresh = replace(costs, _sums={})  # sums over matrices were kept for the links as they are
+    best = min(estimate(fresh, cluster, plan, wishes.habits).step_s for plan in plans)
+    return FasterLink(name=name, step_s=best, gain=now_s / best)

@@ -1,0 +1,152 @@
+"""What a plan is, what a rank then holds, and how a step under it passes. Plain values; others compute them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from gpuwise.scale.split.share import Degrees
+
+__all__ = ["RECOMPUTE", "SCHEDULES", "Collective", "Estimate", "Mesh", "Plan", "RankMemory", "group"]
+
+RECOMPUTE = ("none", "selective", "full")
+SCHEDULES = ("1f1b", "gpipe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mesh:
+    """How the ranks of a cluster divide the work. Neighbours in number share matrices first, then the sequence, then samples;
+    stages are farthest apart. `expert` ranks are taken from those of data and sequence. `chunks` is how many parts of the model
+    each stage has (interleaved stages)."""
+
+    data: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    sequence: int = 1
+    expert: int = 1
+    chunks: int = 1
+    tokens: bool = False
+
+    @property
+    def ranks(self) -> int:
+        return self.data * self.tensor * self.pipeline * self.sequence
+
+    @property
+    def degrees(self) -> Degrees:
+        return Degrees(tensor=self.tensor, tokens=self.tokens and self.tensor > 1, context=self.sequence, expert=self.expert)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One way to run a step: a mesh, and what each rank does in time. Where a batch does not divide, some micro-batches are one
+    sample smaller than `micro_batch`: `short` of them."""
+
+    mesh: Mesh
+    micro_batch: int = 1
+    micro_count: int = 1
+    zero_stage: int = 0
+    recompute: str = "none"
+    schedule: str = "1f1b"
+    offload: bool = False
+    short: int = 0
+
+    @property
+    def samples(self) -> int:
+        """Of a step on all GPUs together."""
+        return self.micro_batch * self.micro_count * self.mesh.data - self.short
+
+    @property
+    def divides_samples_only(self) -> bool:
+        """Whether every GPU holds the whole model and its states, and runs other samples: what DistributedDataParallel does."""
+        return self.mesh.data == self.mesh.ranks and self.mesh.expert == 1 and self.zero_stage == 0 and not self.offload
+
+    @property
+    def is_plain(self) -> bool:
+        """Such a step with all samples of a GPU at once and nothing computed twice: what `predict --gpus N` has."""
+        return self.divides_samples_only and self.micro_count == 1 and self.recompute == "none"
+
+    @property
+    def parts(self) -> int:
+        """How many moving parts it has: what a person must set up and can get wrong."""
+        mesh = self.mesh
+        axes = (mesh.data, mesh.tensor, mesh.pipeline, mesh.sequence, mesh.expert, mesh.chunks)
+        # ranks that share layers or matrices need code of their own; samples do not
+        weight = (1, 3, 4, 3, 3, 1)
+        return (
+            sum(cost for degree, cost in zip(axes, weight, strict=True) if degree > 1)
+            + (1 if self.zero_stage == 3 else 2 if self.zero_stage else 0)
+            + RECOMPUTE.index(self.recompute)
+            + (2 if self.offload else 0)
+            + (1 if self.micro_count > 1 and mesh.pipeline == 1 else 0)
+            + (1 if self.short else 0)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankMemory:
+    """Bytes on the fullest rank, in the categories of `fit`, and the stage it is of."""
+
+    weight_bytes: float
+    gradient_bytes: float
+    optimizer_bytes: float
+    activation_bytes: float
+    workspace_bytes: float
+    framework_bytes: float
+    stage: int = 0
+
+    @property
+    def total_bytes(self) -> float:
+        return (
+            self.weight_bytes
+            + self.gradient_bytes
+            + self.optimizer_bytes
+            + self.activation_bytes
+            + self.workspace_bytes
+            + self.framework_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """Messages of one purpose in a step of one rank: how many, their bytes in all, and the seconds they take."""
+
+    purpose: str
+    op: str
+    count: float
+    total_bytes: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A step under a plan. Its seconds are made of `compute_s`, `recompute_s`, `update_s`, `exposed_comm_s`, `bubble_s` and
+    `wait_s`, in which the GPU waits for the host and for slower GPUs; `hidden_comm_s` passes while the GPU computes."""
+
+    plan: Plan
+    step_s: float
+    compute_s: float
+    recompute_s: float
+    update_s: float
+    exposed_comm_s: float
+    hidden_comm_s: float
+    bubble_s: float
+    wait_s: float
+    flops: float
+    memory: RankMemory
+    collectives: tuple[Collective, ...] = ()
+    stages: tuple[int, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """Samples of a step on all GPUs together."""
+        return self.plan.samples
+
+
+def group(stride: int, size: int, per_node: int) -> tuple[int, int]:
+    """How many ranks of a group share a node, and how many nodes it spans, where its ranks are `stride` apart.
+
+    >>> group(2, 8, 8)
+    (4, 2)
+    """
+    inner = gcd(size, max(1, per_node // stride)) if stride < per_node else 1
+    return inner, size // inner

@@ -1,0 +1,1 @@
+"""Ways to divide a step: samples, matrices, layers; what each rank runs and sends."""

@@ -1,0 +1,82 @@
+"""Stages of a pipeline: which blocks each gets, how long it runs full and how long it is filled and emptied.
+
+The schedule is 1F1B (Narayanan et al. 2021) or GPipe (Huang et al. 2019): both take the slowest stage once for every micro-batch
+and all other stages once; 1F1B holds fewer micro-batches at a time. With v chunks a stage the filling is v times shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuwise.step.types import Array
+from gpuwise.workload.transform.parts import FIRST, Parts
+
+__all__ = ["blocks_of_stages", "held", "stage_units"]
+
+
+def blocks_of_stages(costs: Sequence[float], stages: int, first: float = 0.0, last: float = 0.0) -> tuple[int, ...]:
+    """How many blocks each stage gets, in order, so that the slowest is as fast as can be. `first` and `last` are what runs
+    before and after the blocks.
+
+    >>> blocks_of_stages([1.0] * 8, 4)
+    (2, 2, 2, 2)
+    >>> blocks_of_stages([1.0] * 8, 3, last=1.0)
+    (3, 3, 2)
+    """
+    count = len(costs)
+    if stages == 1:
+        return (count,)
+    weights = np.array(costs, dtype=float)
+    weights[0] += first
+    weights[-1] += last
+    if np.ptp(costs) == 0 and count % stages == 0 and (first + last) < weights.mean():
+        return (count // stages,) * stages
+    low, high = weights.max(), weights.sum()
+    best = _greedy(weights, high, stages)
+    for _ in range(40):
+        middle = (low + high) / 2
+        found = _greedy(weights, middle, stages)
+        low, high, best = (middle, high, best) if found is None else (low, middle, found)
+    return tuple(best or ())
+
+
+def _greedy(weights: Array, limit: float, stages: int) -> list[int] | None:
+    """Fill stage after stage up to a limit, leaving at least one block for each; None if blocks are left over."""
+    sizes, total, count = [0], 0.0, len(weights)
+    for number, weight in enumerate(weights.tolist()):
+        stages_left = stages - len(sizes)
+        full = sizes[-1] and (total + weight > limit * (1 + 1e-9) or count - number == stages_left)
+        if full and stages_left:
+            sizes.append(0)
+            total = 0.0
+        elif full and total + weight > limit * (1 + 1e-9):
+            return None
+        sizes[-1] += 1
+        total += weight
+    return sizes if len(sizes) == stages else None
+
+
+def stage_units(parts: Parts, sizes: Sequence[int], chunks: int = 1) -> Array:
+    """How often each unit runs in each stage, shape (stages, units), for so many blocks in each chunk of each stage in order."""
+    stages = len(sizes) // chunks
+    found = np.zeros((stages, parts.units))
+    start = 0
+    for place, size in enumerate(sizes):
+        np.add.at(found[place % stages], list(parts.kinds[start : start + size]), 1.0)
+        start += size
+    found[0, FIRST] += 1.0
+    found[-1, parts.last] += 1.0
+    return found
+
+
+def held(stages: int, micro_count: Array, chunks: int, schedule: str) -> Array:
+    """Micro-batches whose activations each stage holds at the fullest moment, shape (stages, ...)."""
+    counts = np.asarray(micro_count, dtype=float)
+    if schedule == "gpipe":
+        return np.asarray(np.broadcast_to(counts, (stages, *counts.shape)))
+    ahead = np.arange(stages, 0, -1).reshape(-1, *(1,) * counts.ndim).astype(float)
+    if chunks > 1:
+        ahead = ahead + (stages - 1) / chunks  # Korthikanti et al. 2022, section 4
+    return np.asarray(np.minimum(ahead, counts))

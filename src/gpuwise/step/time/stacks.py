@@ -1,0 +1,113 @@
+"""Software stacks by name: a framework, its version, eager or compiled, and the factor measured for it.
+
+`tools/fit` writes `data/stacks.json`. A version that was not measured takes the nearest one that was, and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from gpuwise.core.errors import BadValue
+from gpuwise.step.types import Setting, Stack
+from gpuwise.workload.model.types import Workload
+
+__all__ = ["as_run", "default_stack", "find_stack", "stacks"]
+
+_NAMES = {"torch": "torch", "pytorch": "torch", "tf": "tf", "tensorflow": "tf", "keras": "tf", "torch7": "torch7"}
+_TF32_SINCE = (1, 7)
+_FUSED_SINCE = (2, 0)  # scaled_dot_product_attention of PyTorch 2.0
+_WAYS = ("eager", "compile", "graph", "xla")
+_NEWEST = (10**6, 0)
+Version = tuple[int, int]
+
+
+class _Row(msgspec.Struct):
+    framework: str
+    version: str | float
+    how: str
+    factor: float
+    rows: int
+
+
+@cache
+def stacks() -> tuple[Stack, ...]:
+    """Every stack with measurements, oldest first within a framework."""
+    data = (files("gpuwise.step") / "data" / "stacks.json").read_bytes()
+    rows = msgspec.json.decode(data, type=list[_Row])
+    return tuple(sorted(map(_stack, rows), key=lambda stack: (stack.framework, stack.version)))
+
+
+def _stack(row: _Row) -> Stack:
+    version = _version(str(row.version))
+    shown = ".".join(map(str, version)) if row.framework != "torch7" else str(version[0])
+    return Stack(
+        name=f"{row.framework}-{shown}" + ("" if row.how == "eager" else f" {row.how}"),
+        framework=row.framework,
+        version=version,
+        how=row.how,
+        factor=row.factor,
+        rows=row.rows,
+        fused_attention=row.framework == "torch" and version >= _FUSED_SINCE,
+        host_factor=1.0 if row.how == "eager" else 0.2,
+    )
+
+
+def _version(text: str) -> Version:
+    """`1.12` comes after `1.4`."""
+    major, _, minor = text.partition(".")
+    return int(major), int(minor or 0)
+
+
+def as_run(setting: Setting, workload: Workload) -> Setting:
+    """What may run as TF32: all fp32 products where asked for or under autocast; convolutions in PyTorch since 1.7
+    (`torch.backends.cudnn.allow_tf32`)."""
+    stack = setting.stack
+    return replace(
+        setting,
+        tf32=workload.precision in ("tf32", "amp", "amp-bf16"),
+        tf32_convolutions=workload.precision == "fp32" and stack.framework == "torch" and stack.version >= _TF32_SINCE,
+    )
+
+
+def default_stack(compiled: bool = False) -> Stack:
+    """What most people run: the newest PyTorch that was measured."""
+    return _nearest("torch", _NEWEST, "compile" if compiled else "eager")
+
+
+def find_stack(text: str, compiled: bool = False) -> tuple[Stack, str]:
+    """The stack meant by `torch-2.4`, `pytorch 1.12` or `tf-2.15`, and a remark where it is not one that was measured.
+
+    >>> find_stack("torch-2.4")[0].name
+    'torch-2.4'
+    """
+    found = re.fullmatch(
+        r"\s*([a-z]+7?)[\s=_-]*v?(\d{1,4}(?:\.\d{1,4})?)?(?:\.\S*)?\s*(eager|compile|graph|xla)?\s*", text.lower()
+    )
+    framework = _NAMES.get(found[1]) if found else None
+    if found is None or framework is None:
+        known = ", ".join(dict.fromkeys(stack.name for stack in stacks()))
+        raise BadValue(f"'{text}' is no software stack we know", looked_in=known, hint="for example `--stack torch-2.4`")
+    version = _version(found[2]) if found[2] else _NEWEST
+    ways = {stack.how for stack in stacks() if stack.framework == framework}
+    how = found[3] or (
+        "compile" if compiled and "compile" in ways else "xla" if compiled else "eager" if "eager" in ways else "graph"
+    )
+    nearest = _nearest(framework, version, how)
+    remark = (
+        "" if nearest.version == version or not found[2] else f"{framework} {found[2]} was not measured, taken as {nearest.name}"
+    )
+    return nearest, remark
+
+
+def _nearest(framework: str, version: Version, how: str) -> Stack:
+    """The newest measured stack that is not newer; else the oldest."""
+    same = [stack for stack in stacks() if stack.framework == framework and stack.how == how]
+    if not same:
+        raise BadValue(f"{framework} has no measured way of running '{how}'", looked_in=", ".join(_WAYS), hint="leave it out")
+    older = [stack for stack in same if stack.version <= version]
+    return older[-1] if older else same[0]

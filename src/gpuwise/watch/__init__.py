@@ -1,1 +1,0 @@
-"""Looks at the machine gpuwise runs on."""

@@ -1,0 +1,208 @@
+"""Turns whatever user code raised into one sentence for its author: what happened, at which line of which file, and what to do.
+
+Knows the exceptions of Python, and those of frameworks by name only, so that it imports none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.text import plain
+
+__all__ = ["Failure", "describe", "is_lack_of_memory", "message_of", "user_line"]
+
+_OWN = str(Path(__file__).parents[2])
+_LIBRARIES = (_OWN, *(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")))
+_DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException")
+_GPU_ONLY = (
+    "apex",
+    "flash_attn",
+    "bitsandbytes",
+    "xformers",
+    "triton",
+    "deepspeed",
+    "transformer_engine",
+    "cupy",
+    "pycuda",
+    "nvidia",
+)
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """What went wrong, as it is sent back to the process that asked. `kind` is the name of an error in gpuwise.core.errors."""
+
+    message: str
+    looked_in: str = ""
+    hint: str = ""
+    kind: str = "GpuwiseError"
+
+
+def describe(model: str, error: BaseException) -> Failure:
+    """The failure to report for what capturing this model raised, in characters that can be sent and shown."""
+    found = _described(model, error)
+    return Failure(plain(found.message), plain(found.looked_in), plain(found.hint), found.kind)
+
+
+def _described(model: str, error: BaseException) -> Failure:
+    if isinstance(error, GpuwiseError):
+        return Failure(error.message, error.looked_in, error.hint, type(error).__name__)
+    if isinstance(error, SystemExit):
+        return _exit(model, error)
+    if _is_out_of_memory(error):
+        return Failure(
+            f"capturing {model} ran out of memory{_at(error)}",
+            hint="raise the limit, such as `--memory-limit 32GB` (16 GB if you give none), or let the code hold less data",
+        )
+    if isinstance(error, SyntaxError):
+        place = f"{Path(error.filename).name} line {error.lineno}" if error.filename else model
+        return Failure(
+            f"{place} is not valid Python: {error.msg}",
+            hint="correct that line; `python -m py_compile FILE` checks it",
+            kind="BadFile",
+        )
+    if type(error).__name__ in _DATA_DEPENDENT:
+        return Failure(
+            f"{model} depends on the values of a tensor{_at(error)}, which a capture does not have",
+            hint="make that part depend on shapes only (no `if` on tensors, no .item(), no boolean masks as index)",
+        )
+    reason = message_of(error)
+    if "UninitializedParameter" in reason:
+        return Failure(
+            f"{model} has a layer{_at(error)} that does not know its sizes until it has run",
+            hint="give its sizes, such as nn.Linear(784, 10) in place of nn.LazyLinear(10)",
+        )
+    says = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    return Failure(f"{model} could not be captured{_at(error)}: {says}", hint=_hint(model, error))
+
+
+def message_of(error: BaseException, longest: int = 300) -> str:
+    """The first line of what an exception says; empty where it says nothing, or fails to say it."""
+    return next((line.strip()[:longest] for line in _text(error).splitlines() if line.strip()), "")
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # its own fault
+        return ""
+
+
+def user_line(trace: TracebackType | None) -> str:
+    """`train.py line 12`: the innermost line that is neither ours nor a library's; empty if there is none."""
+    for frame in reversed(traceback.extract_tb(trace)):
+        name = frame.filename
+        if not name.startswith((*_LIBRARIES, "<")) and "site-packages" not in name:
+            return f"{Path(name).name} line {frame.lineno}"
+    return ""
+
+
+def _at(error: BaseException) -> str:
+    line = user_line(error.__traceback__)
+    return f" at {line}" if line else ""
+
+
+def _exit(model: str, error: SystemExit) -> Failure:
+    complaint = _argument_complaint(error)
+    if complaint is not None:
+        return Failure(
+            f"{model} does not accept its arguments{_at(error)}: {complaint}",
+            hint=f"give the arguments of the script after `--`, such as `gpuwise capture {model} -- --epochs 1`",
+        )
+    code = error.code if error.code is not None else 0
+    return Failure(
+        f"{model} ended the program{_at(error)} (sys.exit({code!r:.200})) before it could be recorded",
+        hint="leave out the sys.exit there, or give the arguments or files with which the code runs on",
+    )
+
+
+def _argument_complaint(error: SystemExit) -> str | None:
+    """What argparse printed before it ended the program, if it was argparse."""
+    trace = error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_filename == argparse.__file__ and frame.f_code.co_name == "error":
+            return str(frame.f_locals.get("message", ""))
+        trace = trace.tb_next
+    return None
+
+
+def is_lack_of_memory(text: str) -> bool:
+    """Whether these are the words in which libraries say that memory ran out (also while they are being loaded)."""
+    return any(
+        words in text
+        for words in (
+            "can't allocate memory",
+            "Cannot allocate memory",
+            "cannot allocate memory",
+            "failed to map segment",
+            "std::bad_alloc",
+            "MemoryError",
+            "out of memory",  # of a GPU
+            "can't start new thread",
+        )
+    )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or is_lack_of_memory(_text(error))
+
+
+def _hint(model: str, error: BaseException) -> str:
+    text = f"{type(error).__name__} {_text(error)}"
+    for test, hint in (
+        (isinstance(error, ModuleNotFoundError), _missing_module(error)),
+        (isinstance(error, (FileNotFoundError, NotADirectoryError)), _missing_file(model, error)),
+        (
+            _is_network(error, text),
+            "a capture works without the network: use data that is here or synthetic, and no pretrained weights",
+        ),
+        (isinstance(error, EOFError), "the code waits for input from the keyboard, and a capture has none"),
+        (isinstance(error, PermissionError), "the file may not be read or written; run gpuwise with the rights the code needs"),
+        (
+            "CUDA" in text or "cuda" in text or "NVIDIA" in text,
+            "this part needs a real GPU or an extension compiled for one; choose it by an option, and capture without it",
+        ),
+        ("Dataset not found" in text, "the data set is not here: download it first, or use synthetic data of the same shape"),
+        (
+            isinstance(error, TypeError) and "argument" in text and not model.endswith(".py"),
+            "pass the inputs by hand, such as `--input x=batch,3,224,224:fp32`",
+        ),
+        (
+            model.endswith(".py") and "keras" in sys.modules,
+            f"for a Keras model name the function that builds it, such as `{model}:build`",
+        ),
+    ):
+        if test:
+            return hint
+    return "run the code once by itself to see whether it works outside gpuwise"
+
+
+def _missing_module(error: BaseException) -> str:
+    name = str(getattr(error, "name", "") or "")
+    if name.partition(".")[0] in _GPU_ONLY:
+        return f"{name} is an extension for GPUs: make its import optional (try … except ImportError), and capture without it"
+    return (
+        f"install {name.partition('.')[0] or 'it'} in the Python that runs gpuwise, or run gpuwise in the environment of the code"
+    )
+
+
+def _missing_file(model: str, error: BaseException) -> str:
+    name = getattr(error, "filename", None)
+    what = f"'{name}' is not there; paths are relative to {Path.cwd()}" if name else "a file is not there"
+    how = f"; give its place after `--`, such as `gpuwise capture {model} -- --data FOLDER`" if model.endswith(".py") else ""
+    return what + how
+
+
+def _is_network(error: BaseException, text: str) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(
+        names & {"URLError", "ConnectionError", "gaierror", "OfflineModeIsEnabled", "LocalEntryNotFoundError", "HTTPError"}
+    ) or ("couldn't connect to" in text or "Error downloading" in text or "offline mode" in text.lower())

@@ -1,0 +1,1 @@
+"""Models of Hugging Face transformers, from their configuration alone."""

@@ -1,0 +1,56 @@
+"""Builds a transformers model from its configuration, without values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import transformers
+
+from gpuwise.core.errors import BadValue
+from gpuwise.workload.capture.huggingface.configs import reason
+from gpuwise.workload.capture.huggingface.experts import balance_experts
+
+__all__ = ["build", "kept_dtype"]
+
+_KEPT = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16, "amp": torch.float16, "amp-bf16": torch.bfloat16}
+
+
+def build(config: Any, head: str, few_pairs: bool) -> Any:
+    """The model of class `head` in fp32; `few_pairs` says that a step has fewer token-expert pairs than experts."""
+    kind = getattr(transformers, head)
+    try:
+        with _no_initial_values():
+            model = kind._from_config(config, attn_implementation=_attention(kind, config), dtype=torch.float32)
+        model.tie_weights()
+    except Exception as fault:
+        raise BadValue(
+            f"transformers cannot build {head} from this configuration: {reason(fault)}",
+            hint="check that its sizes fit each other (hidden size, heads, groups)",
+        ) from None
+    balance_experts(model, few_pairs)
+    return model
+
+
+def kept_dtype(precision: str) -> torch.dtype:
+    """What keys and values are cached in."""
+    return _KEPT.get(precision, torch.float32)
+
+
+def _attention(kind: Any, config: Any) -> str:
+    """Fused attention where the model has it; soft-capped scores and older models compute it step by step."""
+    capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)
+    return "sdpa" if getattr(kind, "_supports_sdpa", False) and not capped else "eager"
+
+
+@contextlib.contextmanager
+def _no_initial_values() -> Iterator[None]:
+    """Leave parameters as allocated: a capture needs no values."""
+    try:
+        from transformers.initialization import no_init_weights
+    except ImportError:
+        from transformers.modeling_utils import no_init_weights
+    with no_init_weights():
+        yield

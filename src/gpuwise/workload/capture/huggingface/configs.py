@@ -1,0 +1,187 @@
+"""Finds the hyper-parameters of a Hugging Face model without a network: local cache, built-in table, or a config.json.
+
+Reads JSON and nothing else: no code that comes with a model is ever run, and nothing is downloaded. What the figures mean is
+left to transformers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from gpuwise.core.errors import BadFile, BadValue, UnknownName
+from gpuwise.core.files import home
+from gpuwise.hardware.tables import parse_toml
+
+__all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "table"]
+
+_LARGEST_BYTES = 4 * 2**20
+_LONGEST_ID = 200
+_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_HINT = "pass the model's own file instead: download config.json from its page and give `path/to/config.json`"
+# Ours, not the model's; and what would name code, kernels or files to load.
+_OURS = frozenset(("like", "repo", "parameters"))
+_LEFT_OUT = frozenset(
+    "auto_map custom_pipelines quantization_config compression_config attn_implementation experts_implementation use_kernels "
+    "kernel_config dtype torch_dtype base_model_tp_plan base_model_pp_plan transformers_version gradient_checkpointing".split()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A configuration as it stands in config.json, and where it was found."""
+
+    config: Mapping[str, Any]
+    where: str
+    notes: tuple[str, ...] = ()
+
+
+def find_config(model: str) -> Found:
+    """The configuration of `hf:ID` or of a path to a config.json."""
+    prefix, colon, name = model.partition(":")
+    if not (colon and prefix == "hf"):
+        path = Path(model)
+        return _cleaned(read_config(path), f"`{path.name}`")
+    if not _ID.fullmatch(name) or ".." in name or len(name) > _LONGEST_ID:
+        raise BadValue(f"'{name}' is no Hugging Face id", hint="for example `hf:gpt2` or `hf:meta-llama/Llama-2-7b-hf`")
+    known = _known_name(name)
+    for repository in dict.fromkeys((name, known, *_repositories(known))):
+        cached = _cached(repository) if repository else None
+        if cached is not None:
+            return _cleaned(read_config(cached), "the local Hugging Face cache")
+    if known is None:
+        raise _unknown(name)
+    return _cleaned(_row(known), f"gpuwise's table, from {_source(known)}")
+
+
+def _cleaned(config: Mapping[str, Any], where: str) -> Found:
+    """Without what would load code or kernels; quantised weights are captured as plain ones, and that is said."""
+    notes = [f"hyper-parameters from {where}"]
+    if config.get("quantization_config"):
+        notes.append("the config asks for quantised weights; captured with plain ones")
+    kept = {key: value for key, value in config.items() if key not in _LEFT_OUT and not key.startswith("_")}
+    return Found(config=kept, where=where, notes=tuple(notes))
+
+
+# ---------------------------------------------------------------- the built-in table
+
+
+@cache
+def table() -> Mapping[str, Mapping[str, Any]]:
+    """The rows of the built-in table as they are written, by id."""
+    return parse_toml((files("gpuwise.workload") / "data" / "hf_configs.toml").read_text(encoding="utf-8"))
+
+
+def _row(name: str) -> dict[str, Any]:
+    """The whole configuration of a row, without our own keys."""
+    row = table()[name]
+    base = _row(row["like"]) if "like" in row else {}
+    return base | {key: value for key, value in row.items() if key not in _OURS}
+
+
+def known_parameters() -> dict[str, int]:
+    """The published parameter count of every model of the table."""
+    return {name: int(row["parameters"]) for name, row in table().items()}
+
+
+def _source(name: str) -> str:
+    return f"https://huggingface.co/{table()[name].get('repo', name)}/blob/main/config.json"
+
+
+def _repositories(name: str | None) -> tuple[str, ...]:
+    repository = table()[name].get("repo") if name is not None else None
+    return (repository,) if repository is not None else ()
+
+
+def _known_name(name: str) -> str | None:
+    """The row for an id, by its name or by where it lives today, case forgiven."""
+    wanted = name.lower()
+    for row in table():
+        if wanted in (row.lower(), *(repository.lower() for repository in _repositories(row))):
+            return row
+    return None
+
+
+def _unknown(name: str) -> UnknownName:
+    short = {row.lower(): row for row in table()} | {row.rpartition("/")[2].lower(): row for row in table()}
+    wanted = (name.lower(), name.rpartition("/")[2].lower())
+    near = [match for text in wanted for match in difflib.get_close_matches(text, short, n=3, cutoff=0.6)]
+    names = list(dict.fromkeys(short[match] for match in near))[:3]
+    guess = "did you mean " + " or ".join(f"`hf:{other}`" for other in names) + "? Otherwise " if names else ""
+    return UnknownName(
+        f"no configuration of '{name}' on this machine",
+        looked_in=f"{', '.join(str(folder) for folder in cache_folders())} and the {len(table())} models we know",
+        hint=guess + _HINT,
+    )
+
+
+# ---------------------------------------------------------------- the local cache
+
+
+def cache_folders() -> tuple[Path, ...]:
+    """Where the Hugging Face libraries keep what they downloaded, by their documented environment variables."""
+    base = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "huggingface"
+    named = [os.environ.get(name) for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE")]
+    return tuple(dict.fromkeys(Path(folder).expanduser() for folder in (*named, Path(base) / "hub") if folder))
+
+
+def _cached(repository: str) -> Path | None:
+    """The config.json of a repository in the cache: of its main revision, else of the newest one there."""
+    for folder in cache_folders():
+        base = folder / f"models--{repository.replace('/', '--')}"
+        try:
+            revision = (base / "refs" / "main").read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            revision = ""
+        if revision and (path := base / "snapshots" / Path(revision).name / "config.json").is_file():
+            return path
+        found = [path for path in base.glob("snapshots/*/config.json") if path.is_file()]
+        if found:
+            return max(found, key=lambda path: path.stat().st_mtime)
+    return None
+
+
+# ---------------------------------------------------------------- a file
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The JSON object of a config.json that names a model type; BadFile says what any other file lacks."""
+    hint = 'give the config.json of a Hugging Face model; it has a line such as "model_type": "bert"'
+    if path.is_dir():
+        raise BadFile(f"{path} is a folder, not a config.json", hint=f"the file in it: `{path / 'config.json'}`")
+    if not path.exists():
+        raise BadFile(f"no file {path}", hint=hint)
+    if not path.is_file():
+        raise BadFile(f"{path} is not a regular file", hint=hint)
+    if (size := path.stat().st_size) > _LARGEST_BYTES:
+        raise BadFile(f"{path} has {size / 1e6:.0f} MB; no model's configuration is that large", hint=hint)
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise BadFile(f"{path} cannot be read: {fault.strerror}", hint=hint) from None
+    except (ValueError, RecursionError) as fault:
+        raise BadFile(f"{path} is not JSON: {str(fault)[:120]}", hint=hint) from None
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        what = "holds no JSON object" if not isinstance(config, dict) else 'has no "model_type"'
+        raise BadFile(f"{path} is not the configuration of a model: it {what}", hint=hint)
+    heads = config.get("architectures")
+    if heads is not None and not (isinstance(heads, list) and all(isinstance(head, str) for head in heads)):
+        raise BadFile(
+            f'{path} has "architectures": {json.dumps(heads)[:60]}, which is no list of names',
+            hint='such as "architectures": ["BertForMaskedLM"]; or leave the line out',
+        )
+    return config
+
+
+def reason(fault: BaseException) -> str:
+    """The kind and the first words of an exception, in one line."""
+    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
+    return f"{type(fault).__name__}: {' '.join(lines)[:200]}"

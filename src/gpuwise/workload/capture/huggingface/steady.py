@@ -1,0 +1,83 @@
+"""Keeps a step of a transformers model on one course where it would look at values, which a capture does not have."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import transformers
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from transformers import masking_utils
+
+from gpuwise.core.errors import BadValue
+
+__all__ = ["fixed_course", "steady"]
+
+
+def fixed_course(forward: Any) -> Any:
+    """A step whose course does not hang on values, which a capture does not have."""
+
+    def run(model: Any, inputs: Any, training: bool) -> Any:
+        try:
+            with steady():
+                return forward(model, inputs, training)
+        except (DataDependentOutputException, DynamicOutputShapeException) as fault:
+            raise BadValue(
+                f"{type(model).__name__} of transformers {transformers.__version__} branches on a tensor's values ({fault.func})",
+                hint="transformers 5 or newer has fewer such branches; else capture a version of your own: `my_model.py:build`",
+            ) from None
+
+    return run
+
+
+@contextlib.contextmanager
+def steady() -> Iterator[None]:
+    """While entered, models take one course whatever the values: full rows, every layer."""
+    with _full_rows(), _no_layer_drop():
+        yield
+
+
+@contextlib.contextmanager
+def _full_rows() -> Iterator[None]:
+    """Every row is one text without padding. transformers reads that off values, then leaves the mask to the attention kernel.
+
+    The few small kernels of asking whether texts share a row do run; masks of ones that models make for themselves count as none.
+    """
+
+    def unpacked(plain: Any) -> Any:
+        return lambda *args, **kwargs: (plain(*args, **kwargs), None)[1]
+
+    def unpadded(plain: Any) -> Any:
+        return lambda padding_mask, *args, **kwargs: plain(None, *args, **kwargs)
+
+    wrappers = {"find_packed_sequence_indices": unpacked} | dict.fromkeys(
+        ("_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa"), unpadded
+    )
+    with contextlib.ExitStack() as stack:
+        for name, wrap in wrappers.items():
+            if (plain := getattr(masking_utils, name, None)) is not None:  # names of transformers 5
+                stack.enter_context(_replaced(masking_utils, name, plain, wrap(plain)))
+        yield
+
+
+@contextlib.contextmanager
+def _no_layer_drop() -> Iterator[None]:
+    """A single random number decides whether a layer is skipped; as a plain 1 it is above every probability."""
+    plain = torch.rand
+
+    def rand(*size: Any, **options: Any) -> Any:
+        return 1.0 if size in (([],), ((),), ()) else plain(*size, **options)
+
+    with _replaced(torch, "rand", plain, rand):
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, plain: Any, other: Any) -> Iterator[None]:
+    setattr(owner, name, other)
+    try:
+        yield
+    finally:
+        setattr(owner, name, plain)

@@ -1,0 +1,86 @@
+"""Captures many named models in one process: the framework is imported once. A model that fails or hangs costs only itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpuwise.core import errors
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.processes import kill
+from gpuwise.workload.capture.failures import Failure
+from gpuwise.workload.capture.process import START, environment, raised
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import cache, files
+
+__all__ = ["capture_many"]
+
+_RUN = START + "from gpuwise.workload.capture.worker import run_many; run_many(sys.argv[1])"
+_POLL_S = 0.05
+
+
+def capture_many(requests: Sequence[Request], *, timeout_s: float = 120.0) -> Iterator[tuple[Request, Workload | GpuwiseError]]:
+    """Each request with its workload, or with the reason there is none; from the cache where it is there."""
+    missing = []
+    for request in requests:
+        stored = cache.find(request)
+        if stored is not None:
+            yield request, stored
+        else:
+            missing.append(request)
+    while missing:
+        done = 0
+        for request, answer in _one_process(missing, timeout_s):
+            if isinstance(answer, Workload):
+                cache.keep(request, answer)
+            yield request, answer
+            done += 1
+        missing = missing[done:]
+
+
+def _one_process(requests: Sequence[Request], timeout_s: float) -> Iterator[tuple[Request, Workload | GpuwiseError]]:
+    """Answers in order until the process ends or takes too long over one."""
+    package = str(Path(errors.__file__).parents[2])
+    with tempfile.TemporaryDirectory(prefix="gpuwise-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "requests").write_bytes(msgspec.json.encode(list(requests)))
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", _RUN, package, name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | environment(folder.name),
+            start_new_session=True,
+        )
+        try:
+            for number, request in enumerate(requests):
+                answer = _answer(process, folder, number, request, timeout_s)
+                yield request, answer if answer is not None else GpuwiseError(f"capturing {request.model} ended its process")
+                if answer is None or process.poll() not in (None, 0):
+                    return
+        finally:
+            kill(process, folder.name)
+
+
+def _answer(
+    process: subprocess.Popen[bytes], folder: Path, number: int, request: Request, timeout_s: float
+) -> Workload | GpuwiseError | None:
+    deadline = time.monotonic() + timeout_s
+    good, bad = folder / f"{number}.workload", folder / f"{number}.failure"
+    while True:
+        ended = process.poll() is not None  # asked before looking, so that a last answer is not missed
+        if good.exists():
+            return files.decode(good.read_bytes(), request.model)
+        if bad.exists():
+            return raised(msgspec.json.decode(bad.read_bytes(), type=Failure))
+        if ended or time.monotonic() > deadline:
+            return None
+        time.sleep(_POLL_S)

@@ -1,0 +1,55 @@
+"""What happens before a user's file runs: its folder goes on the path, and libraries that need help are imported."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.workload.capture.keras.backend import choose_backend
+from gpuwise.workload.capture.torch.torchvision import import_torchvision
+
+__all__ = ["believing", "plainly", "prepare", "text_of"]
+
+_USE_TORCHVISION = ("torchvision", "timm", "transformers")
+
+
+def text_of(path: Path) -> str:
+    """The text of a source file, whatever its encoding."""
+    return path.read_bytes().decode("utf-8", errors="replace")
+
+
+def prepare(text: str, folder: Path, last: bool = False) -> list[str]:
+    """Make ready for code of this text in this folder, which is searched first or last; returns what is to be noted."""
+    sys.path.insert(len(sys.path) if last else 0, str(folder))
+    remark = choose_backend() if "keras" in text else ""
+    if any(word in text for word in _USE_TORCHVISION):
+        with contextlib.suppress(GpuwiseError):  # if it is missing, the code will say where it needs it
+            import_torchvision()
+    return [remark] if remark else []
+
+
+@contextlib.contextmanager
+def believing(notes: list[str], text: str, folder: Path, last: bool = False) -> Iterator[None]:
+    """Code of this text, imported inside, believes that it has a GPU and all weights. Without torch nothing is done for it."""
+    try:
+        from gpuwise.workload.capture.torch.stand_ins import OnCpu, gpu_names, swapped
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        notes += prepare(text, folder, last)
+        yield
+        return
+    with swapped(gpu_names(notes.append)):
+        notes += prepare(text, folder, last)
+        with OnCpu():
+            yield
+
+
+@contextlib.contextmanager
+def plainly(notes: list[str], text: str, folder: Path, last: bool = False) -> Iterator[None]:
+    """Code of this text, imported inside, sees the machine as it is."""
+    notes += prepare(text, folder, last)
+    yield

@@ -1,0 +1,44 @@
+"""`torchvision:NAME`: classification and detection models of torchvision, without weights."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from gpuwise.core.errors import MissingExtra, UnknownName
+from gpuwise.workload.capture.request import Request
+
+__all__ = ["import_torchvision", "subject"]
+
+
+def import_torchvision() -> Any:
+    """torchvision, even where its compiled operators do not match torch: shapes are all a capture needs."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("torch", extra="torch", needed_for="capturing a PyTorch model") from None
+    try:
+        import torchvision
+    except ImportError:
+        raise MissingExtra("torchvision", extra="torchvision", needed_for="capturing a torchvision model") from None
+    except RuntimeError:  # its operators are not registered: declare the two that its import expects
+        for name in ("nms", "qnms"):
+            torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        import torchvision
+    return torchvision
+
+
+def subject(request: Request) -> Any:
+    """The model of that name on images of its usual size."""
+    from gpuwise.workload.capture.torch.images import image_subject
+
+    torchvision = import_torchvision()
+    name = request.model.partition(":")[2]
+    known = torchvision.models.list_models()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        meant = " or ".join(f"`torchvision:{other}`" for other in near)
+        hint = f"did you mean {meant}?" if near else "see torchvision.models.list_models()"
+        raise UnknownName(f"torchvision has no model '{name}'", looked_in=f"{len(known)} models", hint=hint)
+    size = request.image or (299 if name == "inception_v3" else 224)
+    return image_subject(lambda: torchvision.models.get_model(name, weights=None), size)

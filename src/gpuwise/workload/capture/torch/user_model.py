@@ -1,0 +1,225 @@
+"""A PyTorch model made by user code, as a subject: its inputs, its loss, and a first look at whether it runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from gpuwise.core.errors import BadValue
+from gpuwise.workload.capture.failures import message_of, user_line
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.torch.default_loss import default_loss, given_loss
+from gpuwise.workload.capture.torch.example_inputs import Candidate, Passed, candidates, signature_text
+from gpuwise.workload.capture.torch.overrides import install
+from gpuwise.workload.capture.torch.stand_ins import OnCpu, gpu_names, swapped
+from gpuwise.workload.capture.torch.step import Subject
+
+__all__ = ["Made", "NoOutput", "check_loss", "loss_of", "parsed", "subject_from_maker"]
+
+_NO_IMAGE = "leave --image out, or pass the inputs by hand, such as `--input x=batch,3,64,64:fp32`"
+_DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException")
+
+
+class NoOutput(BadValue):
+    """A model that gives nothing, whatever it is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What user code returned."""
+
+    model: torch.nn.Module
+    inputs: Any = None
+    loss: Callable[..., Any] | None = None
+
+
+def subject_from_maker(make: Callable[[], Any], request: Request, remarks: tuple[str, ...] = ()) -> Subject:
+    """The model that `make()` returns, looked at once on fake tensors to learn what it takes."""
+    library, notes = install(), list(remarks)
+    training = request.settings.mode == "train"
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        with _believing(notes, real_constants=True):
+            made = parsed(make(), request.model)
+            _adopt(made.model)
+        made.model.train(training)
+        found, assumed = _first_that_runs(made, request, training, notes)
+    del library
+
+    def build() -> torch.nn.Module:
+        with _believing(notes, real_constants=True):
+            return _adopt(parsed(make(), request.model).model)
+
+    def forward(model: torch.nn.Module, passed: Passed, is_training: bool) -> Any:
+        with _believing(notes):
+            return loss_of(model, made.loss, passed, is_training)[0]
+
+    return Subject(
+        build=build,
+        inputs=found.inputs,
+        forward=forward,
+        batch=found.batch,
+        seq=found.seq,
+        seqs=found.seqs,
+        notes=tuple(dict.fromkeys((*notes, *assumed))),
+    )
+
+
+@contextlib.contextmanager
+def _believing(notes: list[str], real_constants: bool = False) -> Iterator[None]:
+    """User code inside believes that it has a GPU."""
+    with swapped(gpu_names(notes.append)), OnCpu(real_constants):
+        yield
+
+
+def parsed(value: Any, label: str) -> Made:
+    """What user code returned, with its parts named."""
+    parts = value if isinstance(value, tuple) else (value,)
+    if not parts or len(parts) > 3 or not isinstance(parts[0], torch.nn.Module):
+        what = (
+            f"a tuple of {', '.join(type(part).__name__ for part in parts)}"
+            if isinstance(value, tuple)
+            else f"a {type(value).__name__}"
+        )
+        raise BadValue(
+            f"{label} gives {what}, not a model",
+            hint="return a torch.nn.Module or a Keras model, or (model, inputs), or (model, inputs, loss_function)",
+        )
+    if len(parts) == 3 and parts[2] is not None and not callable(parts[2]):
+        raise BadValue(f"{label} gives a loss of type {type(parts[2]).__name__}", hint="the third value must be a function")
+    return Made(*parts)
+
+
+def _adopt(model: torch.nn.Module) -> torch.nn.Module:
+    """Give parameters that are real, or from an earlier look, fake twins of this capture: a model may be built once only."""
+    mode, twins = torch.empty(0).fake_mode, dict[int, torch.nn.Parameter | torch.Tensor]()
+
+    def twin(tensor: torch.Tensor) -> torch.Tensor:
+        if isinstance(tensor, FakeTensor) and tensor.fake_mode is mode and tensor.device.type != "meta":
+            return tensor
+        if id(tensor) not in twins:
+            fresh = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            twins[id(tensor)] = torch.nn.Parameter(fresh, tensor.requires_grad) if is_parameter else fresh
+        return twins[id(tensor)]
+
+    for path, module in model.named_modules():
+        for name, parameter in module._parameters.items():
+            if torch.nn.parameter.is_lazy(parameter):
+                raise BadValue(
+                    f"the layer '{path}' ({type(module).__name__}) does not know its sizes until the model has run",
+                    hint="give its sizes, such as nn.Linear(784, 10) in place of nn.LazyLinear(10)",
+                )
+            if parameter is not None:
+                module._parameters[name] = twin(parameter)
+        for name, buffer in module._buffers.items():
+            if isinstance(buffer, FakeTensor) or (
+                buffer is not None and buffer.is_meta
+            ):  # real ones may hold values that the model reads
+                module._buffers[name] = twin(buffer)
+    return model
+
+
+def _first_that_runs(made: Made, request: Request, training: bool, notes: list[str]) -> tuple[Candidate, list[str]]:
+    """The first candidate inputs with which a step runs, and what is to be said of inputs and loss."""
+    first: tuple[Candidate, Exception] | None = None
+    for candidate in candidates(made.model, made.inputs, request):
+        try:
+            with _believing(notes):
+                remark = _trial(made, candidate, training)
+        except Exception as fault:
+            if candidate.is_certain and request.inputs and isinstance(fault, (RuntimeError, TypeError)) and not _is_models(fault):
+                raise _wrong_inputs(made.model, request, fault) from None
+            if candidate.is_certain or _is_models(fault):
+                raise
+            first = first or (candidate, fault)
+            continue
+        if request.image is not None and not candidate.uses_image:
+            raise BadValue(
+                f"{request.model} takes no images of a size to choose, but --image {request.image} was given", hint=_NO_IMAGE
+            )
+        settled = candidate.settled()
+        return settled, [text for text in (settled.note, remark) if text]
+    raise _wrong_guess(made.model, request, *first) if first is not None else _no_guess(made.model, request)
+
+
+def _is_models(fault: Exception) -> bool:
+    """Whether no other inputs would avoid this: it depends on values, or is a slip in the model's own code."""
+    if isinstance(fault, AttributeError):
+        return not isinstance(getattr(fault, "obj", None), torch.Tensor)  # else it expects something other than a tensor
+    return type(fault).__name__ in _DATA_DEPENDENT or isinstance(fault, (NameError, RecursionError, NoOutput))
+
+
+def _no_guess(model: torch.nn.Module, request: Request) -> Exception:
+    text, example = signature_text(model)
+    return BadValue(
+        f"the inputs of {request.model} cannot be guessed: its forward takes {text}",
+        hint=f"pass them by hand, such as `{example}`, or name a function that returns (model, inputs)",
+    )
+
+
+def _wrong_guess(model: torch.nn.Module, request: Request, candidate: Candidate, fault: Exception) -> Exception:
+    """The model runs with none of the inputs guessed: the first guess is the likeliest, and what it ran into is told."""
+    line, (text, example) = user_line(fault.__traceback__), signature_text(model)
+    guess = candidate.note.partition(";")[0] + (f", seq {candidate.seq}" if candidate.seq is not None else "")
+    shorter = "give a shorter --seq, or " if request.seq is not None else ""
+    return BadValue(
+        f"{request.model} does not run with {guess}{f', at {line}' if line else ''}: "
+        f"{message_of(fault) or type(fault).__name__}; its forward takes {text}",
+        hint=f"correct that line if it is wrong; {shorter}pass the inputs by hand, such as `{example}`, "
+        "or name a function that returns (model, inputs)",
+    )
+
+
+def _wrong_inputs(model: torch.nn.Module, request: Request, fault: Exception) -> Exception:
+    """The inputs given by hand do not suit the model."""
+    line = user_line(fault.__traceback__)
+    return BadValue(
+        f"{request.model} does not run with the inputs given{f', at {line}' if line else ''}: {message_of(fault)}",
+        hint=f"its forward takes {signature_text(model)[0]}; check the shape and dtype of each `--input`",
+    )
+
+
+def _trial(made: Made, candidate: Candidate, training: bool) -> str:
+    """Run one step small; where a sequence may vary, at two lengths. Returns what is to be said of the loss."""
+    batch = candidate.batch if candidate.is_certain else 2
+    loss, remark = loss_of(made.model, made.loss, candidate.inputs(batch, candidate.seq), training)
+    if training:
+        check_loss(loss)
+    if candidate.seq is not None:
+        try:
+            loss_of(made.model, made.loss, candidate.inputs(batch, candidate.seqs[0]), training)
+        except Exception:
+            candidate.fix_length()
+    return remark
+
+
+def loss_of(
+    model: torch.nn.Module, loss: Callable[..., Any] | None, passed: Passed, training: bool, *, real: bool = False
+) -> tuple[Any, str]:
+    """The loss of a step, or in inference what the model gives; and what is to be said of it."""
+    output = model(*passed["args"], **passed["kwargs"])
+    if not training:
+        return output, ""
+    if output is None:
+        raise NoOutput(
+            f"the forward of {type(model).__name__} returns None, so it has no loss",
+            hint="let it return its result; `--mode infer` needs none",
+        )
+    if loss is not None:
+        return given_loss(loss, output, passed["targets"], real=real)
+    return default_loss(output, passed, real=real)
+
+
+def check_loss(loss: Any) -> None:
+    """Refuse what has no gradient."""
+    if not isinstance(loss, torch.Tensor) or loss.dim() or not loss.requires_grad:
+        what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+        raise BadValue(
+            f"the loss is {what}, from which no gradient can be taken",
+            hint="it must be one number that depends on the parameters; `--mode infer` needs no loss",
+        )

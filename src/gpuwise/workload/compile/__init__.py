@@ -1,0 +1,1 @@
+"""What torch.compile would launch instead of the recorded eager calls."""

@@ -1,0 +1,186 @@
+"""A workload taken apart, so that calls can be added, changed and left out, and put together again.
+
+Whoever edits says what runs and what it reads and writes. How long buffers then live follows from it: what was there before
+keeps its place among the calls, and lives longer where a new call needs it; new buffers live from their first use to their last.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpuwise.workload.model.rows import Ints, ints, no_collection
+from gpuwise.workload.model.types import CATEGORIES, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
+
+__all__ = ["Draft", "makers"]
+
+_LASTING = tuple(CATEGORIES.index(name) for name in ("weight", "gradient", "optimizer", "input"))
+
+
+def makers(workload: Workload) -> dict[int, int]:
+    """The call that writes each buffer first. It need not be the one it is born at: an op of several kernels allocates before."""
+    found: dict[int, int] = {}
+    for number, call in enumerate(workload.calls):
+        for row in call.writes:
+            found.setdefault(row, number)
+    return found
+
+
+class Draft:
+    """Sizes, tensors and ops are looked up or added; calls are changed by their number in the workload it began with."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.calls: list[Call | None] = list(workload.calls)
+        self.buffers: list[Buffer] = list(workload.buffers)
+        self.tensors: list[TensorSpec] = list(workload.tensors)
+        self.ops: list[Op] = list(workload.ops)
+        self._dims: list[tuple[float, ...]] = [tuple(row) for row in workload.dims.tolist()]
+        self._products: list[tuple[int, ...]] = list(workload.products)
+        self._before: dict[int, list[Call]] = defaultdict(list)
+        self._after: dict[int, list[Call]] = defaultdict(list)
+        self._by_use: set[int] = set()
+        self._together: list[tuple[int, ...]] = []
+        self._known: dict[object, int] = {}
+
+    # ------------------------------------------------------------ sizes, tensors, ops
+
+    def _row(self, rows: list[Any], value: Any, key: object) -> int:
+        """Where this value stands in a table; it is added if it is new."""
+        if key not in self._known:
+            rows.append(value)
+            self._known[key] = len(rows) - 1
+        return self._known[key]
+
+    def scaled(self, product: int, factor: float) -> int:
+        """This size times a constant."""
+        dim = self._row(self._dims, (factor, 0.0, 0.0, 0.0), ("dim", factor))
+        dims = (*self._products[product], dim)
+        return self._row(self._products, dims, ("product", dims))
+
+    def times(self, *products: int) -> int:
+        """The product of these sizes."""
+        dims = tuple(dim for product in products for dim in self._products[product])
+        return self._row(self._products, dims, ("product", dims))
+
+    def constant(self, value: float) -> int:
+        """A size that depends on nothing."""
+        dim = self._row(self._dims, (value, 0.0, 0.0, 0.0), ("dim", value))
+        return self._row(self._products, (dim,), ("product", (dim,)))
+
+    def value(self, product: int) -> float | None:
+        """A size that depends on neither batch nor sequence; None where it does."""
+        rows = [self._dims[dim] for dim in self._products[product]]
+        return None if any(any(row[1:]) for row in rows) else float(np.prod([row[0] for row in rows]))
+
+    def factors(self, product: int) -> tuple[int, int] | None:
+        """Sizes of a matrix of so many elements without either of its two smallest dimensions; None for a vector.
+
+        A size does not know the order of its dimensions. The smallest are the last of a convolution; a matrix has only two.
+        """
+        dims = [dim for dim in self._products[product] if self._dims[dim] != (1.0, 0.0, 0.0, 0.0)]
+        dims.sort(key=lambda dim: -self._dims[dim][0])
+        if len(dims) < 2:
+            return None
+        shorter = (tuple(dims[:-1]), (*dims[:-2], dims[-1]))
+        row, column = (self._row(self._products, kept, ("product", kept)) for kept in shorter)
+        return row, column
+
+    def tensor(self, dtype: str, product: int) -> int:
+        """A tensor of so many elements."""
+        return self._row(self.tensors, TensorSpec(dtype, product), ("tensor", dtype, product))
+
+    def op(self, op: Op) -> int:
+        """The row of this op."""
+        key = ("op", op.kind, op.name, op.dtype, op.sizes, tuple(sorted(op.attrs.items())), op.reads, op.writes)
+        return self._row(self.ops, op, key)
+
+    def matmul(self, name: str, dtype: str, sizes: tuple[int, int, int, int], reads: tuple[int, ...], write: int) -> int:
+        """A matrix product of `sizes` (batch, m, n, k)."""
+        return self.op(Op("matmul", name, dtype, sizes, {}, reads, (write,)))
+
+    # ------------------------------------------------------------ calls and buffers
+
+    def buffer(self, tensor: int, category: str, *, stays: bool = False, during: tuple[int, int] | None = None) -> int:
+        """A new buffer: there all the time, or during old calls from one number to another, or from its first use to its last."""
+        end = len(self.workload.calls)
+        first, last = (0, end - 1) if stays else during or (-1, -2)
+        self.buffers.append(Buffer(tensor, CATEGORIES.index(category), first, last + 1))
+        return len(self.buffers) - 1
+
+    def before(self, number: int, call: Call) -> None:
+        """A new call before this one, behind those put there earlier."""
+        self._before[number].append(call)
+
+    def after(self, number: int, call: Call) -> None:
+        """A new call after this one, behind those put there earlier."""
+        self._after[number].append(call)
+
+    def drop(self, number: int) -> None:
+        """Leave this call out. What only it needed goes with it."""
+        call = self.calls[number]
+        if call is not None:
+            self._by_use.update(row for row in (*call.reads, *call.writes) if self.buffers[row].category not in _LASTING)
+            self.calls[number] = None
+
+    def by_use(self, buffers: Iterable[int]) -> None:
+        """Let these live until the last call that uses them, and not at all if none does."""
+        self._by_use.update(buffers)
+
+    def together(self, buffers: Iterable[int]) -> None:
+        """Let these die together."""
+        self._together.append(tuple(buffers))
+
+    def done(self, **about: Any) -> Workload:
+        """The workload as it is now; `about` are its fields that change."""
+        with no_collection():
+            calls, place, kept = self._in_order()
+            moved = Calls.of(calls)
+            buffers, number = self._lifetimes(moved, place, kept)
+        return replace(
+            self.workload,
+            dims=np.array(self._dims, dtype=np.float64).reshape(-1, 4),
+            products=tuple(self._products),
+            tensors=tuple(self.tensors),
+            ops=tuple(self.ops),
+            calls=replace(moved, refs=number[moved.refs]),
+            buffers=buffers,
+            **about,
+        )
+
+    def _in_order(self) -> tuple[list[Call], list[int], list[bool]]:
+        """All calls; where each old one stands, or would; and whether it does."""
+        calls: list[Call] = []
+        place: list[int] = []
+        for number, call in enumerate(self.calls):
+            calls += self._before.get(number, ())
+            place.append(len(calls))
+            calls += [call] if call is not None else []
+            calls += self._after.get(number, ())
+        calls += self._before.get(len(self.calls), ())
+        return calls, [*place, len(calls)], [call is not None for call in self.calls]
+
+    def _lifetimes(self, calls: Calls, place: Sequence[int], kept: Sequence[bool]) -> tuple[Buffers, Ints]:
+        """The buffers that are left, and the new number of each old one."""
+        end, old_end = len(calls), len(self.calls)
+        old = Buffers.of(self.buffers)
+        position = np.repeat(np.arange(end), calls.read_count + calls.written_count)
+        first, last = np.full(len(old), -1), np.zeros(len(old), dtype=np.int64)
+        first[calls.refs[::-1]] = position[::-1]  # of several, the last to be written stays
+        last[calls.refs] = position + 1
+        for rows in self._together:
+            last[[*rows]] = last[[*rows]].max()
+        by_use = old.born < 0
+        by_use[[*self._by_use]] = True
+        spots = ints(place)
+        ends = np.concatenate([[0], spots[:-1] + np.array(kept, dtype=np.int64)])
+        died = np.where(old.died >= old_end, end, ends[np.clip(old.died, 0, old_end)])
+        born = np.where(by_use, np.where(old.born == 0, 0, first), spots[np.maximum(old.born, 0)])
+        found = Buffers(tensor=old.tensor, category=old.category, born=born, died=np.where(by_use, last, np.maximum(died, last)))
+        left = ~by_use | (first >= 0)
+        number = np.where(left, np.cumsum(left) - 1, -1)
+        return replace(found, **{name: getattr(found, name)[left] for name in ("tensor", "category", "born", "died")}), number

@@ -1,0 +1,218 @@
+"""What a workload is: the ops of one step in order, and the buffers they leave in memory. Knows no GPU.
+
+Sizes are symbolic. A dimension is a polynomial `c0 + c1·batch + c2·seq + c3·batch·seq`; a size is a product of
+dimensions. So one capture answers every batch (and sequence) by arithmetic. Ops of one signature are stored once and
+called many times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwise.workload.model.rows import Ints, Rows, ints, made
+
+__all__ = [
+    "CATEGORIES",
+    "DTYPE_BYTES",
+    "KINDS",
+    "PHASES",
+    "AttrValue",
+    "Buffer",
+    "Buffers",
+    "Call",
+    "Calls",
+    "Form",
+    "Op",
+    "TensorSpec",
+    "Workload",
+]
+
+DTYPE_BYTES: Mapping[str, float] = {
+    "fp64": 8,
+    "fp32": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "fp8": 1,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+    "complex64": 8,
+    "complex128": 16,
+}
+PHASES = ("forward", "backward", "optimizer")
+CATEGORIES = ("weight", "gradient", "optimizer", "input", "activation", "temporary")
+
+# kind -> what its `sizes` mean, in order. Bytes come from the tensors read and written, not from the sizes.
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "matmul": ("batch", "m", "n", "k"),
+    "conv": ("n", "c_in", "c_out", "kernel", "out_positions", "in_positions"),
+    "attention": ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "value_dim"),
+    "rnn": ("steps", "batch", "input", "hidden", "layers", "directions"),
+    "norm": ("rows", "columns"),
+    "softmax": ("rows", "columns"),
+    "loss": ("rows", "columns"),
+    "elementwise": ("elements",),
+    "reduction": ("in_elements", "out_elements"),
+    "embedding": ("rows", "width", "table_rows"),
+    "pool": ("in_elements", "out_elements", "window"),
+    "optimizer": ("elements", "tensors"),
+    "cast": ("elements",),
+    "copy": ("elements",),
+    "index": ("elements",),
+    "sort": ("rows", "columns"),
+    "random": ("elements",),
+    "other": ("elements",),
+}
+
+AttrValue = int | float | str | bool | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What a kernel reads or writes of a tensor: a dtype and a number of elements (a row of `products`)."""
+
+    dtype: str
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One signature of work. `sizes` are rows of `products`, named by `KINDS[kind]`; reads and writes rows of `tensors`."""
+
+    kind: str
+    name: str
+    dtype: str
+    sizes: tuple[int, ...]
+    attrs: Mapping[str, AttrValue]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One execution of an op: which, in which phase, for which module, reading and writing which buffers."""
+
+    op: int
+    phase: int
+    module: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Calls(Rows[Call]):
+    """The calls of a step as columns. `refs` are the buffers of every call, those read before those written, end to end."""
+
+    op: Ints
+    phase: Ints
+    module: Ints
+    read_count: Ints
+    written_count: Ints
+    refs: Ints
+
+    @classmethod
+    def of(cls, calls: Sequence[Call]) -> Calls:
+        """The columns of these calls."""
+        return cls(
+            op=ints(call.op for call in calls),
+            phase=ints(call.phase for call in calls),
+            module=ints(call.module for call in calls),
+            read_count=ints(len(call.reads) for call in calls),
+            written_count=ints(len(call.writes) for call in calls),
+            refs=ints(chain.from_iterable(part for call in calls for part in (call.reads, call.writes))),
+        )
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def _made(self) -> tuple[Call, ...]:
+        refs = tuple(self.refs.tolist())
+        ends = np.cumsum(self.read_count + self.written_count)
+        middles = ends - self.written_count
+        start, middle, end = (places.tolist() for places in (middles - self.read_count, middles, ends))
+        reads, writes = (map(refs.__getitem__, map(slice, *places)) for places in ((start, middle), (middle, end)))
+        return made(Call, self.op.tolist(), self.phase.tolist(), self.module.tolist(), reads, writes)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One allocation. It exists during the calls `born <= i < died`; what outlives the step dies at the number of calls."""
+
+    tensor: int
+    category: int
+    born: int
+    died: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Buffers(Rows[Buffer]):
+    """The buffers of a step as columns."""
+
+    tensor: Ints
+    category: Ints
+    born: Ints
+    died: Ints
+
+    @classmethod
+    def of(cls, buffers: Sequence[Buffer]) -> Buffers:
+        """The columns of these buffers."""
+        return cls(
+            tensor=ints(buffer.tensor for buffer in buffers),
+            category=ints(buffer.category for buffer in buffers),
+            born=ints(buffer.born for buffer in buffers),
+            died=ints(buffer.died for buffer in buffers),
+        )
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    def _made(self) -> tuple[Buffer, ...]:
+        return made(Buffer, self.tensor.tolist(), self.category.tolist(), self.born.tolist(), self.died.tolist())
+
+
+class Form:
+    """What stays as it is when only the sizes of a step change. Figures that are worked out once hang on it."""
+
+    __slots__ = ("__weakref__",)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Workload:
+    """One step of one model: training (forward, backward, optimizer) or inference (forward).
+
+    Every workload has a `form` of its own, except those that `sized` makes of another.
+    """
+
+    model: str
+    source: str
+    mode: str
+    precision: str
+    optimizer: str = ""
+    options: Mapping[str, AttrValue] = field(default_factory=dict)
+    batch: int
+    seq: int | None = None
+    symbols: tuple[str, ...] = ()
+    parameters: int
+    dims: NDArray[np.float64]
+    products: tuple[tuple[int, ...], ...]
+    tensors: tuple[TensorSpec, ...]
+    ops: tuple[Op, ...]
+    calls: Calls
+    modules: tuple[str, ...]
+    buffers: Buffers
+    notes: tuple[str, ...] = ()
+    form: Form = field(default_factory=Form, init=False, repr=False)
+
+    def sized(self, *, batch: int | None = None, seq: int | None = None) -> Workload:
+        """The same step at another batch or sequence, with the form of this one."""
+        found = replace(self, batch=self.batch if batch is None else batch, seq=self.seq if seq is None else seq)
+        object.__setattr__(found, "form", self.form)
+        return found

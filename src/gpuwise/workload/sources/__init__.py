@@ -1,1 +1,0 @@
-"""Ways to capture a model. Each source turns a name into a workload; frameworks are imported only here, when used."""

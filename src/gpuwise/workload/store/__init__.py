@@ -1,0 +1,1 @@
+"""Workloads at rest: the zoo, workload files, the cache of captures."""

@@ -1,0 +1,94 @@
+"""Captures of named models kept on disk: the second question about `timm:convnext_base` needs no framework.
+
+Only models that are named (timm, torchvision, hf, keras), never code of the user, which may change under the same name. An entry
+belongs to the request and to the versions of the packages that made it. A cache that cannot be read or written is no cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.files import home
+from gpuwise.workload.capture.registry import PREFIXES
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import files
+
+__all__ = ["find", "folder", "keep"]
+
+_ANY = 2
+RECORDER = 2  # raise it when the recorder records something differently
+_PACKAGES = {
+    "timm": ("torch", "timm"),
+    "torchvision": ("torch", "torchvision"),
+    "hf": ("torch", "transformers"),
+    "keras": ("torch", "keras"),
+}
+
+
+def folder() -> Path:
+    """Where captures are kept: `GPUWISE_CACHE`, or the usual place of the system."""
+    given = os.environ.get("GPUWISE_CACHE")
+    if given:
+        return Path(given)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        return Path(base or home() / "AppData" / "Local") / "gpuwise"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "gpuwise"
+
+
+def find(request: Request) -> Workload | None:
+    """The stored capture of this request, if there is a whole one, at the sizes asked for."""
+    path = _path(request)
+    try:
+        if path is None or not path.exists():
+            return None
+        found = files.read(path)
+    except (GpuwiseError, OSError):
+        return None  # damaged, or not ours to read: captured again
+    for name, wanted, own in (("batch", request.batch, found.batch), ("seq", request.seq, found.seq)):
+        if wanted is not None and wanted != own and name not in found.symbols:
+            return None
+    return replace(found, batch=request.batch or found.batch, seq=request.seq or found.seq)
+
+
+def keep(request: Request, workload: Workload) -> None:
+    """Store a capture that serves every size, or the one size that is all its entry is asked at."""
+    path = _path(request)
+    if path is None or not (workload.symbols or _without_sizes(request) == request):
+        return
+    with contextlib.suppress(OSError, GpuwiseError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write(workload, path)
+
+
+def _path(request: Request) -> Path | None:
+    prefix, colon, name = request.model.partition(":")
+    if not colon or prefix not in PREFIXES or request.inputs or request.arguments:
+        return None
+    try:
+        versions = [f"{package} {version(package)}" for package in _PACKAGES[prefix]]
+    except PackageNotFoundError:
+        return None
+    question = msgspec.json.encode(_without_sizes(request))
+    digest = hashlib.sha256(b"\n".join([question, *map(str.encode, versions), f"{files.VERSION} {RECORDER}".encode()]))
+    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:80]
+    return folder() / "captures" / f"{prefix}-{plain}-{digest.hexdigest()[:16]}.json.gz"
+
+
+def _without_sizes(request: Request) -> Request:
+    """What an entry is named by. One capture serves every size; but what is usual is another question than what is given, a size
+    of one is verified when asked for, and the size decides what is captured of Hugging Face models (windows, experts)."""
+    if request.model.startswith("hf:"):
+        return request
+    batch, seq = (size if size in (None, 1) else _ANY for size in (request.batch, request.seq))
+    return msgspec.structs.replace(request, batch=batch, seq=seq)

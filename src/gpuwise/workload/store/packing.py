@@ -1,0 +1,296 @@
+"""Packs the graphs of one model into a small file and back: gzipped JSON, column by column.
+
+A step repeats itself layer after layer. So a reference is written as its distance from the one that stood in the same place
+of the last op of that name, and a buffer as its difference from what its first writer and its last reader let
+expect. A hundred equal layers then cost hardly more than two.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from gpuwise.core.errors import BadFile
+from gpuwise.workload.model.columns import Graph, slots, spread
+from gpuwise.workload.model.rows import Ints, ints
+from gpuwise.workload.model.types import DTYPE_BYTES, KINDS, AttrValue, Op, TensorSpec
+
+__all__ = ["VERSION", "pack", "unpack"]
+
+VERSION = 1
+_DTYPES = tuple(DTYPE_BYTES)
+_PLACES = 1 << 16  # more than any op has operands
+_ACTIVATION, _TEMPORARY = 4, 5  # rows of CATEGORIES
+
+
+class _Columns(msgspec.Struct, kw_only=True):
+    """One graph."""
+
+    dims: list[list[float]]
+    product_lengths: list[int]
+    product_dims: list[int]
+    tensor_dtypes: list[int]
+    tensor_products: list[int]
+    op_heads: list[int]
+    op_sizes: list[int]
+    op_tensors: list[int]
+    phases: tuple[int, int, int]
+    call_ops: list[int]
+    call_modules: list[int]
+    refs: list[int]
+    buffer_tensors: list[int]
+    buffer_categories: list[int]
+    buffer_born: list[int]
+    buffer_died: list[int]
+    trained: list[tuple[list[int], list[int]]]
+
+
+class _Page(msgspec.Struct, kw_only=True):
+    """One file. A head is kind, name, dtype, attributes, number of reads and of writes; graphs are read when asked for."""
+
+    version: int
+    dtypes: list[str]
+    modules: list[str]
+    attrs: list[dict[str, bool | int | float | str | list[int]]]
+    heads: list[tuple[str, str, str, int, int, int]]
+    graphs: list[msgspec.Raw]
+
+
+def pack(graphs: Sequence[Graph]) -> bytes:
+    """These graphs as one file."""
+    packer = _Packer()
+    columns = [msgspec.Raw(msgspec.json.encode(packer.columns(graph))) for graph in graphs]
+    page = _Page(
+        version=VERSION,
+        dtypes=list(_DTYPES),
+        modules=list(packer.modules),
+        attrs=[msgspec.json.decode(text) for text in packer.attrs],
+        heads=list(packer.heads),
+        graphs=columns,
+    )
+    return gzip.compress(msgspec.json.encode(page), 9, mtime=0)
+
+
+class _Packer:
+    """Interns what the graphs share and turns each into columns."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, int] = {}
+        self.attrs: dict[bytes, int] = {}
+        self.heads: dict[tuple[str, str, str, int, int, int], int] = {}
+
+    def columns(self, graph: Graph) -> _Columns:
+        modules = ints(self.modules.setdefault(name, len(self.modules)) for name in graph.modules)
+        call_modules = modules[graph.module_of]
+        return _Columns(
+            dims=[_plain(row) for row in graph.dims],
+            product_lengths=[len(product) for product in graph.products],
+            product_dims=_steps(dim for product in graph.products for dim in product),
+            tensor_dtypes=[_DTYPES.index(tensor.dtype) for tensor in graph.tensors],
+            tensor_products=_steps(tensor.elements for tensor in graph.tensors),
+            op_heads=[self._head(op) for op in graph.ops],
+            op_sizes=_steps(size for op in graph.ops for size in op.sizes),
+            op_tensors=_steps(tensor for op in graph.ops for tensor in (*op.reads, *op.writes)),
+            phases=graph.phase_counts,
+            call_ops=_steps(graph.op_of.tolist()),
+            call_modules=np.diff(call_modules, prepend=0).tolist(),
+            refs=_changes(graph.refs, _contexts(graph.ops, graph.op_of)).tolist(),
+            trained=[
+                (np.diff(weights, prepend=0).tolist(), np.diff(gradients, prepend=0).tolist())
+                for weights, gradients in graph.trained
+            ],
+            **_buffer_columns(graph),
+        )
+
+    def _head(self, op: Op) -> int:
+        attrs = msgspec.json.encode({key: list(value) if isinstance(value, tuple) else value for key, value in op.attrs.items()})
+        row = self.attrs.setdefault(attrs, len(self.attrs))
+        return self.heads.setdefault((op.kind, op.name, op.dtype, row, len(op.reads), len(op.writes)), len(self.heads))
+
+
+def _buffer_columns(graph: Graph) -> dict[str, list[int]]:
+    first, made, last = _expected(graph, len(graph.born))
+    other = made != graph.tensor_of
+    tensors = np.zeros_like(graph.tensor_of)
+    tensors[other] = np.diff(graph.tensor_of[other], prepend=0) * 2 + 1
+    category = _category_expected(graph.born, graph.died, graph.phase_counts[0])
+    late = graph.died - np.maximum(last, graph.born)
+    if late.min(initial=0) < 0:
+        raise ValueError("a buffer is used after its death")
+    return {
+        "buffer_tensors": tensors.tolist(),
+        "buffer_categories": np.where(category == graph.category_of, -1, graph.category_of).tolist(),
+        "buffer_born": (graph.born - first).tolist(),
+        "buffer_died": np.where(graph.died == len(graph.op_of), 0, late + 1).tolist(),
+    }
+
+
+def unpack(data: bytes, number: int, where: str) -> Graph:
+    """Graph `number` of a file made by `pack`."""
+    try:
+        page = msgspec.json.decode(gzip.decompress(data), type=_Page)
+        if page.version != VERSION:
+            raise BadFile(f"{where} has version {page.version}; this gpuwise reads {VERSION}", hint="install gpuwise again")
+        return _graph(page, msgspec.json.decode(page.graphs[number], type=_Columns))
+    except (msgspec.DecodeError, OSError, EOFError, zlib.error, IndexError, ValueError) as fault:
+        raise BadFile(f"{where} is damaged: {fault}", hint="install gpuwise again") from None
+
+
+def _graph(page: _Page, columns: _Columns) -> Graph:
+    ops = _ops(page, columns)
+    op_of = _unsteps_in_order(_array(columns.call_ops))
+    modules = np.cumsum(_array(columns.call_modules))
+    used = np.flatnonzero(np.bincount(modules))
+    bare = Graph(
+        dims=columns.dims,
+        products=_cut(_unsteps(columns.product_dims), columns.product_lengths),
+        tensors=[
+            TensorSpec(page.dtypes[dtype], product)
+            for dtype, product in zip(columns.tensor_dtypes, _unsteps(columns.tensor_products), strict=True)
+        ],
+        ops=ops,
+        modules=tuple(page.modules[row] for row in used.tolist()),
+        op_of=op_of,
+        phase_counts=columns.phases,
+        module_of=np.searchsorted(used, modules),
+        refs=_unchanges(_array(columns.refs), _contexts(ops, op_of)),
+        tensor_of=_array(()),
+        category_of=_array(()),
+        born=_array(()),
+        died=_array(()),
+        trained=tuple((np.cumsum(_array(weights)), np.cumsum(_array(gradients))) for weights, gradients in columns.trained),
+    )
+    return _with_buffers(bare, columns)
+
+
+def _ops(page: _Page, columns: _Columns) -> list[Op]:
+    attrs: list[dict[str, AttrValue]] = [
+        {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()} for row in page.attrs
+    ]
+    sizes, tensors = _unsteps(columns.op_sizes), _unsteps(columns.op_tensors)
+    ops, size, tensor = [], 0, 0
+    for row in columns.op_heads:
+        kind, name, dtype, attr, reads, writes = page.heads[row]
+        size_end, read_end = size + len(KINDS[kind]), tensor + reads
+        end = read_end + writes
+        own = (tuple(sizes[size:size_end]), attrs[attr], tuple(tensors[tensor:read_end]), tuple(tensors[read_end:end]))
+        ops.append(Op(kind, name, dtype, *own))
+        size, tensor = size_end, end
+    return ops
+
+
+def _with_buffers(graph: Graph, columns: _Columns) -> Graph:
+    written = _array(columns.buffer_tensors)
+    first, made, last = _expected(graph, len(written))
+    other = written != 0
+    tensor_of = np.where(other, 0, made)
+    tensor_of[other] = np.cumsum((written[other] - 1) // 2)
+    born = first + _array(columns.buffer_born)
+    late = _array(columns.buffer_died)
+    died = np.where(late == 0, len(graph.op_of), np.maximum(last, born) + late - 1)
+    category = _array(columns.buffer_categories)
+    expected = _category_expected(born, died, graph.phase_counts[0])
+    return replace(graph, tensor_of=tensor_of, category_of=np.where(category < 0, expected, category), born=born, died=died)
+
+
+# ---------------------------------------------------------------- what a graph lets expect of its buffers
+
+
+def _expected(graph: Graph, buffer_count: int) -> tuple[Ints, Ints, Ints]:
+    """Of every buffer: the call that writes it first (or 0), its tensor there (or -1), the last call that uses it (or -1)."""
+    call, tensor, written = slots(graph)
+    first, made = np.zeros(buffer_count, dtype=np.int64), np.full(buffer_count, -1, dtype=np.int64)
+    last = np.full(buffer_count, -1, dtype=np.int64)
+    back = np.flatnonzero(written)[::-1]  # of several writers the first one stays
+    first[graph.refs[back]], made[graph.refs[back]] = call[back], tensor[back]
+    last[graph.refs] = call  # of several users the last one stays
+    return first, made, last
+
+
+def _category_expected(born: Ints, died: Ints, forward: int) -> Ints:
+    return np.where((born < forward) & (died > forward), _ACTIVATION, _TEMPORARY)
+
+
+def _contexts(ops: Sequence[Op], op_of: Ints) -> Ints:
+    """References are alike that stand in the same place of ops of the same name."""
+    names: dict[str, int] = {}
+    named = ints(names.setdefault(op.name, len(names)) for op in ops)
+    arity = ints(len(op.reads) + len(op.writes) for op in ops)
+    place = np.arange(arity.sum()) - np.repeat(np.cumsum(arity) - arity, arity)
+    found: Ints = (np.repeat(named * _PLACES, arity) + place)[spread(arity, op_of)]
+    return found
+
+
+# ---------------------------------------------------------------- number sequences
+
+
+def _array(values: Sequence[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
+def _plain(values: Iterable[float]) -> list[float]:
+    return [int(value) if float(value).is_integer() else float(value) for value in values]
+
+
+def _cut(values: list[int], lengths: Iterable[int]) -> list[tuple[int, ...]]:
+    found, at = [], 0
+    for length in lengths:
+        found.append(tuple(values[at : at + length]))
+        at += length
+    return found
+
+
+def _steps(values: Iterable[int]) -> list[int]:
+    """How far behind the newest value each one stands; a new one is 0."""
+    found, top = [], 0
+    for value in values:
+        found.append(top - value)
+        top = max(top, value + 1)
+    return found
+
+
+def _unsteps(steps: Iterable[int]) -> list[int]:
+    found, top = [], 0
+    for step in steps:
+        value = top - step
+        found.append(value)
+        if value >= top:
+            top = value + 1
+    return found
+
+
+def _unsteps_in_order(steps: Ints) -> Ints:
+    """The same where every new value is the next whole number."""
+    new = (steps == 0).astype(np.int64)
+    found: Ints = np.cumsum(new) - new - steps
+    return found
+
+
+def _changes(values: Ints, context: Ints) -> Ints:
+    """Each value less the one before it in the same context."""
+    order = np.argsort(context, kind="stable")
+    ordered = values[order]
+    before = np.concatenate((_array((0,)), ordered[:-1]))
+    before[_starts(context[order])] = 0
+    result = np.empty_like(values)
+    result[order] = ordered - before
+    return result
+
+
+def _unchanges(changes: Ints, context: Ints) -> Ints:
+    order = np.argsort(context, kind="stable")
+    ordered = changes[order]
+    sums, starts = np.cumsum(ordered), _starts(context[order])
+    lengths = np.diff(np.append(starts, len(changes)))
+    result = np.empty_like(changes)
+    result[order] = sums - np.repeat(sums[starts] - ordered[starts], lengths)
+    return result
+
+
+def _starts(ordered: Ints) -> Ints:
+    return np.flatnonzero(np.diff(ordered, prepend=-1))

@@ -1,0 +1,243 @@
+"""The zoo: workloads of well-known models, shipped as data, so that no framework is needed to ask about them.
+
+Each model is stored as a few graphs (training and inference, fp32 and mixed precision; language models also prefill and decode).
+Other precisions, optimizers and layouts are made from them by `rewrite`. `tools/build_zoo.py` captures them anew.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache, lru_cache
+from importlib.resources import files
+
+import msgspec
+
+from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.columns import Graph, workload_of
+from gpuwise.workload.model.rows import no_collection
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import packing
+from gpuwise.workload.transform import relatives as rewrite
+
+__all__ = ["Entry", "Stored", "close", "entries", "entry", "has", "key", "load", "names"]
+
+_DATA = files("gpuwise.workload") / "data" / "zoo"
+_KEPT = 32  # workloads, of 1 to 8 MB each
+_LOW = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}  # fp8 recipes keep tensors in bf16 between matrix products
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One graph of a model's file. Its usual sizes are the model's where none is given; a sequence of 0 means it has none."""
+
+    mode: str
+    precision: str
+    phase: str = ""
+    batch: int | None = None
+    seq: int | None = None
+    symbols: tuple[str, ...] = ("batch",)
+    notes: tuple[str, ...] = ()
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the zoo knows of a model. `batch`, `seq`, `image` and `optimizer` are what people usually train it with;
+    `longest` is the longest sequence it has positions for."""
+
+    name: str
+    title: str
+    family: str
+    source: str
+    parameters: int
+    batch: int
+    optimizer: str
+    aliases: tuple[str, ...] = ()
+    seq: int | None = None
+    longest: int | None = None
+    image: int | None = None
+    options: dict[str, int | str] = {}
+    notes: tuple[str, ...] = ()
+    graphs: tuple[Stored, ...] = ()
+
+
+class _Index(msgspec.Struct, frozen=True, kw_only=True):
+    models: tuple[Entry, ...]
+
+
+# ---------------------------------------------------------------- names
+
+
+@cache
+def entries() -> dict[str, Entry]:
+    """Every model of the zoo by its name, in the order of families."""
+    index = msgspec.json.decode((_DATA / "index.json").read_bytes(), type=_Index)
+    return {found.name: found for found in index.models}
+
+
+@cache
+def _by_key() -> dict[str, str]:
+    known: dict[str, str] = {}
+    for found in entries().values():
+        for spelling in (found.name, found.title, *found.aliases):
+            known.setdefault(key(spelling), found.name)
+    return known | {key(name): name for name in entries()}
+
+
+def key(name: str) -> str:
+    """A name without case, spaces, dashes, underscores and slashes; dots tell 1.3b from 13b and stay.
+
+    >>> key("ResNet-50") == key("resnet_50")
+    True
+    """
+    return re.sub(r"[\s_/-]+", "", name.lower())
+
+
+def names() -> tuple[str, ...]:
+    """The names of all models."""
+    return tuple(entries())
+
+
+def has(model: str) -> bool:
+    """Whether the zoo has a model of this name or alias."""
+    return key(model) in _by_key()
+
+
+def close(model: str, count: int = 3) -> tuple[str, ...]:
+    """Names a person who wrote this may have meant, nearest first."""
+    near = difflib.get_close_matches(key(model)[:80], _by_key(), n=count * 3, cutoff=0.6)
+    return tuple(dict.fromkeys(_by_key()[found] for found in near))[:count]
+
+
+def entry(model: str) -> Entry:
+    """What the zoo knows of the model of this name or alias."""
+    name = _by_key().get(key(model))
+    if name is None:
+        near = close(model)
+        hint = (
+            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+            if near
+            else "any model of timm: or hf: can be captured"
+        )
+        raise UnknownName(f"the zoo has no model '{model}'", looked_in=f"{len(entries())} models and their aliases", hint=hint)
+    return entries()[name]
+
+
+# ---------------------------------------------------------------- workloads
+
+
+def load(model: str, request: Request | None = None) -> Workload:
+    """The workload of a model at its usual sizes, as these settings want it; without a request, one fp32 training step."""
+    found = entry(model)
+    if request is None:
+        mode = "train" if any(stored.mode == "train" for stored in found.graphs) else "infer"
+        request = Request(model=found.name, settings=Settings(mode=mode, optimizer=found.optimizer))
+    _refuse_what_needs_a_capture(found, request)
+    _refuse_too_long(found, request)
+    return _loaded(msgspec.structs.replace(request, model=found.name, batch=None, seq=None))
+
+
+@lru_cache(maxsize=_KEPT)
+def _loaded(request: Request) -> Workload:
+    """One workload for all sizes; kept, so that whoever asks again need not read it, nor work out what hangs on its form."""
+    with no_collection():
+        return _made(entry(request.model), request)
+
+
+def _made(found: Entry, request: Request) -> Workload:
+    settings = request.settings
+    stored, graph = _graph(found, settings, _phase(found, request))
+    if settings.channels_last:
+        graph = rewrite.channels_last(graph)
+    if settings.mode == "train":
+        graph = rewrite.with_optimizer(graph, settings.optimizer, settings.implementation)
+    return workload_of(
+        graph,
+        model=found.name,
+        source="zoo",
+        mode=settings.mode,
+        precision=settings.precision,
+        optimizer=settings.optimizer if settings.mode == "train" else "",
+        options=_options(found, request),
+        batch=stored.batch or found.batch,
+        seq=found.seq if stored.seq is None else stored.seq or None,
+        symbols=stored.symbols,
+        parameters=found.parameters,
+        notes=(*found.notes, *stored.notes),
+    )
+
+
+def _phase(found: Entry, request: Request) -> str:
+    """The phase asked for; inference of a model that generates is its prefill where nothing else is said."""
+    whole = any((row.mode, row.phase) == (request.settings.mode, "") for row in found.graphs)
+    return request.phase if request.phase or whole or request.settings.mode == "train" else "prefill"
+
+
+def _refuse_what_needs_a_capture(found: Entry, request: Request) -> None:
+    settings = request.settings
+    wishes = {
+        f"--image {request.image}": request.image not in (None, found.image),
+        f"--accumulate {settings.accumulate}": settings.accumulate != 1,
+        "--checkpoint": settings.checkpoint,
+        "--clip": settings.clip,
+        "--input": bool(request.inputs),
+    }
+    asked = [wish for wish, given in wishes.items() if given]
+    if asked:
+        size = f" at image {found.image}" if found.image else ""
+        known = found.source.split(",")[0]
+        anew = known.startswith(("timm:", "torchvision:", "hf:"))
+        where = f"`{known}`, which captures it anew" if anew else "your own code of it, as `file.py:Net`"
+        raise BadValue(f"the zoo holds {found.name}{size} as it is and cannot answer {asked[0]}", hint=f"ask for {where}")
+
+
+def _refuse_too_long(found: Entry, request: Request) -> None:
+    if request.seq is not None and found.longest is not None and request.seq > found.longest:
+        raise BadValue(
+            f"{found.name} has positions for {found.longest:,} tokens, not {request.seq:,}",
+            hint=f"at most `--seq {found.longest}`, or a model with a longer context",
+        )
+
+
+def _graph(found: Entry, settings: Settings, phase: str) -> tuple[Stored, Graph]:
+    """The stored graph nearest to these settings, and what it is rewritten to their precision."""
+    rows = {row.precision: number for number, row in enumerate(found.graphs) if (row.mode, row.phase) == (settings.mode, phase)}
+    if not rows:
+        known = sorted({f"{row.mode} {row.phase}".strip() for row in found.graphs})
+        raise BadValue(
+            f"the zoo has no {f'{settings.mode} {phase}'.strip()} workload of {found.name}",
+            looked_in=", ".join(known),
+            hint=f"for example `--mode {known[0].split()[0]}`",
+        )
+    mixed = settings.precision.startswith("amp")
+    wanted = "amp" if mixed else "bf16" if settings.precision in _LOW and "bf16" in rows else "fp32"
+    if wanted not in rows:
+        raise BadValue(
+            f"{found.name} has no {settings.precision} {phase} workload", hint="use `--precision bf16`, as serving does"
+        )
+    graph = packing.unpack((_DATA / f"{found.name}.json.gz").read_bytes(), rows[wanted], f"the zoo's {found.name}")
+    return found.graphs[rows[wanted]], _in_precision(graph, settings.precision, wanted)
+
+
+def _in_precision(graph: Graph, precision: str, stored: str) -> Graph:
+    if precision == "amp-bf16":
+        return rewrite.retyped(rewrite.unscaled(graph), {"fp16": "bf16"})
+    if precision not in _LOW:
+        return graph  # fp32, amp, and tf32, which is fp32 to all but the kernels
+    if stored == "fp32":
+        return rewrite.narrowed(graph, _LOW[precision])
+    return rewrite.retyped(graph, {"bf16": _LOW[precision]})
+
+
+def _options(found: Entry, request: Request) -> dict[str, bool | int | str]:
+    """What is not the default, for the record."""
+    options: dict[str, bool | int | str] = dict(found.options)
+    if found.image is not None:
+        options["image"] = found.image
+    if phase := _phase(found, request):
+        options["phase"] = phase
+    if request.settings.channels_last:
+        options["channels_last"] = True
+    if request.settings.mode == "train" and request.settings.implementation != "foreach":
+        options["implementation"] = request.settings.implementation
+    return options

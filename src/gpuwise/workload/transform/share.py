@@ -1,0 +1,226 @@
+"""A step's memory spread over time, over several GPUs, or to the host.
+
+- accumulation: gradients stay from one micro-batch to the next;
+- offload: the optimizer's states, and its work, go to the host;
+- ZeRO and FSDP (Rajbhandari et al. 2020): each of n GPUs holds an n-th of the states (1), gradients (2), weights (3). Stage 3
+  gathers the weights of a block before it runs, one block ahead;
+- splits of a model for inference: whole layers, or every matrix.
+
+Messages between GPUs are not calls here: `scale` knows what they cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from gpuwise.workload.model.edit import Draft, makers
+from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Calls, Op, Workload
+from gpuwise.workload.transform.checkpoint import blocks_of
+
+__all__ = ["accumulating", "offloaded", "sharded", "split", "without_update"]
+
+_FORWARD, _BACKWARD, _UPDATE = range(len(PHASES))
+_WEIGHT, _GRADIENT, _STATE, _INPUT = (CATEGORIES.index(name) for name in ("weight", "gradient", "optimizer", "input"))
+
+
+def without_update(workload: Workload) -> Workload:
+    """The calls of a micro-batch that is not the last: for its time, not its memory."""
+    return replace(workload, calls=Calls.of([call for call in workload.calls if call.phase != _UPDATE]))
+
+
+def accumulating(workload: Workload) -> Workload:
+    """The last micro-batch of several: the gradients of the earlier ones are there all the time, and new ones are added."""
+    draft = Draft(workload)
+    end, maker = len(workload.calls), makers(workload)
+    for number, call in enumerate(workload.calls):
+        made = [row for row in call.writes if _is(workload, row, _GRADIENT) and maker[row] == number]
+        fresh = {row: draft.buffer(workload.buffers[row].tensor, "temporary") for row in made}
+        if not fresh:
+            continue
+        draft.calls[number] = Call(
+            call.op, call.phase, call.module, call.reads, tuple(fresh.get(row, row) for row in call.writes)
+        )
+        for row, new in fresh.items():
+            tensor = workload.buffers[row].tensor
+            spec = draft.tensors[tensor]
+            add = draft.op(Op("elementwise", "add_", spec.dtype, (spec.elements,), {}, (tensor, tensor), (tensor,)))
+            draft.after(number, Call(add, call.phase, call.module, (row, new), (row,)))
+            draft.buffers[row] = replace(workload.buffers[row], born=0, died=end)
+    return draft.done()
+
+
+def _is(workload: Workload, row: int, category: int) -> bool:
+    return workload.buffers[row].category == category
+
+
+def offloaded(workload: Workload) -> tuple[Workload, float, float]:
+    """The step without its optimizer; bytes that cross the link (gradients down, weights up); bytes the host's memory moves.
+
+    The host reads weights, gradients and states once and writes weights and states, as a fused CPU optimizer does.
+    """
+    draft = Draft(workload)
+    gradients, weights, states = (set[int]() for _ in range(3))
+    for number, call in enumerate(workload.calls):
+        if call.phase != _UPDATE:
+            continue
+        used = {*call.reads, *call.writes}
+        gradients |= {row for row in used if _is(workload, row, _GRADIENT)}
+        weights |= {row for row in call.writes if _is(workload, row, _WEIGHT)}
+        states |= {row for row in used if _is(workload, row, _STATE)}
+        draft.drop(number)
+    draft.by_use(states)
+    down, up, kept = (_bytes(draft, rows) for rows in (gradients, weights, states))
+    return draft.done(options={**workload.options, "offload": True}), down + up, down + 2 * (up + kept)
+
+
+def _bytes(draft: Draft, rows: Collection[int]) -> float:
+    from gpuwise.workload.model.types import DTYPE_BYTES
+
+    specs = [draft.tensors[draft.buffers[row].tensor] for row in rows]
+    return sum((draft.value(spec.elements) or 0.0) * DTYPE_BYTES[spec.dtype] for spec in specs)
+
+
+# ---------------------------------------------------------------- ZeRO and FSDP
+
+
+def sharded(workload: Workload, stage: int, count: int) -> Workload:
+    """What one of `count` GPUs does and holds under ZeRO of this stage."""
+    draft = Draft(workload)
+    share = 1.0 / count
+    _shard_update(draft, share)
+    units = _units(workload)
+    if stage >= 2:
+        _shard_gradients(draft, share, units)
+    if stage >= 3:
+        _shard_weights(draft, share, units)
+    return draft.done(options={**workload.options, "zero_stage": stage, "zero_count": count})
+
+
+def _scaled(draft: Draft, tensor: int, share: float) -> int:
+    spec = draft.tensors[tensor]
+    return draft.tensor(spec.dtype, draft.scaled(spec.elements, share))
+
+
+def _shard_update(draft: Draft, share: float) -> None:
+    """Each GPU updates its part of the weights, and holds the states of that part."""
+    workload = draft.workload
+    start = next((number for number, call in enumerate(workload.calls) if call.phase == _UPDATE), len(workload.calls))
+    for number in range(start, len(workload.calls)):
+        call = workload.calls[number]
+        op = workload.ops[call.op]
+        sides = [tuple(_scaled(draft, tensor, share) for tensor in rows) for rows in (op.reads, op.writes)]
+        sizes = (draft.scaled(op.sizes[0], share), *op.sizes[1:])
+        row = draft.op(replace(op, sizes=sizes, reads=sides[0], writes=sides[1]))
+        draft.calls[number] = Call(row, call.phase, call.module, call.reads, call.writes)
+    for row, buffer in enumerate(workload.buffers):
+        if buffer.category == _STATE or (buffer.born >= start and buffer.category > _INPUT):
+            draft.buffers[row] = replace(buffer, tensor=_scaled(draft, buffer.tensor, share))
+
+
+def _units(workload: Workload) -> list[str]:
+    """For every module the part of the model that is gathered with it: its block, or itself."""
+    blocks = set(blocks_of(workload))
+    units = []
+    for path in workload.modules:
+        parts = path.split(".")
+        above = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+        units.append(next((name for name in above if name in blocks), path))
+    return units
+
+
+def _shard_gradients(draft: Draft, share: float, units: list[str]) -> None:
+    """A gradient is whole until its unit's backward pass ends; then each GPU keeps its part."""
+    workload = draft.workload
+    last: dict[str, int] = {}
+    for number, call in enumerate(workload.calls):
+        if call.phase == _BACKWARD:
+            last[units[call.module]] = number
+    kept: dict[int, int] = {}
+    maker = makers(workload)
+    for number, call in enumerate(workload.calls):
+        for row in call.writes:
+            buffer = workload.buffers[row]
+            if buffer.category != _GRADIENT or maker[row] != number or call.phase != _BACKWARD:
+                continue
+            small = _scaled(draft, buffer.tensor, share)
+            kept[row] = draft.buffer(small, "gradient")
+            size = (draft.tensors[buffer.tensor].elements,)
+            dtype = draft.tensors[buffer.tensor].dtype
+            op = draft.op(Op("copy", "reduce_scatter", dtype, size, {}, (buffer.tensor,), (small,)))
+            draft.after(last[units[call.module]], Call(op, _BACKWARD, call.module, (row,), (kept[row],)))
+    draft.by_use(kept)
+    for number, now in enumerate(draft.calls):
+        if now is not None and now.phase == _UPDATE:
+            reads, writes = (tuple(kept.get(row, row) for row in rows) for rows in (now.reads, now.writes))
+            draft.calls[number] = Call(now.op, now.phase, now.module, reads, writes)
+
+
+def _shard_weights(draft: Draft, share: float, units: list[str]) -> None:
+    """Weights are held in parts, and gathered one unit before they are used, in each of the passes."""
+    workload = draft.workload
+    starts: dict[tuple[int, str], int] = {}
+    used: dict[tuple[int, str], dict[int, int]] = {}
+    for number, call in enumerate(workload.calls):
+        if call.phase == _UPDATE:
+            continue
+        key = (call.phase, units[call.module])
+        starts.setdefault(key, number)
+        for place, row in enumerate((*call.reads, *call.writes)):
+            if _is(workload, row, _WEIGHT):
+                used.setdefault(key, {}).setdefault(row, (*workload.ops[call.op].reads, *workload.ops[call.op].writes)[place])
+    gathers = [key for key in starts if key in used]
+    whole: dict[tuple[int, str, int], int] = {}
+    for place, key in enumerate(gathers):
+        early = gathers[place - 1] if place and gathers[place - 1][0] == key[0] else key
+        for row in used[key]:
+            tensor = workload.buffers[row].tensor
+            small = _scaled(draft, tensor, share)
+            draft.buffers[row] = replace(workload.buffers[row], tensor=small)
+            whole[(*key, row)] = draft.buffer(tensor, "temporary")
+            spec = draft.tensors[tensor]
+            op = draft.op(Op("copy", "all_gather", spec.dtype, (spec.elements,), {}, (small,), (tensor,)))
+            draft.before(starts[early], Call(op, key[0], workload.calls[starts[key]].module, (row,), (whole[(*key, row)],)))
+    for number, now in enumerate(draft.calls):
+        if now is not None and now.phase != _UPDATE:
+            unit = (now.phase, units[now.module])
+            reads, writes = (tuple(whole.get((*unit, row), row) for row in rows) for rows in (now.reads, now.writes))
+            draft.calls[number] = Call(now.op, now.phase, now.module, reads, writes)
+
+
+# ---------------------------------------------------------------- inference over several GPUs
+
+
+def split(workload: Workload, count: int, *, matrices: bool) -> Workload:
+    """What the fullest of `count` GPUs holds of a model for inference: some of its blocks, or a part of every matrix in them.
+
+    Embeddings and the output layer stay whole, and so do results between layers. Splitting matrices divides the work; splitting
+    by layers does not: one GPU works at a time.
+    """
+    blocks = blocks_of(workload)
+    share = 1.0 / count if matrices else -(-len(blocks) // count) / max(1, len(blocks))
+    draft = Draft(workload)
+    prefixes = tuple(f"{block}." for block in blocks)
+    inside = [path.startswith(prefixes) or path in blocks for path in workload.modules]
+    owned = {row for call in workload.calls if inside[call.module] for row in (*call.reads, *call.writes)}
+    shared = {row for call in workload.calls if not inside[call.module] for row in (*call.reads, *call.writes)}
+    for row in owned - shared:
+        if workload.buffers[row].category in (_WEIGHT, _INPUT):
+            draft.buffers[row] = replace(workload.buffers[row], tensor=_scaled(draft, workload.buffers[row].tensor, share))
+    for number, call in enumerate(workload.calls):
+        if matrices and inside[call.module] and (op := _part(draft, workload.ops[call.op], share)):
+            draft.calls[number] = Call(draft.op(op), call.phase, call.module, call.reads, call.writes)
+    return draft.done(options={**workload.options, "split": count})
+
+
+def _part(draft: Draft, op: Op, share: float) -> Op | None:
+    """A product with a part of its columns, attention with a part of its heads."""
+    if op.kind == "matmul":
+        batch, rows, wide, deep = op.sizes
+        reads = (op.reads[0], _scaled(draft, op.reads[1], share), *op.reads[2:])
+        return replace(op, sizes=(batch, rows, draft.scaled(wide, share), deep), reads=reads)
+    if op.kind == "attention":
+        batch, heads, kv_heads, *rest = op.sizes
+        reads = tuple(_scaled(draft, tensor, share) for tensor in op.reads)
+        return replace(op, sizes=(batch, draft.scaled(heads, share), draft.scaled(kv_heads, share), *rest), reads=reads)
+    return None
