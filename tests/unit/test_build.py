@@ -91,7 +91,7 @@ def test_bad_cards_are_refused_with_a_hint(gpus: list[str], told: str) -> None:
 
 def test_only_names_must_be_given_and_the_rest_is_said() -> None:
     answer = api.build(api.build_query(gpu=["RTX 3090"]))
-    said = {note["name"] for note in answer.assumptions}
+    said = {note.name for note in answer.assumptions}
     assert {"psu", "psu label", "platform", "cpu", "rest", "board", "case", "outlet", "ram", "coolers", "disks"} <= said
 
 
@@ -110,7 +110,7 @@ def test_what_is_given_is_not_assumed() -> None:
             outlet="230V 16A",
         )
     )
-    said = {note["name"] for note in answer.assumptions}
+    said = {note.name for note in answer.assumptions}
     assert said == {"rest", "kinds of work", "bridges", "power law"}
     found = {line.check: line for line in answer.lines}
     assert found["transients"].limit == 3200
@@ -242,6 +242,6 @@ def test_the_curve_is_drawn(tmp_path: Path, ending: str) -> None:
 
 def test_the_loaders_of_several_gpus_share_the_cores_as_predict_counts_them() -> None:
     asked = api.predict_query(model="resnet50", gpu=["RTX 3090"], gpus=4, image_decode=True, workers=8, cpu="workstation")
-    (rate,) = (note["value"] for note in api.predict(asked).assumptions if note["name"] == "image loading")
+    (rate,) = (note.value for note in api.predict(asked).assumptions if note.name == "image loading")
     each = float(rate.split()[0].replace(",", ""))
     assert lines(gpu=["4x RTX 3090"], cpu="Threadripper PRO 5975WX")["loader"].value == pytest.approx(4 * each, rel=0.01)

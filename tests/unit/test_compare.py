@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from gpuwise import api
 from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.provenance import as_dicts
 from gpuwise.report.compare import render
 
 
@@ -71,20 +72,20 @@ def test_typed_specs_are_compared() -> None:
 
 def test_comparing_says_what_an_ambiguous_name_was_taken_for() -> None:
     answer = api.compare(["RTX 3090", "h100"], models=["resnet18"])
-    (said,) = (entry for entry in answer.assumptions if entry["name"] == "gpu 'h100'")
-    assert said["value"] == answer.gpus[1].name
+    (said,) = (entry for entry in answer.assumptions if entry.name == "gpu 'h100'")
+    assert said.value == answer.gpus[1].name
 
 
 def told(answer: api.CompareAnswer) -> dict[str, str]:
-    return {entry["name"]: entry["value"] for entry in answer.assumptions}
+    return {entry.name: entry.value for entry in answer.assumptions}
 
 
 def test_what_nobody_said_is_listed_once_as_predict_lists_it() -> None:
     answer = api.compare(["RTX 3090", "RTX 4090"], models=["resnet18"])
     predicted = api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090"])).assumptions
-    assert {"batch", "precision", "optimizer", "stack", "cpu"} <= {entry["name"] for entry in predicted}
+    assert {"batch", "precision", "optimizer", "stack", "cpu"} <= {entry.name for entry in predicted}
     assert list(predicted) == list(answer.assumptions)
-    assert answer.to_dict()["assumptions"] == list(answer.assumptions)
+    assert answer.to_dict()["assumptions"] == as_dicts(answer.assumptions)
 
 
 def test_what_was_said_is_not_assumed_and_is_used() -> None:
@@ -310,5 +311,5 @@ def test_no_line_is_longer_than_the_terminal(width: int) -> None:
 def test_the_reason_names_the_cache_behind_the_l2_and_what_amds_libraries_reach() -> None:
     answer = api.compare(["RX 7900 XTX", "RTX 3090"], models=["resnet50"], precision="amp", batch="64")
     assert "times the cache" in answer.pairs[0].why
-    assert any(note["name"] == "RX 7900 XTX libraries" for note in answer.assumptions)
-    assert not any(note["name"] == "RTX 3090 libraries" for note in answer.assumptions)
+    assert any(note.name == "RX 7900 XTX libraries" for note in answer.assumptions)
+    assert not any(note.name == "RTX 3090 libraries" for note in answer.assumptions)

@@ -65,13 +65,13 @@ def test_the_peak_of_a_mixed_step_lies_between_its_types() -> None:
 def test_more_than_the_peak_is_explained() -> None:
     answer = asked("Arc B580", model="vgg16")
     (found,) = answer.results
-    notes = {note["name"]: note["effect"] for note in found.assumptions}
+    notes = {note.name: note.effect for note in found.assumptions}
     assert found.utilisation_fraction is not None
     assert ("Arc B580 of its peak" in notes) == (found.utilisation_fraction > 1)
     (fast,) = asked("Arc B580", model="vgg16", measured=[f"Arc B580={found.step_s * 1e3 / 2.5}ms"]).results
     assert fast.utilisation_fraction is not None
     assert fast.utilisation_fraction > 1
-    assert "check its batch" in next(note["effect"] for note in fast.assumptions if note["name"] == "Arc B580 of its peak")
+    assert "check its batch" in next(note.effect for note in fast.assumptions if note.name == "Arc B580 of its peak")
     assert "as counted" in render(replace(answer, results=(fast,)))
 
 
@@ -90,4 +90,4 @@ def test_comparing_counts_the_arithmetic_that_is_used() -> None:
 
 def test_a_ratio_is_not_told_what_shares_of_the_peak_need() -> None:
     answer = api.compare(["Arc B580", "M1 Max 32-core"], models=["vgg16"], precision="fp32", batch="16")
-    assert not any(note["name"].endswith("of its peak") for note in answer.assumptions)
+    assert not any(note.name.endswith("of its peak") for note in answer.assumptions)

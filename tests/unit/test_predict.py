@@ -22,7 +22,7 @@ def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.P
 def test_a_name_alone_is_answered_with_stated_defaults() -> None:
     (found,) = results("RTX 3090")
     assert found.step_low_s < found.step_s < found.step_high_s
-    assert {entry["name"] for entry in found.assumptions} >= {"precision", "optimizer", "stack", "cpu", "batch"}
+    assert {entry.name for entry in found.assumptions} >= {"precision", "optimizer", "stack", "cpu", "batch"}
     assert sum(found.bound_fractions.values()) == pytest.approx(1.0)
     assert found.fits
     assert found.coverage_fraction > 0.97
@@ -74,7 +74,7 @@ def test_what_was_measured_is_the_answer_for_that_gpu(options: dict[str, Any]) -
     assert gpu_s == pytest.approx(own.lanes_s["gpu"])
     assert gpu_s == pytest.approx(own.step_s * (1 - own.bound_fractions["communication"]), rel=0.05)
     assert other.step_high_s / other.step_low_s > own.step_high_s / own.step_low_s
-    assert "RTX 3090 step" in {row["name"] for row in own.assumptions} - {row["name"] for row in other.assumptions}
+    assert "RTX 3090 step" in {row.name for row in own.assumptions} - {row.name for row in other.assumptions}
 
 
 def test_a_measured_step_of_several_gpus_holds_their_communication_too() -> None:
@@ -87,7 +87,7 @@ def test_a_measured_step_of_several_gpus_holds_their_communication_too() -> None
 
 def test_a_measured_gpu_with_an_ambiguous_name_is_said() -> None:
     (found,) = results("RTX 3090", measured=["a100=80ms"])
-    assert "gpu 'a100'" in {entry["name"] for entry in found.assumptions}
+    assert "gpu 'a100'" in {entry.name for entry in found.assumptions}
 
 
 def test_a_card_with_a_token_rate_in_16_bit_is_held_against_fp32() -> None:
@@ -123,7 +123,7 @@ def test_several_gpus_pay_for_communication() -> None:
 def test_several_gpus_say_what_their_gradients_cost() -> None:
     def said(**options: Any) -> dict[str, str]:
         (found,) = results("RTX 3090", gpus=4, **options)
-        return {entry["name"]: entry["effect"] for entry in found.assumptions}
+        return {entry.name: entry.effect for entry in found.assumptions}
 
     def felt(**options: Any) -> int:
         return int(said(**options)["RTX 3090 averaging gradients"].split("each other ")[1].split("%")[0])
@@ -163,7 +163,7 @@ def test_an_old_card_says_what_still_serves_it(name: str, last: str) -> None:
 def test_a_stack_newer_than_a_card_can_run_is_said_to_be_one() -> None:
     def effect(name: str, stack: str) -> str:
         (found,) = results(name, precision="fp32", stack=stack)
-        return next(entry["effect"] for entry in found.assumptions if entry["name"].endswith(" software"))
+        return next(entry.effect for entry in found.assumptions if entry.name.endswith(" software"))
 
     assert effect("K40", "torch-2.4") == "the times are as if torch-2.4 served it"
     assert effect("K40", "torch-1.12") == "newer releases no longer serve it"
@@ -173,7 +173,7 @@ def test_a_stack_newer_than_a_card_can_run_is_said_to_be_one() -> None:
 
 def test_a_current_card_has_no_such_note() -> None:
     (found,) = results("RTX 3090")
-    assert not any(entry["name"].endswith(" software") for entry in found.assumptions)
+    assert not any(entry.name.endswith(" software") for entry in found.assumptions)
 
 
 def test_a_workload_file_tells_its_own_precision(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_workload_file_tells_its_own_precision(tmp_path: Path) -> None:
     api.capture(api.capture_query(model="resnet18", precision="fp32", output=path))
     (found,) = results("RTX 3090", model=str(path))
     assert found.precision == "fp32"
-    assert "precision" not in {entry["name"] for entry in found.assumptions}
+    assert "precision" not in {entry.name for entry in found.assumptions}
     with pytest.raises(BadValue, match="precision"):
         results("RTX 3090", model=str(path), precision="amp")
 
@@ -193,9 +193,9 @@ def test_a_host_that_cannot_decode_fast_enough_is_what_limits_the_step() -> None
     (fast,) = results("RTX 4090", batch="128", precision="amp", image_decode=True, workers=2)
     assert fast.bound == "input"
     assert fast.lanes_s["input"] == pytest.approx(128 / fast.samples_per_s, rel=0.05)
-    said = {entry["name"]: entry for entry in fast.assumptions}
-    assert "images/s" in said["image loading"]["value"]
-    assert said["image loading"]["basis"] == "assumed"
+    said = {entry.name: entry for entry in fast.assumptions}
+    assert "images/s" in said["image loading"].value
+    assert said["image loading"].basis == "assumed"
     assert "workers" not in said
     assert fast.step_high_s / fast.step_low_s > 2
 

@@ -68,7 +68,7 @@ def test_a_measured_step_far_from_the_prediction_is_doubted(times: float, doubte
     (plain,) = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"])).results
     own = [f"RTX 3090={plain.step_s * times * 1e3}ms"]
     (told,) = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], measured=own)).results
-    assert any("far from the prediction" in note["effect"] for note in told.assumptions) == doubted
+    assert any("far from the prediction" in note.effect for note in told.assumptions) == doubted
 
 
 def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
@@ -107,7 +107,7 @@ def test_a_gpu_without_a_needed_figure_is_refused() -> None:
 def test_a_limit_above_the_gpus_own_is_said_to_be_idle() -> None:
     (plain,), (high,) = results("RTX 3090"), results("RTX 3090", power_limit="500W")
     assert high.step_s == plain.step_s
-    assert any(entry["name"] == "RTX 3090 power" for entry in high.assumptions)
+    assert any(entry.name == "RTX 3090 power" for entry in high.assumptions)
 
 
 def test_the_largest_batch_is_answered_with_no_and_a_finite_time() -> None:

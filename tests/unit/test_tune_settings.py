@@ -126,9 +126,9 @@ def test_a_run_of_a_named_model_goes_from_the_question_to_the_verdict(monkeypatc
     assert {order.request.model for order in asked} == {"torchvision:resnet18"}
     assert {order.request.settings.implementation for order in asked} == {"for-loop", "foreach", "fused"}
     assert ("compile", "on", "no g++") in [tuple(one) for one in answer.pruned]
-    batch = next(entry for entry in answer.assumptions if entry["name"] == "batch at the start")
-    assert int(batch["value"]) < 128
-    assert "predicted to take over" in batch["effect"]
+    batch = next(entry for entry in answer.assumptions if entry.name == "batch at the start")
+    assert int(batch.value) < 128
+    assert "predicted to take over" in batch.effect
     with pytest.raises(BadValue, match=r"cpu \(some CPU\) has no tf32"):
         api.tune_measured(api.tune_query(model="resnet18", precision="tf32"))
     monkeypatch.setattr(

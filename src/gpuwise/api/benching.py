@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from gpuwise.api.predictions import Prediction
-from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.bench import store
@@ -28,7 +28,7 @@ __all__ = ["BenchAnswer", "as_measured_here", "bench", "gpu_here", "named_here",
 
 _COMPUTING = ("matmul", "conv", "attention", "rnn")
 _LONGEST_S = 60.0
-_NOT_HERE = ("stack", "cpu", "gpu 'cpu'")  # assumed of other machines, measured on this one
+_NOT_HERE = ("stack", "cpu", "cpu_device")  # assumed of other machines, measured on this one
 _SHARE = 0.8  # of the time asked for: starting and ending take some, and the last case ends late
 _RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU (benchmarks/this_machine.py), rounded outwards
 
@@ -108,7 +108,7 @@ def _memory_bytes() -> float:
 
 def without_assumed(assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
     """What is still assumed where the device itself was measured."""
-    return tuple(one for one in assumptions if one["name"] not in _NOT_HERE and not one["name"].endswith(" as a device"))
+    return tuple(one for one in assumptions if one.code not in _NOT_HERE and one.name != "gpu 'cpu'")
 
 
 def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
@@ -150,14 +150,9 @@ def _parts(found: Priced) -> dict[str, float]:
 def _range_told(found: Priced) -> Assumption:
     low, high = _RANGE
     effect = f"widened by the spread of the rows used, ±{found.spread_fraction:.1%}"
-    return {
-        "name": "range",
-        "value": f"{low:g} to {high:g} times, as for ten small models",
-        "basis": "measured",
-        "effect": effect,
-    }
+    return assumed("range", f"{low:g} to {high:g} times, as for ten small models", effect, basis="measured")
 
 
 def _told(profile: Profile) -> Assumption:
     effect = f"{len(profile.rows)} rows measured on {profile.day} with torch {profile.torch}, {profile.threads} thread(s)"
-    return {"name": "this machine", "value": f"{profile.device}: {profile.name}", "basis": "measured", "effect": effect}
+    return assumed("this machine", f"{profile.device}: {profile.name}", effect, basis="measured")

@@ -9,13 +9,13 @@ from typing import Any
 
 from gpuwise.api.building_parts import BuildQuery, build_query
 from gpuwise.api.building_speed import KINDS, LaneCost, PowerLimit, images_per_s_of, lane_costs, power_limits
-from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.showing import Shown
 from gpuwise.box.checks import check_cards, worst
 from gpuwise.box.form import is_card
 from gpuwise.box.lanes import CardLink, card_links
 from gpuwise.box.power import card_watts
 from gpuwise.box.types import Cards, Line
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware import tables
 from gpuwise.hardware.machines import find_host, loaders
 from gpuwise.step.time.loading import images_per_s
@@ -50,7 +50,7 @@ class BuildAnswer(Shown):
             "verdict": self.verdict,
             "power_limits": [asdict(limit) for limit in self.power_limits],
             "lane_costs": [asdict(cost) for cost in self.lane_costs],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
@@ -152,7 +152,7 @@ def _loader(query: BuildQuery, real: Sequence[tuple[str, Cards]]) -> Line:
 
 def _names_only(notes: Sequence[Assumption]) -> tuple[Assumption, ...]:
     """What matters where nothing could be put into the box."""
-    return tuple(note for note in notes if note["name"].startswith("gpu "))
+    return tuple(note for note in notes if note.code == "gpu_name")
 
 
 def _speed_notes() -> tuple[Assumption, ...]:

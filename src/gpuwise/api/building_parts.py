@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.api.question import Assumption, assumed, named_gpus
+from gpuwise.api.question import named_gpus
 from gpuwise.box.host import usual_ram_bytes
 from gpuwise.box.parts import box_sources, efficiencies, find_board, find_outlet, find_platform, psu_standards, usual_box
 from gpuwise.box.power import least_limit, smallest_psu
 from gpuwise.box.types import COOLERS, Board, Box, Cards, Outlet, Platform
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link
@@ -99,7 +100,7 @@ def _cards(names: Sequence[str], notes: list[Assumption]) -> tuple[tuple[Cards, 
         found[gpu.name] = (Cards(gpu=gpu, count=before + count), name)
         if gpu.devices_per_board > 1:
             effect = f"each {gpu.name} is one card with {gpu.devices_per_board} GPUs"
-            notes.append(assumed(f"{gpu.name} count", f"{count} {'card' if count == 1 else 'cards'}", effect))
+            notes.append(assumed(f"{gpu.name} count", f"{count} {'card' if count == 1 else 'cards'}", effect, code="card_count"))
     return tuple(cards for cards, _ in found.values()), tuple(name for _, name in found.values())
 
 
@@ -127,7 +128,11 @@ def _limit(text: str, cards: Sequence[Cards], notes: list[Assumption]) -> float 
                 hint=f"for example `--power-limit {(least + min(rated, 2 * least + 100)) / 2:.0f}`",
             )
         if limit > rated:
-            notes.append(assumed(f"{each.gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given"))
+            notes.append(
+                assumed(
+                    f"{each.gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given", code="power_limit"
+                )
+            )
     return limit
 
 

@@ -17,9 +17,9 @@ from gpuwise.advise.paces import Pace
 from gpuwise.advise.tasks import Job
 from gpuwise.api.hardware import GpuQuery, gpus
 from gpuwise.api.paced import Asked, price_jobs
-from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.evidence.ranges import knows
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import has_matrix_cores
@@ -208,7 +208,7 @@ class ChartsAnswer(Shown):
             "baseline": self.baseline.gpu.name,
             "work": [_described(work) for work in self.query.work],
             "gpus": [self._row(row) for row in self.rows],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
@@ -322,15 +322,16 @@ def _described(work: Work) -> dict[str, Any]:
 
 
 def _notes(query: ChartsQuery) -> tuple[Assumption, ...]:
-    def told(work: Work) -> Assumption:
+    def stands_for(work: Work) -> Assumption:
         job = work.job
         sizes = f"{job.model}, {job.mode}{f' ({job.phase})' if job.phase else ''}, batch {job.batch}"
         how = f", {work.stack}" if work.stack else ""
-        return assumed(work.title, sizes + (f", sequence {job.seq}" if job.seq else "") + how, "stands for its kind of work")
+        sizes += (f", sequence {job.seq}" if job.seq else "") + how
+        return assumed(work.title, sizes, "stands for its kind of work", code="work")
 
     owning, show = query.owning, query.book.currency.show
     return (
-        *(told(work) for work in query.work),
+        *(stands_for(work) for work in query.work),
         assumed("16 bit", "mixed precision in training, fp16 in inference", "where a GPU has matrix cores"),
         assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "computed with in 16 bit"),
         assumed("batch", "in parts where it does not fit at once", "what does not fit in any part has no figure"),

@@ -14,7 +14,6 @@ from gpuwise.advise.market import buy_kind, buyable, older, rentable, whole
 from gpuwise.advise.options import Option, Run, kept, owned, rented, run_on
 from gpuwise.api.building import build, build_query
 from gpuwise.api.paced import Priced, price_jobs, width
-from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.which_changes import changes
 from gpuwise.api.which_notes import notes
@@ -26,6 +25,7 @@ from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
 from gpuwise.box.types import Line
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import data_date
@@ -67,7 +67,7 @@ class WhichAnswer(Shown):
             "changes_if": list(self.changes_if),
             "remedied": [_remedied(one, text) for one, text in self.remedied],
             "looked_at": self._looked_at(),
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwise.api.question import Assumption
 from gpuwise.api.watching_vitals import catalogue_gpu
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.diagnose.fleet import Member
 from gpuwise.diagnose.types import Abstained
 from gpuwise.diagnose.vitals import GpuVitals
@@ -193,11 +193,11 @@ def _assumptions(fleet: Fleet, members: tuple[Member, ...], found: list[Gpu | No
     made: list[Assumption] = []
     if any(one.assumed for one in members):
         value, effect = "GPUs of one host and product, where no label names their job", "who is held against whom as a straggler"
-        made.append({"name": "peers", "value": value, "basis": "assumed", "effect": effect})
+        made.append(assumed("peers", value, effect))
     if any(found) and not fleet.has("power_limit_watts"):
         effect = "whether a low clock is the power cap"
-        made.append({"name": "power limit", "value": "the product's TDP", "basis": "assumed", "effect": effect})
+        made.append(assumed("power limit", "the product's TDP", effect))
     if any(found) and not fleet.has("pcie_lanes"):
         effect = "how much of the link is in use, for vram_spill"
-        made.append({"name": "PCIe link", "value": "the product's own", "basis": "assumed", "effect": effect})
+        made.append(assumed("PCIe link", "the product's own", effect))
     return tuple(made)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.api.predictions import PredictAnswer
-from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.rigs import Rig, Throughput, throughput
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
 
 __all__ = ["Job", "Ran", "assumptions_of", "jobs_of", "run"]
 
@@ -90,7 +90,7 @@ def assumptions_of(ran: Sequence[Ran]) -> list[Assumption]:
     told: dict[str, list[tuple[str, str, Assumption]]] = {}
     for job, answer in asked:
         for note in (*_batch_told(job, answer), *answer.assumptions):
-            told.setdefault(note["name"], []).append((job.model, answer.results[0].gpu.name, note))
+            told.setdefault(note.name, []).append((job.model, answer.results[0].gpu.name, note))
     return [*map(_joined, told.values()), *(note for _, answer in asked for note in _own_notes(answer))]
 
 
@@ -98,7 +98,7 @@ def _batch_told(job: Job, answer: PredictAnswer) -> list[Assumption]:
     """A batch that nobody typed and that is not the model's usual one."""
     if job.batch == "auto":
         effect = "the largest power of two that fits each GPU; `--batch 32` compares at one"
-        return [{"name": "batch", "value": str(answer.results[0].batch), "basis": "derived", "effect": effect}]
+        return [assumed("batch", str(answer.results[0].batch), effect, basis="derived")]
     if job.title != job.model:
         return [assumed("batch", job.batch, "the same on all GPUs; a workload that was made smaller to fit all says so")]
     return []
@@ -107,13 +107,13 @@ def _batch_told(job: Job, answer: PredictAnswer) -> list[Assumption]:
 def _joined(entries: Sequence[tuple[str, str, Assumption]]) -> Assumption:
     """One assumption of several jobs on several GPUs."""
     first = entries[0][2]
-    if all(note["value"] == first["value"] for _, _, note in entries):
+    if all(note.value == first.value for _, _, note in entries):
         return first
-    if first["name"] == "precision":  # each workload shows its own
+    if first.code == "precision":  # each workload shows its own
         effect = "16 bit where it has matrix cores, else fp32; `--model` with `--precision fp32` compares in one"
         return assumed("precision", "what suits each GPU", effect)
-    effects = dict.fromkeys(note["effect"] for _, _, note in entries)
-    return {**first, "value": _by([(model, gpu, note["value"]) for model, gpu, note in entries]), "effect": "; ".join(effects)}
+    effects = dict.fromkeys(note.effect for _, _, note in entries)
+    return replace(first, value=_by([(model, gpu, note.value) for model, gpu, note in entries]), effect="; ".join(effects))
 
 
 def _by(entries: Sequence[tuple[str, str, str]]) -> str:
@@ -131,4 +131,4 @@ def _by(entries: Sequence[tuple[str, str, str]]) -> str:
 def _own_notes(answer: PredictAnswer) -> list[Assumption]:
     """What was said of one GPU alone, but for what ratios show already."""
     own = [note for note in answer.results[0].assumptions if note not in answer.assumptions]
-    return [note for note in own if note["name"] != "gpus" and not note["name"].endswith(("averaging gradients", "of its peak"))]
+    return [note for note in own if note.code not in ("gpus", "averaging", "above_peak")]

@@ -12,10 +12,11 @@ from typing import Any
 from gpuwise.api.compare_jobs import Job, assumptions_of, jobs_of, run
 from gpuwise.api.compare_reasons import why
 from gpuwise.api.predictions import predict
-from gpuwise.api.question import Assumption, assumed, step_query
+from gpuwise.api.question import step_query
 from gpuwise.api.rigs import Rig, Throughput, find_rigs
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware import tables
@@ -94,7 +95,7 @@ class CompareAnswer(Shown):
             "deals": [asdict(deal) for deal in self.deals],
             "flips": list(self.flips),
             "notes": list(self.notes),
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

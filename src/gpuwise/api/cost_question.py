@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, tariff
@@ -18,9 +19,8 @@ from gpuwise.money.price_file import given_price
 from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers
 from gpuwise.money.types import Offer, Price, Region, Tariff
 
-__all__ = ["Assumption", "CostQuery", "JobQuery", "Rent", "cost_query", "noted"]
+__all__ = ["Assumption", "CostQuery", "JobQuery", "Rent", "cost_query"]
 
-Assumption = dict[str, str]
 _MOST_GPUS = 4096
 _UTILIZATION = 0.15
 _YEARS = 3.0
@@ -74,11 +74,6 @@ class CostQuery:
     job: JobQuery | None
     book: PriceBook
     assumptions: tuple[Assumption, ...]
-
-
-def noted(name: str, value: str, effect: str, basis: str = "assumed") -> Assumption:
-    """Something the user did not say."""
-    return {"name": name, "value": value, "basis": basis, "effect": effect}
 
 
 def cost_query(
@@ -146,14 +141,21 @@ def cost_query(
 def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
     match = load_catalog().find(name)
     if match.others:
-        notes.append(noted(f"{what} '{name}'", match.gpu.name, "could also be " + ", ".join(gpu.name for gpu in match.others)))
+        notes.append(
+            assumed(
+                f"{what} '{name}'",
+                match.gpu.name,
+                "could also be " + ", ".join(gpu.name for gpu in match.others),
+                code="gpu_name",
+            )
+        )
     return match.gpu
 
 
 def _region(name: str, notes: list[Assumption]) -> Region:
     found = find_region(name or DEFAULT_REGION)
     if not name:
-        notes.append(noted("region", found.name, "electricity and carbon; `--region DE` is another"))
+        notes.append(assumed("region", found.name, "electricity and carbon; `--region DE` is another"))
     return found
 
 
@@ -176,7 +178,9 @@ def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Ass
         raise BadValue(f"no dated price of a {condition} {gpu.name} is known", hint="`--price 700` says what it costs")
     if found is not None and found.kind != "given":
         effect = f"{age.price_text(found, book.today)}; `--price 700` gives yours"
-        notes.append(noted(f"price of {gpu.name}", book.currency.show(found.usd), effect, found.basis.value))
+        notes.append(
+            assumed(f"price of {gpu.name}", book.currency.show(found.usd), effect, basis=found.basis.value, code="price")
+        )
     return found
 
 
@@ -184,10 +188,10 @@ def _machine_usd(given: float | None, gpu: Gpu, book: PriceBook, notes: list[Ass
     if given is not None:
         return book.currency.to_usd(amount(given, "the price of the machine", "for example `--machine 700`", zero=True))
     if gpu.segment == "laptop" or gpu.is_cpu:
-        notes.append(noted("rest of the machine", book.currency.show(0.0), "part of the price; `--machine 700` adds one"))
+        notes.append(assumed("rest of the machine", book.currency.show(0.0), "part of the price; `--machine 700` adds one"))
         return 0.0
     effect = "a plain desktop without its GPU; `--machine 0` where you have one"
-    notes.append(noted("rest of the machine", book.currency.show(MACHINE_USD), effect))
+    notes.append(assumed("rest of the machine", book.currency.show(MACHINE_USD), effect))
     return MACHINE_USD
 
 
@@ -195,7 +199,9 @@ def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float 
     if given is not None:
         return amount(given, "a power", "for example `--watts 300`")
     if gpu.tdp_watts is not None:
-        notes.append(noted("power while working", f"{gpu.tdp_watts:g} W", "its rated power; many jobs draw less: `--watts 280`"))
+        notes.append(
+            assumed("power while working", f"{gpu.tdp_watts:g} W", "its rated power; many jobs draw less: `--watts 280`")
+        )
     return gpu.tdp_watts
 
 
@@ -203,7 +209,7 @@ def _machine_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> fl
     if given is not None:
         return amount(given, "a power", "for example `--machine-watts 100`", zero=True)
     usual = _LAPTOP_WATTS if gpu.segment == "laptop" else _MACHINE_WATTS
-    notes.append(noted("rest of the machine", f"{usual:g} W", "while it works; it is off otherwise; `--machine-watts`"))
+    notes.append(assumed("rest of the machine", f"{usual:g} W", "while it works; it is off otherwise; `--machine-watts`"))
     return usual
 
 
@@ -215,7 +221,7 @@ def _use(utilization: float | None, hours_per_week: float | None, notes: list[As
     if utilization is not None:
         return fraction(utilization, "a utilisation", "--utilization", "0.15")
     notes.append(
-        noted("utilisation", f"{_UTILIZATION:.0%}", "of all hours; personal use is 5 to 10 %, a shared cluster above 35 %")
+        assumed("utilisation", f"{_UTILIZATION:.0%}", "of all hours; personal use is 5 to 10 %, a shared cluster above 35 %")
     )
     return _UTILIZATION
 
@@ -223,7 +229,7 @@ def _use(utilization: float | None, hours_per_week: float | None, notes: list[As
 def _years(given: float | None, notes: list[Assumption]) -> float:
     if given is not None:
         return amount(given, "a horizon in years", "for example `--years 3`")
-    notes.append(noted("horizon", f"{_YEARS:g} years", "`--years 5` looks further"))
+    notes.append(assumed("horizon", f"{_YEARS:g} years", "`--years 5` looks further"))
     return _YEARS
 
 
@@ -241,12 +247,12 @@ def _tariff(
     if tiers or bills:
         if household is None:
             effect = "the GPU's first kWh are the cheapest; `--household-kwh 300` puts it on top of a household"
-            notes.append(noted("other use of electricity", "0 kWh a month", effect))
+            notes.append(assumed("other use of electricity", "0 kWh a month", effect))
         parse, text = (tariff.parse_tariff, tiers) if tiers else (tariff.parse_bills, bills)
         return parse(text, household_kwh_per_month=household or 0.0, usd_per_unit=unit)
     power = region.electricity
     effect = f"households, {power.year}: {power.source}; `--kwh-price 0.12` gives yours"
-    notes.append(noted("electricity", f"{book.currency.show(power.usd_per_kwh, 3)} per kWh", effect, power.basis.value))
+    notes.append(assumed("electricity", f"{book.currency.show(power.usd_per_kwh, 3)} per kWh", effect, basis=power.basis.value))
     return tariff.of_region(power)
 
 
@@ -278,7 +284,7 @@ def _rent(
     aged = f"{what}, {middle.dated}, {age.age_text(middle.dated, book.today)}"
     extra = f"; {middle.note}" if middle.note else ""
     shown = book.currency.show(middle.usd_per_gpu_hour)
-    notes.append(noted("rent", f"{shown} per GPU-hour", f"{aged}{extra}; `--cloud-price 2.14` gives yours", "database"))
+    notes.append(assumed("rent", f"{shown} per GPU-hour", f"{aged}{extra}; `--cloud-price 2.14` gives yours", basis="database"))
     return Rent(
         gpu=gpu,
         asked_as=named,

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
-from gpuwise.api.cost_question import Assumption, CostQuery, JobQuery, Rent, noted
+from gpuwise.api.cost_question import CostQuery, JobQuery, Rent
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.money import age
 from gpuwise.money.carbon import emissions_kg
 from gpuwise.money.cloud import break_even_days, break_even_utilization, rent
@@ -106,7 +107,7 @@ class CostAnswer(Shown):
             "region": query.region.name,
             "grid_kg_per_kwh": query.region.grid.kg_per_kwh,
             "warnings": list(self.warnings),
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
@@ -337,7 +338,7 @@ def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
     if rented is None or rented.gpu.name == query.gpu.name:
         return _Work(hours=hours)
-    note = noted("speed of the rented GPU", "the same", "`--model resnet50 --samples …` works it out")
+    note = assumed("speed of the rented GPU", "the same", "`--model resnet50 --samples …` works it out")
     return _Work(hours=hours, notes=(note,))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.api.backends import generation_note, maker_notes
-from gpuwise.api.question import Assumption, assumed
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import GIB, MIB, format_si
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.constants import load_constants
@@ -28,14 +28,16 @@ def _age_note(gpu: Gpu, stack: Stack) -> Assumption | None:
     architecture = gpu.architecture
     if not architecture.first_software:
         effect = f"no release of CUDA, ROCm or oneAPI serves it; the times are as if {stack.name} did"
-        return assumed(f"{gpu.name} software", "none", effect)
+        return assumed(f"{gpu.name} software", "none", effect, code="device_software")
     if not architecture.last_software:
         return None
     torch = architecture.last_torch
     shown = f" and PyTorch {torch[0]}.{torch[1]} ({architecture.last_torch_build} build)" if torch else ""
     newer = torch is None or (stack.framework == "torch" and stack.version > torch)
     effect = f"the times are as if {stack.name} served it" if newer else "newer releases no longer serve it"
-    return assumed(f"{gpu.name} software", f"nothing newer than {architecture.last_software}{shown}", effect)
+    return assumed(
+        f"{gpu.name} software", f"nothing newer than {architecture.last_software}{shown}", effect, code="device_software"
+    )
 
 
 def _libraries_note(gpu: Gpu) -> Assumption | None:
@@ -45,7 +47,9 @@ def _libraries_note(gpu: Gpu) -> Assumption | None:
     constants = load_constants()
     memory = f" and {constants['memory.slower_hbm']:.2f} of its bandwidth" if "hbm" in gpu.memory_type.lower() else ""
     reached = f"{constants['engine.amd']:.2f} of what NVIDIA's reach of their arithmetic{memory}"
-    return assumed(f"{gpu.name} libraries", reached, "fitted on other GPUs of AMD; releases of ROCm differ")
+    return assumed(
+        f"{gpu.name} libraries", reached, "fitted on other GPUs of AMD; releases of ROCm differ", code="device_libraries"
+    )
 
 
 def _segment_note(gpu: Gpu, resident_bytes: float) -> Assumption | None:
@@ -54,11 +58,11 @@ def _segment_note(gpu: Gpu, resident_bytes: float) -> Assumption | None:
         return None
     where = f"{spilled / MIB:.0f} MiB behind {format_si(gpu.slow_memory_bytes_per_s, 'B/s')}"
     effect = f"only {gpu.usable_memory_bytes / GIB:g} GiB of the {gpu.name} are fast; traffic is taken as spread evenly"
-    return assumed(f"{gpu.name} slow memory", where, effect)
+    return assumed(f"{gpu.name} slow memory", where, effect, code="slow_memory")
 
 
 def _cpu_note(gpu: Gpu) -> Assumption:
     low, high = CPU_RANGE
     clock = f"{gpu.sm_count} cores at {gpu.boost_clock_hz / 1e9:.1f} GHz, {gpu.memory_bytes / GIB:.0f} GiB"
     effect = f"a CPU, through the kernel models of GPUs; no CPU was fitted, so {low:g} to {high:g} times the step"
-    return assumed(f"{gpu.name} as a device", clock, effect)
+    return assumed(f"{gpu.name} as a device", clock, effect, code="cpu_device")

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.trace_views import Progress, read_view, read_views
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.core.units import format_si
 from gpuwise.diagnose import shapes
 from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
@@ -120,7 +120,7 @@ class WhyAnswer(Shown):
             "facts": {"all_steps": asdict(self.view.whole), "steady_steps": asdict(self.view.facts)},
             "compare": None if self.difference is None else {"file": self.compared, **asdict(self.difference)},
             "notes": list(self.notes),
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

@@ -17,9 +17,10 @@ from gpuwise.advise.types import Rung
 from gpuwise.api.asking import asker
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.predictions import sized
-from gpuwise.api.question import Assumption, StepQuery, assumed, check_precision, step_query
+from gpuwise.api.question import StepQuery, check_precision, step_query
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
@@ -99,7 +100,7 @@ class Fit:
             "not_applicable": [{"name": name, "reason": reason} for name, reason in self.advice.not_applicable],
             "ladder": [_rung(rung) for rung in self.advice.ladder],
             "serving": asdict(self.serving) if self.serving else None,
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
         }
 
 
@@ -181,7 +182,11 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
     check_addressable(workload, trial.batch)
     memory = trial.memory(now)
     advice = advise(trial, offered(_larger(workload, gpu), PriceBook.of())) if asked.remedies else Advice(final=now)
-    notes = [assumed(f"memory of {gpu.name}", f"{room.usable_bytes / 2**30:.1f} GiB usable", room.remark)] if room.shared else []
+    notes = (
+        [assumed(f"memory of {gpu.name}", f"{room.usable_bytes / 2**30:.1f} GiB usable", room.remark, code="shared_memory")]
+        if room.shared
+        else []
+    )
     return Fit(
         gpu=gpu,
         gpu_count=query.run.gpu_count,

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.api.question import Assumption, StepQuery, assumed, step_query
+from gpuwise.api.question import StepQuery, step_query
 from gpuwise.api.showing import Shown
 from gpuwise.api.workloads import captured
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
@@ -75,7 +76,7 @@ class CatalogueFit(Shown):
             "batch": self.batch,
             "seq": self.seq,
             "results": [row.to_dict() for row in self.results],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue, UnknownName
-from gpuwise.core.provenance import Basis
+from gpuwise.core.provenance import Assumption, Basis, as_dicts, assumed
 from gpuwise.core.units import parse_memory
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
@@ -56,27 +56,18 @@ class GpuAnswer(Shown):
     data_date: date
 
     @property
-    def assumptions(self) -> list[dict[str, str]]:
+    def assumptions(self) -> list[Assumption]:
         """What was taken for granted: how ambiguous names were read, and figures that nobody gave."""
         found = []
         for asked, match in self.matches:
             if match.others:
                 others = ", ".join(gpu.name for gpu in match.others)
-                found.append(
-                    {
-                        "name": f"gpu '{asked}'",
-                        "value": match.gpu.name,
-                        "basis": "assumed",
-                        "effect": f"could also be {others}",
-                    }
-                )
+                found.append(assumed(f"gpu '{asked}'", match.gpu.name, f"could also be {others}", code="gpu_name"))
         for gpu in (match.gpu for _, match in self.matches):
             for field, fact in gpu.exceptions.items():
                 if fact.basis is Basis.ASSUMED:
                     effect = fact.note or fact.source.title
-                    found.append(
-                        {"name": f"{gpu.name} {field}", "value": _plain(fact.value), "basis": "assumed", "effect": effect}
-                    )
+                    found.append(assumed(f"{gpu.name} {field}", _plain(fact.value), effect, code="gpu_fact"))
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +76,7 @@ class GpuAnswer(Shown):
         return {
             "gpus": [_gpu_dict(gpu) for gpu in self.gpus],
             "sources": {key: {"title": s.title, "url": s.url, "basis": s.basis.value} for key, s in used.items()},
-            "assumptions": self.assumptions,
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

@@ -10,7 +10,8 @@ from gpuwise.advise.paces import Pace, Pacer
 from gpuwise.advise.tasks import Job
 from gpuwise.advise.trial import Trial
 from gpuwise.api.asking import asker
-from gpuwise.api.question import Assumption, assumed, step_query, takes_images
+from gpuwise.api.question import step_query, takes_images
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
@@ -106,7 +107,7 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
 def _captured_with(job: Job, model: _Model, sample: Pace | None) -> tuple[Assumption, ...]:
     """What was guessed of a model that is not of the zoo."""
     told = model.pacer.workload(sample.choices).notes if sample is not None and ":" in job.model else ()
-    return (assumed(job.model, "; ".join(told), "`gpuwise predict` takes `--input`"),) if told else ()
+    return (assumed(job.model, "; ".join(told), "`gpuwise predict` takes `--input`", code="captured_model"),) if told else ()
 
 
 def trial_on(job: Job, gpu: Gpu, asked: Asked) -> Trial | None:
@@ -164,7 +165,7 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
     ways = Ways((lambda choices: ask(None if choices == own else choices)) if own else ask)
     hidden = ("precision", "optimizer", "batch", "seq")  # told job by job
     model = _Model(
-        pacer=Pacer(ways, query.run), own=own, notes=tuple(note for note in query.assumptions if note["name"] not in hidden)
+        pacer=Pacer(ways, query.run), own=own, notes=tuple(note for note in query.assumptions if note.code not in hidden)
     )
     if not tells_itself and ":" not in job.model:
         while len(_models) >= _MOST_KEPT:

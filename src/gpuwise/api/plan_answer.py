@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import Range
 from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.recipes import Recipe
@@ -173,7 +173,7 @@ class PlanAnswer(Shown):
             "faster_links": [asdict(link) for link in self.links],
             "separate_jobs": asdict(self.separate) if self.separate else None,
             "smallest_cluster": {"cluster": self.smallest[0], "gpu_count": self.smallest[1]} if self.smallest else None,
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

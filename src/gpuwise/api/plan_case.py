@@ -10,8 +10,9 @@ import numpy as np
 
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.plan_question import PlanQuery
-from gpuwise.api.question import Assumption, assumed, check_precision, workload_of
+from gpuwise.api.question import check_precision, workload_of
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.predict import correction_by
 from gpuwise.predict.measured import Correction
 from gpuwise.scale.cluster.shape import Cluster

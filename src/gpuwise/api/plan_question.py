@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpuwise.api.question import Assumption, StepQuery, step_query
+from gpuwise.api.question import StepQuery, step_query
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption
 from gpuwise.scale.cluster.shape import Cluster, parse_cluster
 from gpuwise.scale.plans.rules import AXES, Limits
 from gpuwise.scale.plans.types import RECOMPUTE, SCHEDULES

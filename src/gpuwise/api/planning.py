@@ -13,6 +13,7 @@ from gpuwise.api.plan_case import NODE, PlanCase, plan_case
 from gpuwise.api.plan_entries import plain_entry, plan_entries
 from gpuwise.api.plan_question import PlanQuery
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption
 from gpuwise.hardware import tables
 from gpuwise.predict.ranges import range_notes
 from gpuwise.scale.cluster.shape import MOST_GPUS, parse_cluster
@@ -115,7 +116,7 @@ def _marked(entry: PlanEntry, plain: PlanEntry | None) -> PlanEntry:
     return replace(entry, labels=(*entry.labels, PLAIN)) if same else entry
 
 
-def _range_notes(entries: Sequence[PlanEntry], plain: PlanEntry | None) -> list[dict[str, str]]:
+def _range_notes(entries: Sequence[PlanEntry], plain: PlanEntry | None) -> list[Assumption]:
     """What the ranges of the plans shown rest on."""
     shown = [*entries, *([plain] if plain and entries else [])]
     alone = [entry.width for entry in shown if entry.estimate.plan.divides_samples_only]

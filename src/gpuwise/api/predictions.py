@@ -12,9 +12,10 @@ import numpy as np
 from gpuwise.api.device_notes import device_notes
 from gpuwise.api.fit_command import fit_of
 from gpuwise.api.peaks import above_peak, step_peak, tf32_fraction
-from gpuwise.api.question import Assumption, StepQuery, assumed, step_query, workload_of
+from gpuwise.api.question import StepQuery, step_query, workload_of
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.core.units import format_si
 from gpuwise.hardware import tables
 from gpuwise.hardware.precisions import convolves_in_tf32
@@ -114,7 +115,7 @@ class Prediction:
             "peak_flops_per_s": self.peak_flops_per_s,
             "computes_in": self.computes_in,
             "by_op": [asdict(share) for share in self.by_op],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
         }
 
 
@@ -133,7 +134,7 @@ class PredictAnswer(Shown):
         return {
             "model": self.model,
             "results": [result.to_dict() for result in self.results],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "notes": list(self.notes),
             "data_date": self.data_date.isoformat(),
         }
@@ -256,7 +257,7 @@ def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> t
     felt = result.bound_fractions["communication"]
     effect = f"with waiting for each other {felt:.0%} of the step; the rest hides behind the backward pass"
     value = f"{format_si(seconds, 's')} between {result.gpu_count} over {cluster.gpu_link.name}"
-    return (*notes, assumed(f"{result.gpu.name} averaging gradients", value, effect))
+    return (*notes, assumed(f"{result.gpu.name} averaging gradients", value, effect, code="averaging"))
 
 
 def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
@@ -265,14 +266,14 @@ def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tupl
     if used is None or used <= 1:
         return ()
     effect = above_peak(workload, measured=bool(query.run.measured))
-    return ({"name": f"{result.gpu.name} of its peak", "value": f"{used:.0%} as counted", "basis": "computed", "effect": effect},)
+    return (assumed(f"{result.gpu.name} of its peak", f"{used:.0%} as counted", effect, basis="computed", code="above_peak"),)
 
 
 def _own_note(steps: Steps) -> tuple[Assumption, ...]:
     if not steps.is_own[0, 0]:
         return ()
     own_s, effect = float(steps.step_s[0, 0]), "your own; the times of its ops are scaled to it"
-    return ({"name": f"{steps.gpus[0].name} step", "value": format_si(own_s, "s"), "basis": "measured", "effect": effect},)
+    return (assumed(f"{steps.gpus[0].name} step", format_si(own_s, "s"), effect, basis="measured", code="measured_step"),)
 
 
 def _coverage_notes(workload: Workload) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.api.showing import Shown
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, tables
@@ -41,7 +42,7 @@ class PricesAnswer(Shown):
     rows: tuple[GpuPrices, ...]
     regions: tuple[Region, ...]
     book: PriceBook
-    assumptions: tuple[dict[str, str], ...]
+    assumptions: tuple[Assumption, ...]
     data_date: date
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,7 +50,7 @@ class PricesAnswer(Shown):
         return {
             "prices": [_row_dict(row) for row in self.rows],
             "regions": [_region_dict(region) for region in self.regions],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
@@ -96,16 +97,13 @@ def prices(
 ) -> PricesAnswer:
     """Prices of these GPUs, or of every GPU that a cloud of the tables rents."""
     book = PriceBook.of(prices=price, file=file, currency=currency)
-    notes: list[dict[str, str]] = []
+    notes: list[Assumption] = []
     if names:
         matches = [(name, load_catalog().find(name)) for name in names]
         notes = [
-            {
-                "name": f"gpu '{name}'",
-                "value": match.gpu.name,
-                "basis": "assumed",
-                "effect": "could also be " + ", ".join(gpu.name for gpu in match.others),
-            }
+            assumed(
+                f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(gpu.name for gpu in match.others), code="gpu_name"
+            )
             for name, match in matches
             if match.others
         ]

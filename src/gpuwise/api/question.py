@@ -11,6 +11,7 @@ from typing import Any
 from gpuwise.api.backends import unmeasured_backends
 from gpuwise.api.workloads import CaptureQuery, capture_query, captured
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse
 from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.catalog import load_catalog
@@ -27,9 +28,7 @@ from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.low_precision import as_trained
 
 __all__ = [
-    "Assumption",
     "StepQuery",
-    "assumed",
     "check_precision",
     "least_watts",
     "named_gpus",
@@ -39,7 +38,6 @@ __all__ = [
     "workload_of",
 ]
 
-Assumption = dict[str, str]
 _MOST_GPUS = 4096
 _MOST_WORKERS = 1024
 _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
@@ -60,11 +58,6 @@ class StepQuery:
     def changed(self, **run: Any) -> StepQuery:
         """The same question with another `Run`."""
         return replace(self, run=replace(self.run, **run))
-
-
-def assumed(name: str, value: str, effect: str) -> Assumption:
-    """Something the user did not say."""
-    return {"name": name, "value": value, "basis": "assumed", "effect": effect}
 
 
 def step_query(
@@ -146,7 +139,9 @@ def named_gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]
     """The GPUs meant, each once, and what ambiguous names were taken for."""
     matches = [(name, load_catalog().find(name)) for name in names]
     notes = [
-        assumed(f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others))
+        assumed(
+            f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others), code="gpu_name"
+        )
         for name, match in matches
         if match.others
     ]
@@ -195,7 +190,9 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
                 hint=f"for example `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
             )
         if limit > rated:
-            notes.append(assumed(f"{gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given"))
+            notes.append(
+                assumed(f"{gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given", code="power_limit")
+            )
     return limit
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuwise.api.predictions import PredictAnswer, Prediction, predict
-from gpuwise.api.question import Assumption, named_gpus, step_query
+from gpuwise.api.question import named_gpus, step_query
 from gpuwise.api.which_question import counted
+from gpuwise.core.provenance import Assumption
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.cluster.wiring import usual_wires
 

@@ -8,9 +8,10 @@ from datetime import date
 from typing import Any
 
 from gpuwise.api.predictions import sized
-from gpuwise.api.question import Assumption, StepQuery, workload_of
+from gpuwise.api.question import StepQuery, workload_of
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware import tables
 from gpuwise.predict import predict_steps
 
@@ -44,7 +45,7 @@ class SweepAnswer(Shown):
             "model": self.model,
             "gpu": self.gpu,
             "points": [asdict(point) for point in self.points],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpuwise.api.question import Assumption, assumed
 from gpuwise.core.errors import BadFile, UnknownName
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.diagnose.scene import Scene, make_scene, with_whole_steps
 from gpuwise.diagnose.view import View, make_view
 from gpuwise.hardware.catalog import load_catalog

@@ -7,10 +7,10 @@ from datetime import date
 from statistics import median
 from typing import Any
 
-from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.tune_changes import Pruned
 from gpuwise.api.tune_predicting import Expected
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.live.tune.types import LEAST_ROUNDS, Change, DeviceFacts, Gain, Trial, Variant
 
 __all__ = ["NO_TIME", "Best", "MeasuredAnswer", "Tried"]
@@ -128,7 +128,7 @@ class MeasuredAnswer(Shown):
                 **_figures(best.trials),
             },
             "seconds": self.seconds,
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from gpuwise.api.question import Assumption
 from gpuwise.api.tune_answer import NO_TIME, Best, MeasuredAnswer, Tried
 from gpuwise.api.tune_changes import Plan, applied, model_plan, script_plan, start_of
 from gpuwise.api.tune_predicting import Predictor, predictor_of
 from gpuwise.api.tune_question import TuneQuery
 from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware import tables
 from gpuwise.live.tune.combine import product, together, without_least
 from gpuwise.live.tune.models import facts_of, run_model
@@ -109,9 +109,7 @@ def _start(
             if batch == workload.batch
             else f"the usual {workload.batch} is predicted to take over {_LONG_STEP_S:g} s a step"
         )
-        assumptions.append(
-            {"name": "batch at the start", "value": str(batch), "basis": "assumed", "effect": f"{why}; `--batch` gives another"}
-        )
+        assumptions.append(assumed("batch at the start", str(batch), f"{why}; `--batch` gives another"))
     request = msgspec.structs.replace(request, batch=batch, seq=workload.seq)
     return msgspec.structs.replace(order, request=request), tuple(assumptions)
 

@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpuwise.api.question import Assumption, StepQuery, least_watts, step_query, workload_of
+from gpuwise.api.question import StepQuery, least_watts, step_query, workload_of
 from gpuwise.api.showing import Shown
 from gpuwise.api.tune_changes import start_of
 from gpuwise.api.tune_question import buildable
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.core.units import parse
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
@@ -113,7 +114,7 @@ class PowerAnswer(Shown):
             "limit_for_least_energy_watts": self.least_energy.limit_watts,
             "measured": self.is_measured,
             "limits": [asdict(point) for point in self.points],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
@@ -169,12 +170,12 @@ def _told(workload: Workload) -> tuple[Assumption, ...]:
     off = f"e^±{_OFF:g} a whole limit taken away, from published curves of four GPUs"
     draws = "what a step draws is taken to be the lowest limit that keeps 99 % of its speed; a lower limit is drawn in full"
     told: list[Assumption] = [
-        {"name": "range of the speed kept", "value": off, "basis": "assumed", "effect": "docs/accuracy.md has the curves"},
-        {"name": "watts", "value": "by the same curve", "basis": "computed", "effect": draws},
+        assumed("range of the speed kept", off, "docs/accuracy.md has the curves"),
+        assumed("watts", "by the same curve", draws, basis="computed"),
     ]
     if workload.mode == "infer" and workload.seq is not None:
         effect = "generating text lost up to three times as much speed as predicted under low limits on an RTX 3090"
-        told.append({"name": "language models in inference", "value": "less sure", "basis": "measured", "effect": effect})
+        told.append(assumed("language models in inference", "less sure", effect, basis="measured"))
     return tuple(told)
 
 

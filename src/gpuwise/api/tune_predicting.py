@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuwise.api.question import Assumption
 from gpuwise.core.errors import BadFile, GpuwiseError, UnknownName
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, Range, change_range, knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
@@ -94,27 +94,27 @@ class Predictor:
         """What predicted gains rest on."""
         if self.profile is not None:
             effect = f"{_PROFILED[0]:g} to {_PROFILED[1]:g} times the predicted gain is assumed for it"
-            return (_told("predicted by", f"the profile of {self.profile.day} (gpuwise bench)", "measured", effect),)
+            return (assumed("predicted by", f"the profile of {self.profile.day} (gpuwise bench)", effect, basis="measured"),)
         if self.gpu is None:
-            return (_told("predicted by", "nothing: the device is not in the catalogue", "assumed", "nothing is pruned"),)
+            return (assumed("predicted by", "nothing: the device is not in the catalogue", "nothing is pruned", basis="assumed"),)
         if self.gpu.is_cpu:
             effect = f"{CPU_RANGE[0]:g} to {CPU_RANGE[1]:g} times the predicted gain; `gpuwise bench` gives a better one"
-            return (_told("predicted by", f"a CPU like {self.gpu.name}", "assumed", effect),)
+            return (assumed("predicted by", f"a CPU like {self.gpu.name}", effect, basis="assumed"),)
         if not knows_vendor(self.gpu):
             low, high = UNMEASURED_RANGE
             effect = f"{low:g} to {high:g} times the predicted gain; no measurement of {self.gpu.vendor} GPUs supports it"
-            return (_told("predicted by", f"the catalogue's {self.gpu.name}", "assumed", effect),)
+            return (assumed("predicted by", f"the catalogue's {self.gpu.name}", effect, basis="assumed"),)
         widths = [(name, change_range(name)) for name in names]
         rests = "; ".join(f"{name} {_width_text(own)}" for name, own in widths if own)
-        return (_told("predicted by", f"the catalogue's {self.gpu.name}", "computed", f"measured over predicted gain: {rests}"),)
+        return (
+            assumed(
+                "predicted by", f"the catalogue's {self.gpu.name}", f"measured over predicted gain: {rests}", basis="computed"
+            ),
+        )
 
 
 def _width_text(own: Range) -> str:
     return f"{own.low:.2f} to {own.high:.2f} in {own.rows} published pairs"
-
-
-def _told(name: str, value: str, basis: str, effect: str) -> Assumption:
-    return {"name": name, "value": value, "basis": basis, "effect": effect}
 
 
 def _size(workload: Workload, batch: int) -> float | None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpuwise.api.question import Assumption
 from gpuwise.api.workloads import CaptureQuery, capture_query
 from gpuwise.core.errors import BadFile, BadValue
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.live.tune.scripts import HOOKED
 from gpuwise.workload import find
 from gpuwise.workload.store import zoo
@@ -110,7 +110,7 @@ def _start(captured: Mapping[str, Any]) -> tuple[Assumption, ...]:
     if captured.get("precision"):
         return ()
     effect = "what PyTorch does if nothing is said; `--precision` starts from another"
-    return ({"name": "precision at the start", "value": "fp32", "basis": "assumed", "effect": effect},)
+    return (assumed("precision at the start", "fp32", effect),)
 
 
 def _check_times(seconds: float, timeout_s: float) -> None:

@@ -8,9 +8,10 @@ from datetime import date
 from typing import Any
 
 from gpuwise.api.predictions import sized
-from gpuwise.api.question import Assumption, StepQuery, workload_of
+from gpuwise.api.question import StepQuery, workload_of
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.bench import store
@@ -81,7 +82,7 @@ class TuneAnswer(Shown):
             "precision": self.precision,
             **chosen,
             "batches": [asdict(point) | {"samples_per_s": point.samples_per_s} for point in self.batches],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
@@ -113,7 +114,7 @@ def _told(query: StepQuery) -> tuple[Assumption, ...]:
     if not query.on_this_machine:
         return ()
     profile = store.latest()
-    return ({"name": "this machine", "value": profile.name, "basis": "measured", "effect": f"by gpuwise bench on {profile.day}"},)
+    return (assumed("this machine", profile.name, f"by gpuwise bench on {profile.day}", basis="measured"),)
 
 
 def _batches(workload: Workload, query: StepQuery, gpu: Gpu, most: int) -> tuple[BatchPoint, ...]:

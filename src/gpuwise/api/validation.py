@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.evidence.collectives import collective_baselines, collective_sets, score_collectives
 from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.fits import left_out
@@ -98,7 +98,7 @@ class ValidateAnswer(Shown):
             "leave_one_family_out": None if self.unseen_family is None else asdict(self.unseen_family),
             "noise_floor": [{"changed": what, "effect": effect} for what, effect in NOISE_FLOOR],
             "in_sample": self.in_sample,
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
@@ -231,7 +231,7 @@ def _seen_note(seen: int, rows: int) -> tuple[Assumption, ...]:
     if not seen:
         return ()
     effect = "their source and GPU are among those the constants were fitted on: their errors say little of GPUs never seen"
-    return ({"name": "in sample", "value": f"{seen:,} of {rows:,} rows", "basis": "fitted", "effect": effect},)
+    return (assumed("in sample", f"{seen:,} of {rows:,} rows", effect, basis="fitted"),)
 
 
 def _gpu_notes(table: Table, residuals: Sequence[Residual]) -> tuple[Assumption, ...]:
@@ -246,7 +246,7 @@ def _gpu_notes(table: Table, residuals: Sequence[Residual]) -> tuple[Assumption,
         meant = match.gpu.name if gpu == name else gpu  # some tables keep the name as given
         others = [one.name for one in (match.gpu, *match.others) if one.name != meant]
         if match.others:
-            notes.append(assumed(f"gpu '{name}'", meant, "could also be " + ", ".join(others)))
+            notes.append(assumed(f"gpu '{name}'", meant, "could also be " + ", ".join(others), code="gpu_name"))
     return tuple(notes)
 
 

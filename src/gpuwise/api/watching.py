@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.api.diagnosis import WhyAnswer, finding_dict, why
-from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.api.watching_vitals import catalogue_gpu, used_gpus, vitals_of
 from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
 from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
 from gpuwise.diagnose.registry import ranked, run_live_checks
@@ -86,7 +86,7 @@ class WatchAnswer(Shown):
             "sample_count": len(self.run.sights),
             "faults": list(self.run.faults),
             "notes": list(self.notes),
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from gpuwise.api.cluster_members import members_of, untold
 from gpuwise.api.diagnosis import finding_dict
-from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.diagnose.fleet import FleetFinding, Member
 from gpuwise.diagnose.registry import run_fleet_checks
 from gpuwise.diagnose.types import Abstained
@@ -100,7 +100,7 @@ class ClusterAnswer(Shown):
             "ranks": [],
             "gpus": [self._gpu(number, codes.get(number, [])) for number in range(len(self.devices))],
             "notes": list(self.notes),
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

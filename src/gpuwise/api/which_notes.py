@@ -9,9 +9,9 @@ from gpuwise.advise.job_ways import WAYS
 from gpuwise.advise.market import NEW_MONTHS
 from gpuwise.advise.tasks import Job
 from gpuwise.api.paced import Priced
-from gpuwise.api.question import Assumption, assumed
 from gpuwise.api.which_question import WhichQuery
 from gpuwise.api.which_scene import Scene
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.age import age_text
 from gpuwise.money.types import Price
@@ -27,9 +27,9 @@ def notes(scene: Scene) -> tuple[Assumption, ...]:
     found: dict[str, Assumption] = {}
     for job, priced in zip(query.jobs, scene.priced, strict=True):
         for note in priced.notes:
-            found.setdefault(note["name"], note)
+            found.setdefault(note.name, note)
         if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
-            found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced))
+            found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced), code="way")
     if not query.asked.batch:
         found["batch"] = _batches(scene)
     if not query.general:

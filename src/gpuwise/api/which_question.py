@@ -15,8 +15,9 @@ from gpuwise.advise.market import Wanted
 from gpuwise.advise.options import Terms
 from gpuwise.advise.tasks import Job, Task, find_task
 from gpuwise.api.paced import Asked
-from gpuwise.api.question import Assumption, assumed, named_gpus, parse_batch
+from gpuwise.api.question import named_gpus, parse_batch
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.carbon import DEFAULT_REGION, find_region
 from gpuwise.money.checks import amount
@@ -123,7 +124,7 @@ def which_query(
 
 def _felt(notes: Sequence[Assumption], *, owning: bool) -> tuple[Assumption, ...]:
     """A rent holds the machine and its electricity."""
-    return tuple(note for note in notes if owning or note["name"] not in ("machine", "electricity"))
+    return tuple(note for note in notes if owning or note.code not in ("machine", "electricity"))
 
 
 def _check_together(model: Sequence[str], task: str, max_gpus: int, laptop: bool, rent: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.core.units import parse_memory
 from gpuwise.hardware import tables
 from gpuwise.workload import find
@@ -42,7 +43,7 @@ class CaptureQuery:
     memory_limit_bytes: float = 16e9
     output: Path | None = None
     asked: frozenset[str] = frozenset()
-    assumptions: tuple[dict[str, str], ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class CaptureAnswer(Shown):
     coverage: Coverage
     kinds: tuple[KindRow, ...]
     output: Path | None
-    assumptions: tuple[dict[str, str], ...]
+    assumptions: tuple[Assumption, ...]
     data_date: date
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,7 +102,7 @@ class CaptureAnswer(Shown):
             "symbolic": list(workload.symbols),
             "notes": list(workload.notes),
             "output": str(self.output) if self.output else None,
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
@@ -136,8 +137,8 @@ def capture_query(
     given |= {"accumulate": accumulate, "checkpoint": checkpoint, "channels_last": channels_last, "clip": clip}
     chosen = {name: value for name, value in given.items() if value is not None and value is not False and value != ""}
     own = find.tells_itself(model)
-    assumed = () if own else _assumptions(model, mode or "train", chosen)
-    settings = Settings(**({"optimizer": "none"} | {entry["name"]: entry["value"] for entry in assumed} | chosen))
+    notes = () if own else _assumptions(model, mode or "train", chosen)
+    settings = Settings(**({"optimizer": "none"} | {note.code: note.value for note in notes} | chosen))
     if settings.mode == "infer" and not own:
         _refuse_training_only(chosen)
     sizes = {"image": image, "phase": phase, "inputs": tuple(inputs)}
@@ -158,7 +159,7 @@ def capture_query(
         memory_limit_bytes=_memory(memory_limit),
         output=output,
         asked=frozenset((*chosen, *(name for name, value in sizes.items() if value not in (None, "", ())))),
-        assumptions=assumed,
+        assumptions=notes,
     )
 
 
@@ -190,20 +191,16 @@ def _refuse_training_only(chosen: Mapping[str, object]) -> None:
             raise BadValue(f"{flag} changes nothing in inference", hint=f"leave {flag} out, or use `--mode train`")
 
 
-def _assumptions(model: str, mode: str, chosen: Mapping[str, object]) -> tuple[dict[str, str], ...]:
+def _assumptions(model: str, mode: str, chosen: Mapping[str, object]) -> tuple[Assumption, ...]:
     """What was taken for granted because the user did not say."""
-    assumed = []
+    found = []
     if "precision" not in chosen:
-        assumed.append(_assumed("precision", "fp32", "what PyTorch does if nothing is said; --precision amp is faster"))
+        found.append(assumed("precision", "fp32", "what PyTorch does if nothing is said; --precision amp is faster"))
     if "optimizer" not in chosen and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
         reason = "what this model is usually trained with" if usual else "the most common choice"
-        assumed.append(_assumed("optimizer", usual or "adamw", f"{reason}; --optimizer changes it"))
-    return tuple(assumed)
-
-
-def _assumed(name: str, value: str, effect: str) -> dict[str, str]:
-    return {"name": name, "value": value, "basis": "assumed", "effect": effect}
+        found.append(assumed("optimizer", usual or "adamw", f"{reason}; --optimizer changes it"))
+    return tuple(found)
 
 
 def capture(query: CaptureQuery, progress: Callable[[str], None] = lambda text: None) -> CaptureAnswer:

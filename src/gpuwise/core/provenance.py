@@ -1,11 +1,12 @@
-"""Where a figure comes from: its source, and on what kind of ground it stands."""
+"""Where a figure comes from: its source, on what kind of ground it stands, and what an answer takes for granted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from enum import Enum
 
-__all__ = ["Basis", "Fact", "Source"]
+__all__ = ["Assumption", "Basis", "Fact", "Source", "as_dicts", "assumed"]
 
 
 class Basis(str, Enum):
@@ -38,3 +39,31 @@ class Fact:
     source: Source
     basis: Basis
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumption:
+    """Something that an answer rests on and that the user did not say, or measured.
+
+    `code` says what it is about, whatever GPU or model its `name` names: programs look at the code, people read the rest.
+    """
+
+    code: str
+    name: str
+    value: str
+    basis: str
+    effect: str
+
+
+def assumed(name: str, value: str, effect: str, *, code: str = "", basis: str = "assumed") -> Assumption:
+    """An assumption. Where the name holds that of a GPU or a model, `code` says what it is about without it.
+
+    >>> assumed("image loading", "900 images/s", "one process a core").code
+    'image_loading'
+    """
+    return Assumption(code=code or name.replace(" ", "_"), name=name, value=value, basis=basis, effect=effect)
+
+
+def as_dicts(assumptions: Iterable[Assumption]) -> list[dict[str, str]]:
+    """Assumptions in the names of the JSON contract."""
+    return [asdict(one) for one in assumptions]

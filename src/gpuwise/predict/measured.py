@@ -10,6 +10,7 @@ from statistics import median
 import numpy as np
 
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import format_si
 from gpuwise.evidence.ranges import TRUST
 from gpuwise.hardware.types import Gpu
@@ -44,16 +45,16 @@ class Correction:
         own = {(gpu.name, batch) for gpu, batch, _, _ in self.steps if self.exact}
         return np.array([[(gpu.name, batch) in own for gpu in gpus] for batch in batches])
 
-    def notes(self) -> list[dict[str, str]]:
+    def notes(self) -> list[Assumption]:
         """What is said of it."""
         if not self.steps:
             return []
-        said = {
-            "name": "measured",
-            "value": f"{self.raw:.2f} times the prediction",
-            "basis": "measured",
-            "effect": f"of which {TRUST:.0%} carries over: other predictions are multiplied by {self.factor:.2f}",
-        }
+        said = assumed(
+            "measured",
+            f"{self.raw:.2f} times the prediction",
+            f"of which {TRUST:.0%} carries over: other predictions are multiplied by {self.factor:.2f}",
+            basis="measured",
+        )
         far = [(gpu, measured_s, measured_s / predicted_s) for gpu, _, measured_s, predicted_s in self.steps]
         return [said, *(_doubt(gpu, measured_s, ratio) for gpu, measured_s, ratio in far if _far(ratio) > _DOUBTFUL)]
 
@@ -87,10 +88,10 @@ def _checked(gpu: Gpu, measured_s: float, predicted_s: float) -> float:
     )
 
 
-def _doubt(gpu: Gpu, measured_s: float, ratio: float) -> dict[str, str]:
+def _doubt(gpu: Gpu, measured_s: float, ratio: float) -> Assumption:
     effect = "far from the prediction: check the unit, the batch and the precision that were measured"
     value = f"{format_si(measured_s, 's')}, {_words(ratio)} than predicted"
-    return {"name": f"measured on {gpu.name}", "value": value, "basis": "measured", "effect": effect}
+    return assumed(f"measured on {gpu.name}", value, effect, basis="measured", code="doubtful_measurement")
 
 
 def _words(ratio: float) -> str:

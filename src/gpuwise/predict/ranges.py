@@ -8,6 +8,7 @@ from functools import reduce
 
 import numpy as np
 
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.evidence.parallel import unknown_range
 from gpuwise.evidence.ranges import Range, pair_range, step_range
 from gpuwise.hardware.types import Gpu
@@ -77,7 +78,7 @@ def plan_width(measured: Sequence[Measured], gpus: Sequence[Gpu], bound: str, co
     return alone.around(unknown_range()) if divided else alone
 
 
-def range_notes(alone: Range | None, divided: Range | None) -> list[dict[str, str]]:
+def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
     """What the ranges of plans rest on, for those kinds of plans that are shown."""
     published = f"{unknown_range().rows:,} published steps of split language models"
     kinds = (
@@ -85,7 +86,7 @@ def range_notes(alone: Range | None, divided: Range | None) -> list[dict[str, st
         ("range of other plans", divided, f"holds that, and 8 in 10 of {published}"),
     )
     return [
-        {"name": name, "value": f"{one.low:.2f} to {one.high:.2f} times the step", "basis": "measured", "effect": effect}
+        assumed(name, f"{one.low:.2f} to {one.high:.2f} times the step", effect, basis="measured")
         for name, one, effect in kinds
         if one is not None and one.rows
     ]

@@ -33,7 +33,7 @@ def render(answer: CaptureAnswer, *, width: int | None = None, colour: bool = Fa
         lines.append("  not known    " + ", ".join(f"{name} ({count})" for name, count in answer.coverage.unknown.items()))
     if answer.output:
         lines.append(f"  written to   {answer.output}")
-    assumed = [f"assumed: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    assumed = [f"assumed: {note.name} = {note.value} ({note.effect})" for note in answer.assumptions]
     return "\n".join(lines) + join_notes([*(f"note: {note}" for note in workload.notes), *assumed])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuwise.api.grids import GridAnswer
 from gpuwise.api.predictions import Prediction
+from gpuwise.core.provenance import Assumption
 from gpuwise.core.units import format_si
 from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
@@ -26,7 +27,7 @@ def render(answer: GridAnswer, *, width: int | None = None, colour: bool = False
         columns.append(Column(title="limited by", cells=[_limit(one) for one in found], right=False))
     size = f", sequence {first.seq}" if first.seq is not None else ""
     head = f"{bold(answer.model, colour=colour)}  {first.mode}{size}, one step"
-    said = assumption_lines(_assumed(answer))
+    said = assumption_lines(_assumptions(answer))
     notes = [*answer.turns, *(f"note: {note}" for note in answer.notes), *said]
     return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
 
@@ -35,8 +36,6 @@ def _limit(result: Prediction | None) -> str:
     return "" if result is None else result.bound if result.fits else "DOES NOT FIT"
 
 
-def _assumed(answer: GridAnswer) -> list[dict[str, str]]:
+def _assumptions(answer: GridAnswer) -> list[Assumption]:
     """What was assumed, for all steps or for some."""
-    found = {tuple(entry.values()): entry for entry in answer.assumptions}
-    found |= {tuple(entry.values()): entry for result in answer.results for entry in result.assumptions}
-    return list(found.values())
+    return list(dict.fromkeys([*answer.assumptions, *(note for result in answer.results for note in result.assumptions)]))

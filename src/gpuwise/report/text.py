@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from gpuwise.core.provenance import Assumption
 
 __all__ = ["Column", "assumption_lines", "bold", "join_notes", "range_words", "table"]
 
@@ -53,13 +55,13 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
     return "  ".join(padded).rstrip()
 
 
-def assumption_lines(assumptions: Iterable[Mapping[str, str]]) -> list[str]:
+def assumption_lines(assumptions: Iterable[Assumption]) -> list[str]:
     """What an answer rests on, a line each.
 
-    >>> assumption_lines([{"basis": "assumed", "name": "batch", "value": "128", "effect": "the usual one"}])
+    >>> assumption_lines([assumed("batch", "128", "the usual one")])
     ['assumed: batch = 128 (the usual one)']
     """
-    return [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in assumptions]
+    return [f"{note.basis}: {note.name} = {note.value} ({note.effect})" for note in assumptions]
 
 
 def range_words(assumed_of: Iterable[str]) -> str:

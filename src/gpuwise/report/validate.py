@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.api.validation import BREAKDOWNS, NOISE_FLOOR, ValidateAnswer
-from gpuwise.report.text import Column, bold, join_notes, table
+from gpuwise.report.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["render"]
 
@@ -51,7 +51,7 @@ def render(answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None,
         Column(title="in range", cells=[_percent(entry.coverage_fraction) for entry in groups.values()]),
     ]
     notes = [f"left out: {count:,} rows, {reason}{_models(answer, reason)}" for reason, count in answer.skipped]
-    notes += [f"{entry['basis']}: {entry['name']} = {entry['value']} ({entry['effect']})" for entry in answer.assumptions]
+    notes += assumption_lines(answer.assumptions)
     if answer.measured_rows:
         notes.append(
             f"{answer.measured_rows} row(s) of each (source, model) were taken as the user's own measurements, and not scored"

@@ -32,7 +32,7 @@ def render(answer: WhichAnswer, *, width: int | None = None, colour: bool = Fals
         _list("with remedies", [text for _, text in answer.remedied], wide),
         _list("would change it", list(answer.changes_if), wide),
         _list("left out", [f"{name}: {reason}" for name, reason in answer.rejected[:_OTHERS]], wide),
-        _list("rests on", [f"{note['name']} = {note['value']} ({note['effect']})" for note in answer.assumptions], wide),
+        _list("rests on", [f"{note.name} = {note.value} ({note.effect})" for note in answer.assumptions], wide),
         f"prices to rent of {answer.data_date.isoformat()}",
     ]
     return "\n\n".join(block for block in blocks if block)

@@ -143,7 +143,7 @@ def test_rows_of_a_source_and_gpu_in_the_fit_are_said_to_be_in_sample(tmp_path: 
     answer = answered(tmp_path, {}, fitted, {**fitted, "gpu": "RTX 3080"})
     assert answer.in_sample == 1
     assert answer.to_dict()["in_sample"] == 1
-    assert "1 of 3 rows" in {note["value"] for note in answer.assumptions if note["name"] == "in sample"}
+    assert "1 of 3 rows" in {note.value for note in answer.assumptions if note.name == "in sample"}
     assert "1 of them in sample" in render(answer)
     assert "in sample" not in render(answered(tmp_path, {}))
 

@@ -30,7 +30,7 @@ def asked(*names: str, **options: Any) -> api.PredictAnswer:
 
 
 def notes(result: api.Prediction) -> dict[str, str]:
-    return {note["name"]: f"{note['value']}: {note['effect']}" for note in result.assumptions}
+    return {note.name: f"{note.value}: {note.effect}" for note in result.assumptions}
 
 
 @pytest.mark.parametrize("name", UNMEASURED)
@@ -101,7 +101,7 @@ def test_comparing_says_which_ratios_are_assumed() -> None:
     (pair,) = answer.pairs
     assert pair.range_basis == "assumed"
     assert "assumed" in ratios_figure(answer).footer
-    assert any("no measurement of Intel" in note["effect"] for note in answer.assumptions)
+    assert any("no measurement of Intel" in note.effect for note in answer.assumptions)
 
 
 def test_a_step_measured_on_the_gpu_itself_needs_no_assumed_range() -> None:
@@ -127,5 +127,5 @@ def test_a_gain_on_an_unmeasured_maker_is_assumed_too() -> None:
     assert narrow is not None
     assert wide.low < narrow.low < narrow.high < wide.high
     (told,) = unknown.told(("batch",))
-    assert told["basis"] == "assumed"
-    assert "no measurement of Intel" in told["effect"]
+    assert told.basis == "assumed"
+    assert "no measurement of Intel" in told.effect

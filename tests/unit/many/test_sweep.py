@@ -200,7 +200,7 @@ def test_all_wrong_names_of_gpus_are_told_together() -> None:
 def test_batches_double_and_say_so() -> None:
     sizes, notes = parse_batches("1..1024")
     assert sizes == tuple(2**power for power in range(11))
-    assert notes[0]["name"] == "batches"
+    assert notes[0].name == "batches"
     assert parse_batches("8,1")[0] == (1, 8)
     assert parse_batches("4..6:1") == ((4, 5, 6), [])
 
@@ -245,8 +245,8 @@ def test_a_finished_sweep_is_not_done_again(tmp_path: Path) -> None:
 
 def test_a_name_that_fits_several_gpus_says_which_was_taken(tmp_path: Path) -> None:
     query = api.sweep_query(models=listed(tmp_path, "resnet18"), gpus=["curated", "h100", "RTX 3090"], batches="1")
-    taken = [note for note in query.assumptions if note["name"].startswith("gpu ")]
-    assert [(note["name"], note["value"]) for note in taken] == [("gpu 'h100'", "H100 SXM 80GB")]
+    taken = [note for note in query.assumptions if note.name.startswith("gpu ")]
+    assert [(note.name, note.value) for note in taken] == [("gpu 'h100'", "H100 SXM 80GB")]
     assert taken == list(api.predict_query(model="resnet18", gpu=["h100"]).assumptions[:1])
 
 

@@ -75,10 +75,10 @@ def test_plans_that_divide_more_are_never_surer_than_the_plain_one(model: str) -
 
 def test_the_answer_says_what_ranges_rest_on() -> None:
     answer = planned("resnet50", "RTX 3090", 4, 32, "amp")
-    notes = {note["name"]: note for note in answer.assumptions if note["name"].startswith("range")}
+    notes = {note.name: note for note in answer.assumptions if note.name.startswith("range")}
     assert set(notes) == {"range where samples alone are divided", "range of other plans"}
-    assert all(note["basis"] == "measured" for note in notes.values())
-    assert not [note for note in planned("resnet50", "Arc B580", 2, 32, "amp").assumptions if note["name"].startswith("range")]
+    assert all(note.basis == "measured" for note in notes.values())
+    assert not [note for note in planned("resnet50", "Arc B580", 2, 32, "amp").assumptions if note.name.startswith("range")]
 
 
 def test_a_plain_plan_that_fits_nowhere_is_in_the_table_all_the_same() -> None:
@@ -93,16 +93,16 @@ def test_a_plain_plan_that_fits_nowhere_is_in_the_table_all_the_same() -> None:
 
 @pytest.mark.parametrize(("gpu", "count"), LINKS)
 def test_every_answer_takes_the_same_link_and_says_so_alike(gpu: str, count: int) -> None:
-    by_predict = [note for note in predicted("resnet50", gpu, count, 32, "amp").assumptions if note["name"].startswith("link")]
+    by_predict = [note for note in predicted("resnet50", gpu, count, 32, "amp").assumptions if note.name.startswith("link")]
     answer = planned("resnet50", gpu, count, 32, "amp")
-    by_plan = [note for note in answer.assumptions if note["name"].startswith("link")]
+    by_plan = [note for note in answer.assumptions if note.name.startswith("link")]
     assert by_predict == by_plan
     assert len(by_plan) == 1
-    assert by_plan[0]["value"].startswith(answer.cluster.gpu_link.name)
+    assert by_plan[0].value.startswith(answer.cluster.gpu_link.name)
     lanes = answer.cluster.wires.host_link.name
     told = api.matters("nvlink", model="resnet50", gpu=gpu, gpus=count, batch="32", precision="amp").topics[0]
     if gpu in ("RTX 3090", "Quadro RTX 8000", "A100 PCIe 80GB"):
-        assert "no NVLink bridge" in by_plan[0]["value"]
+        assert "no NVLink bridge" in by_plan[0].value
     if "than over" in told.answer:
         assert f"than over {lanes}" in told.answer
 

@@ -111,10 +111,10 @@ def test_more_cores_and_a_newer_generation_are_faster() -> None:
 def test_the_range_is_wide_and_the_answer_says_that_nothing_was_fitted() -> None:
     cpu, card = results("cpu", "RTX 3090")
     assert cpu.step_high_s / cpu.step_low_s > 3 > card.step_high_s / card.step_low_s
-    (said,) = (entry for entry in cpu.assumptions if entry["name"] == "Ryzen 7 5800X as a device")
-    assert said["basis"] == "assumed"
-    assert "no CPU was fitted" in said["effect"]
-    assert not any("as a device" in entry["name"] for entry in card.assumptions)
+    (said,) = (entry for entry in cpu.assumptions if entry.name == "Ryzen 7 5800X as a device")
+    assert said.basis == "assumed"
+    assert "no CPU was fitted" in said.effect
+    assert not any("as a device" in entry.name for entry in card.assumptions)
 
 
 def test_ops_are_not_issued_ahead_on_a_cpu() -> None:
@@ -130,7 +130,7 @@ def test_comparing_with_a_cpu_is_as_unsure_either_way_round() -> None:
     assert one.ratio * two.ratio == pytest.approx(1)
     assert one.ratio_low * two.ratio_high == pytest.approx(1)
     answer = api.compare(["cpu", "3090"], models=["resnet50"])
-    assert any("as a device" in entry["name"] for entry in answer.assumptions)
+    assert any("as a device" in entry.name for entry in answer.assumptions)
 
 
 def test_what_a_cpu_cannot_be_asked() -> None:

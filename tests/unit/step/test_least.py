@@ -55,4 +55,4 @@ def test_the_low_end_of_a_range_stays_within_the_bandwidth() -> None:
     read = 2 * 6.6e9
     assert read / found.step_low_s <= found.gpu.memory_bytes_per_s
     assert found.step_low_s <= found.step_s
-    assert any(note["value"] == "the hardware's limit" and note["basis"] == "assumed" for note in found.assumptions)
+    assert any(note.value == "the hardware's limit" and note.basis == "assumed" for note in found.assumptions)

@@ -50,7 +50,7 @@ def test_a_step_that_spills_is_slower_than_its_size_explains_and_says_why() -> N
     assert outside.bound_fractions["memory"] > inside.bound_fractions["memory"]
     assert sum(outside.bound_fractions.values()) == pytest.approx(1)
     assert outside.fits
-    names = [{entry["name"] for entry in result.assumptions} for result in (inside, outside)]
+    names = [{entry.name for entry in result.assumptions} for result in (inside, outside)]
     assert "GTX 970 slow memory" not in names[0]
     assert "GTX 970 slow memory" in names[1]
     assert not step(4 * first).fits

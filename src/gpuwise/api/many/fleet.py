@@ -20,9 +20,9 @@ from gpuwise.api.many.remote import at_hand, is_url, list_urls, stamp
 from gpuwise.api.many.spread import Progress, carry_out
 from gpuwise.api.many.tables import check_table, write_table
 from gpuwise.api.many.versions import Versions, check_versions, versions
-from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.trace.read import find_files
@@ -104,7 +104,7 @@ class FleetAnswer(Shown):
             "failed": sum(job.reason is not None for job in self.jobs),
             "out": str(self.out) if self.out else None,
             "parts_kept": self.kept_parts,
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

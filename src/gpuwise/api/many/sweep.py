@@ -17,8 +17,8 @@ from gpuwise.api.many.spread import Progress, carry_out
 from gpuwise.api.many.sweep_question import SweepQuery, gpus_meant
 from gpuwise.api.many.tables import Columns, check_table, write_table
 from gpuwise.api.many.versions import versions
-from gpuwise.api.question import Assumption
 from gpuwise.api.showing import Shown
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware import tables
 from gpuwise.step.types import BOUNDS, Array
 
@@ -90,7 +90,7 @@ class SweptAnswer(Shown):
             "parts": self.part_count,
             "parts_kept": self.kept_parts,
             "already_whole": self.already_whole,
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

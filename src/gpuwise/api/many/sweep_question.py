@@ -11,8 +11,9 @@ import msgspec
 
 from gpuwise.api.many.models_file import digests, read_models, stated
 from gpuwise.api.many.versions import Versions, versions
-from gpuwise.api.question import Assumption, assumed, named_gpus, step_query
+from gpuwise.api.question import named_gpus, step_query
 from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.workload import find
@@ -50,7 +51,7 @@ class SweepQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     def tasks(self) -> list[SweepTask]:
         """Always the same ones in the same order. A model that has its own precision is asked once where none was given."""
-        own = any(note["name"] == "precisions" for note in self.assumptions)
+        own = any(note.code == "precisions" for note in self.assumptions)
         return [
             SweepTask(
                 model=model,
@@ -96,7 +97,7 @@ def sweep_query(
     notes += named_gpus([name for name in named if name not in _GROUPS])[1]
     given = {name: value for name, value in {"mode": mode, **options}.items() if value not in (None, "", False)}
     probe = step_query(model="resnet50", gpu=(ANY_MODERN_GPU,), precision="fp32", **{**given, "seq": None, "image": None})
-    notes += [note for note in probe.assumptions if note["name"] in ("stack", "cpu")]
+    notes += [note for note in probe.assumptions if note.code in ("stack", "cpu")]
     return SweepQuery(
         models=read_models(models, here=not on.startswith("dask://")),
         gpus=named,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuwise.api.predictions import Prediction, predict_captured
-from gpuwise.api.question import Assumption, StepQuery, check_precision, step_query, workload_of
+from gpuwise.api.question import StepQuery, check_precision, step_query, workload_of
+from gpuwise.core.provenance import Assumption
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict.capacity import room_of

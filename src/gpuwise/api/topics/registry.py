@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from gpuwise.api.question import Assumption, assumed, step_query
+from gpuwise.api.question import step_query
 from gpuwise.api.showing import Shown
 from gpuwise.api.topics import card, host, links, numbers, several, sheet
 from gpuwise.api.topics.case import Case, Matter
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware import tables
 
 __all__ = ["TOPICS", "MattersAnswer", "matters"]
@@ -67,7 +68,7 @@ class MattersAnswer(Shown):
         return {
             "case": self.case,
             "topics": [asdict(topic) for topic in self.topics],
-            "assumptions": list(self.assumptions),
+            "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 

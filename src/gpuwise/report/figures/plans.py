@@ -32,7 +32,7 @@ def plans_figure(answer: PlanAnswer) -> Figure:
     used = [part for part, name in _PARTS.items() if any(getattr(entry.estimate, name) > 0 for entry in entries)]
     legend = [(part, place) for place, part in enumerate(_PARTS) if part in used]
     legend += [(one.label, one.colour) for one in grown.series] if grown is not None else []
-    ranges = range_words(note["name"].removesuffix(" range") for note in answer.assumptions if note["name"].endswith(" range"))
+    ranges = range_words(note.name.removesuffix(" range") for note in answer.assumptions if note.code == "device_range")
     return Figure(
         title=f"{answer.model} on {answer.cluster.name}",
         subtitle=f"train, {answer.precision}, batch {answer.batch:,} in all; fastest: {name_of(answer.entries[0])}",

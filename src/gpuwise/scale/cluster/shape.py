@@ -9,20 +9,11 @@ import re
 from dataclasses import dataclass, replace
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_link, find_node
 from gpuwise.hardware.types import Gpu, Link, Node
-from gpuwise.scale.cluster.wiring import (
-    Assumption,
-    Wires,
-    assumed,
-    has_rdma,
-    most_in_a_node,
-    network_of,
-    usual_network,
-    usual_wires,
-    wires_of,
-)
+from gpuwise.scale.cluster.wiring import Wires, has_rdma, most_in_a_node, network_of, usual_network, usual_wires, wires_of
 
 __all__ = ["MOST_GPUS", "Cluster", "parse_cluster", "usual_cluster"]
 
@@ -200,7 +191,11 @@ def _gpu(name: str, notes: list[Assumption]) -> Gpu:
     if match.gpu.is_cpu:
         raise BadValue(f"'{name}' is a CPU", hint=_HINT)
     if match.others:
-        notes.append(assumed(f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(one.name for one in match.others)))
+        notes.append(
+            assumed(
+                f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(one.name for one in match.others), code="gpu_name"
+            )
+        )
     return match.gpu
 
 

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse
 from gpuwise.hardware.machines import find_link, links, nodes
 from gpuwise.hardware.types import Gpu, Link, Node
 
 __all__ = [
-    "Assumption",
     "Wires",
-    "assumed",
     "has_rdma",
     "link_note",
     "most_in_a_node",
@@ -28,8 +27,6 @@ __all__ = [
     "usual_wires",
     "wires_of",
 ]
-
-Assumption = dict[str, str]
 
 _MODULES = {
     1: "NVLink 1 (P100, 4 links)",
@@ -75,11 +72,6 @@ def most_in_a_node(gpu: Gpu) -> int:
     return 72 if gpu.name.startswith("GB") else 8
 
 
-def assumed(name: str, value: str, effect: str) -> Assumption:
-    """Something the user did not say."""
-    return {"name": name, "value": value, "basis": "assumed", "effect": effect}
-
-
 def wires_of(node: Node) -> Wires:
     """The wires of a kind of node we have facts of."""
     link = find_link(node.gpu_link)
@@ -115,11 +107,11 @@ def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
     """What is taken to join these GPUs, in the words of every answer."""
     name = "link of " + " + ".join(f"{count}x {gpu.name}" for gpu, count in kinds)
     if wires.gpu_link != wires.host_link:
-        return assumed(name, wires.gpu_link.name, _ANOTHER)
+        return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
     bare = len(kinds) == 1 and takes_bridge(kinds[0][0])
     how = "peer to peer" if wires.peer_to_peer else "through the host's memory: no peer access with the usual driver"
     value = f"{wires.gpu_link.name}{' and no NVLink bridge' if bare else ''}, {how}"
-    return assumed(name, value, _BOUGHT_APART if bare else _ANOTHER)
+    return assumed(name, value, _BOUGHT_APART if bare else _ANOTHER, code="link")
 
 
 def _on_board(gpu: Gpu) -> Link | None:
