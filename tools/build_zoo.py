@@ -31,7 +31,7 @@ from gpuwise.workload.model.columns import workload_of
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.store import packing, zoo
 
-DATA = Path(zoo.__file__).parent / "data" / "zoo"
+DATA = Path(zoo.__file__).parents[1] / "data" / "zoo"
 BUDGET_BYTES = 3_000_000
 
 

@@ -340,7 +340,7 @@ def test_the_backend_does_not_change_the_workload():
         pytest.skip("only one backend is installed")
     code = (
         "import hashlib\n"
-        "from gpuwise.workload import files\n"
+        "from gpuwise.workload.store import files\n"
         "from gpuwise.workload.capture.worker import record\n"
         "from gpuwise.workload.capture.request import Request\n"
         "print(hashlib.sha256(files.encode(record(Request(model='keras:MobileNetV2')))).hexdigest())\n"

@@ -99,7 +99,7 @@ def test_index_and_files_belong_together_within_the_size_budget() -> None:
 
 def test_needs_no_framework() -> None:
     code = (
-        "import sys, json\nfrom gpuwise.workload import zoo\nzoo.load('resnet50')\n"
+        "import sys, json\nfrom gpuwise.workload.store import zoo\nzoo.load('resnet50')\n"
         "print(json.dumps([name for name in ('torch', 'timm', 'transformers', 'keras') if name in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
