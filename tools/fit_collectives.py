@@ -27,7 +27,7 @@ from gpuwise.evidence.tables import read_table
 from gpuwise.scale.cluster import constants as shipped
 from gpuwise.scale.cluster.collectives import OPS, moved_fraction
 
-DATA = Path(shipped.__file__).parent / "data" / "collectives.json"
+DATA = Path(shipped.__file__).parents[1] / "data" / "collectives.json"
 SOURCES = Path(measured.__file__).parent / "data" / "collectives.json"
 LARGE_BYTES, SMALL_BYTES = 2**24, 2**20
 FITTED_OPS = [op for op in OPS if op != "broadcast"]

@@ -28,7 +28,7 @@ from gpuwise.scale.cluster import constants as shipped
 from gpuwise.scale.split.data_parallel import averaged
 from gpuwise.scale.split.timeline import gradients_of, timeline_of
 
-DATA = Path(shipped.__file__).parent / "data" / "scaling.json"
+DATA = Path(shipped.__file__).parents[1] / "data" / "scaling.json"
 SOURCES = ("lambda_pytorch", "lambda_tf", "nvidia_dle")
 SLOWED = np.linspace(0.0, 1.0, 21)
 WAITS = np.linspace(0.0, 0.03, 31)
