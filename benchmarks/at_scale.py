@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise import api
-from gpuwise.api.many.block import block_of, decode
-from gpuwise.api.many.spread import spread
-from gpuwise.api.many.sweep import COLUMNS, columns_of
-from gpuwise.api.many.tables import write_table
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.questions.common.runs.spread import spread
+from gpuwise.questions.common.runs.tables import write_table
+from gpuwise.questions.sweep.answer import COLUMNS, columns_of
+from gpuwise.questions.sweep.block import block_of, decode
 from gpuwise.workload.store import zoo
 
 # Each with what it rests on.

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from gpuwise import api
-from gpuwise.api.many.block import _AT_ONCE, block_of
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
+from gpuwise.questions.sweep.block import _AT_ONCE, block_of
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.time.stacks import as_run
 

@@ -15,8 +15,8 @@ import time
 
 from gpuwise.advise.paces import GRID
 from gpuwise.advise.tasks import find_task
-from gpuwise.api.paced import Asked, price_jobs
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.questions.common.jobs import Asked, price_jobs
 
 TASKS = ("learning", "nlp", "kaggle")
 

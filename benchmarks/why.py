@@ -39,7 +39,7 @@ OURS = """
 import sys, time
 begun = time.perf_counter()
 from gpuwise import api
-from gpuwise.report.why import render
+from gpuwise.questions.why.text import render
 answer = api.why([sys.argv[1]])
 text = render(answer)
 print(0.0, time.perf_counter() - begun)

@@ -21,8 +21,6 @@ import msgspec
 
 import fuzz_seeds as seeds
 from gpuwise import api
-from gpuwise.api.question import parse_batch, step_query
-from gpuwise.api.rigs import find_rigs
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.units import parse, parse_memory
 from gpuwise.hardware import machines, specs, tables
@@ -32,11 +30,13 @@ from gpuwise.money.carbon import find_region
 from gpuwise.money.currency import USD, parse_currency
 from gpuwise.money.price_file import parse_price, read_price_file
 from gpuwise.money.tariff import electricity_usd, parse_bills, parse_tariff
-from gpuwise.report import fit as fit_report
-from gpuwise.report import gpus as gpus_report
-from gpuwise.report import predict as predict_report
-from gpuwise.report import validate as validate_report
-from gpuwise.report import why as why_report
+from gpuwise.questions.common.rigs import find_rigs
+from gpuwise.questions.common.step import parse_batch, step_query
+from gpuwise.questions.fit import text as fit_report
+from gpuwise.questions.gpus import text as gpus_report
+from gpuwise.questions.predict import text as predict_report
+from gpuwise.questions.validate import text as validate_report
+from gpuwise.questions.why import text as why_report
 from gpuwise.scale.cluster.shape import parse_cluster
 from gpuwise.step.time.stacks import find_stack
 from gpuwise.workload.capture.huggingface.configs import find_config
@@ -203,8 +203,8 @@ def _body(data: bytes, folder: Path) -> None:
     """`{"question": name, ...}` as the page would send it: refused by the types, or answered without a fault of ours."""
     from pydantic import ValidationError
 
-    from gpuwise.web.answers import answer
-    from gpuwise.web.app import _BODIES
+    from gpuwise.surfaces.web.answers import answer
+    from gpuwise.surfaces.web.app import _BODIES
 
     try:
         raw = msgspec.json.decode(data)
@@ -234,7 +234,7 @@ def _loud() -> Iterator[None]:
         assert fault is not None
         raise fault
 
-    with patch("gpuwise.web.answers.traceback.print_exc", again):
+    with patch("gpuwise.surfaces.web.answers.traceback.print_exc", again):
         yield
 
 

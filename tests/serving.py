@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 _CODE = """
 import socket, sys, uvicorn
-from gpuwise.web.app import create_app
+from gpuwise.surfaces.web.app import create_app
 listener = socket.socket(proto=socket.IPPROTO_TCP)
 listener.bind(("127.0.0.1", 0))
 listener.listen()

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from gpuwise.cli.app import app
 from gpuwise.money import age
+from gpuwise.surfaces.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

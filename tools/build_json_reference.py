@@ -17,7 +17,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 import build_examples
-from gpuwise.cli.app import app
+from gpuwise.surfaces.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "json.md"

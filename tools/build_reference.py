@@ -10,8 +10,8 @@ from pathlib import Path
 
 import typer.main
 
-from gpuwise.cli.app import app
 from gpuwise.hardware.tables import COLUMNS, OTHER_COLUMNS
+from gpuwise.surfaces.cli.app import app
 
 CATALOGUE = Path(__file__).parents[1] / "docs" / "reference" / "catalogue.md"
 BEGIN, END = "<!-- columns: written by tools/build_reference.py -->\n", "<!-- end of columns -->\n"

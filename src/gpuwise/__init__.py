@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Nothing heavy is imported before it is asked for."""
     if name == "watch":
-        from gpuwise.report.watch_here import watch
+        from gpuwise.questions.watch.face import watch
 
         return watch
     raise AttributeError(f"module 'gpuwise' has no attribute '{name}'")

@@ -1,7 +1,8 @@
 """`python -m gpuwise`."""
 
-from gpuwise.cli.main import main
+from gpuwise.surfaces.cli.main import main
 
-__all__: list[str] = []
+__all__ = ["main"]
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,8 +11,8 @@ from __future__ import annotations
 import pytest
 
 import fit_changes
-from gpuwise.api.validation import ValidateAnswer, validate
 from gpuwise.evidence.ranges import change_range
+from gpuwise.questions.validate.answer import ValidateAnswer, validate
 
 MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.110, 0.276, 0.107, 0.266
 TAU, RATIO = 0.947, 0.093

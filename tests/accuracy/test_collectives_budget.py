@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuwise.api.validation import validate
 from gpuwise.evidence.collectives import collective_sets, predicted_s
 from gpuwise.evidence.tables import read_table
+from gpuwise.questions.validate.answer import validate
 
 TABLE = Path(__file__).parents[3] / "shared" / "evidence" / "collectives.parquet"
 

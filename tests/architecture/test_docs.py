@@ -14,8 +14,8 @@ import build_check_docs
 import build_examples
 import build_json_reference
 import build_reference
-from gpuwise.cli.app import app
 from gpuwise.money import age
+from gpuwise.surfaces.cli.app import app
 from making_traces import Run, training
 
 ROOT = Path(__file__).parents[2]

@@ -65,7 +65,7 @@ def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
         f"        if name.partition('.')[0] in {HEAVY!r}: tried.append(name)\n"
         "sys.meta_path.insert(0, Spy())\n"
         f"sys.argv = ['gpuwise', *{arguments!r}]\n"
-        "from gpuwise.cli.app import app\n"
+        "from gpuwise.surfaces.cli.app import app\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    app()\n"
         "print(json.dumps(tried))"
     )

@@ -88,7 +88,7 @@ def test_the_page_can_be_walked_with_the_tab_key(page: Page) -> None:
 
 
 def test_stylesheets_ask_for_nothing_from_elsewhere() -> None:
-    for path in (Path(ROOT) / "src/gpuwise/web/static").rglob("*.*"):
+    for path in (Path(ROOT) / "src/gpuwise/surfaces/web/static").rglob("*.*"):
         if path.suffix in (".css", ".js", ".html"):
             assert "http" + "://" not in path.read_text("utf-8"), path
             assert "https" + "://" not in path.read_text("utf-8"), path

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise.cli.app import app
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.money import age
+from gpuwise.surfaces.cli.app import app
 
 FOLDER = Path(__file__).parent
 CASES = {

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise.cli.app import app
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.surfaces.cli.app import app
 from making_traces import SGEMM, Run, nsys, training, xplane
 
 FOLDER = Path(__file__).parent / "why"

@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api.building_speed import KINDS
 from gpuwise.box.types import VERDICTS, Line
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.units import GIB
-from gpuwise.report.figures.power import power_figure
+from gpuwise.questions.build.figure import power_figure
+from gpuwise.questions.common.machine_speed import KINDS
+from gpuwise.surfaces.cli.app import app
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api.charting import WORK
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.questions.charts.answer import WORK
+from gpuwise.surfaces.cli.app import app
 
 TODAY = date(2026, 11, 16)
 

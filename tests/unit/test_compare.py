@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import as_dicts
-from gpuwise.report.compare import render
+from gpuwise.questions.compare.text import render
+from gpuwise.surfaces.cli.app import app
 
 
 def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:

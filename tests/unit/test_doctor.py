@@ -10,7 +10,7 @@ import pytest
 
 from gpuwise import api
 from gpuwise.live.sample import machine
-from gpuwise.report.doctor import render
+from gpuwise.questions.doctor.text import render
 
 
 class StandInNvml:
@@ -52,7 +52,7 @@ def _device(**answers: Any) -> machine.Device:
 
 def _checked(monkeypatch: pytest.MonkeyPatch, *devices: machine.Device) -> api.Checkup:
     found = machine.Machine(python="3.12", platform="test", packages={}, probes=(), devices=devices)
-    monkeypatch.setattr("gpuwise.api.checkup.look_around", lambda: found)
+    monkeypatch.setattr("gpuwise.questions.doctor.answer.look_around", lambda: found)
     return api.doctor()
 
 

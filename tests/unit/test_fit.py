@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.advise.types import EFFECTS, Rung
-from gpuwise.api.fitting import FitAnswer
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import age
 from gpuwise.predict.choices import Choices
 from gpuwise.predict.ways import Ways
-from gpuwise.report.figures.memory import memory_figure
-from gpuwise.report.figures.types import Bars
-from gpuwise.report.fit import render
+from gpuwise.questions.fit.answer import FitAnswer
+from gpuwise.questions.fit.figure import memory_figure
+from gpuwise.questions.fit.text import render
+from gpuwise.render.chart import Bars
+from gpuwise.surfaces.cli.app import app
 
 SMALL = "name=Small,arch=ampere,sm=40,boost=1.7GHz,mem=6GB,bw=400GB/s,tdp=170W"
 # Remedies that promise less memory at any size. Mixed precision keeps a second copy of the weights, layouts change nothing.

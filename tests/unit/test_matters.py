@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api.topics.case import Matter
-from gpuwise.api.topics.registry import TOPICS
-from gpuwise.cli.app import app
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.report.matters import render
+from gpuwise.questions.matters.answer import TOPICS
+from gpuwise.questions.matters.case import Matter
+from gpuwise.questions.matters.text import render
+from gpuwise.surfaces.cli.app import app
 
 ASKED_FOR = (
     "pcie-lanes pcie-gen nvlink sli cpu ram-size ram-speed ssd overclock brand display egpu power-limit cooling ecc tensor-cores "

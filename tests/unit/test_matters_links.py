@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpuwise import api
-from gpuwise.api.question import step_query
-from gpuwise.api.topics.case import Matter
-from gpuwise.report.matters import render
+from gpuwise.questions.common.step import step_query
+from gpuwise.questions.matters.case import Matter
+from gpuwise.questions.matters.text import render
 
 
 def asked(topic: str, gpu: str = "GTX 1080 Ti", **how: object) -> Matter:

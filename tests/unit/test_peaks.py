@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gpuwise import api
-from gpuwise.api.peaks import above_peak, peak_in, step_peak
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
-from gpuwise.report.predict import render
+from gpuwise.questions.common.peaks import above_peak, peak_in, step_peak
+from gpuwise.questions.predict.text import render
 
 
 def gpu(name: str) -> Gpu:

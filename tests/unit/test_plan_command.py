@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api.executors import executor_on
-from gpuwise.api.plan_answer import PlanAnswer
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue, GpuwiseError
-from gpuwise.report.plan import name_of, render
+from gpuwise.questions.common.runs.executors import executor_on
+from gpuwise.questions.plan.text import name_of, render
+from gpuwise.questions.plan.types import PlanAnswer
+from gpuwise.surfaces.cli.app import app
 
 PLAN_KEYS = set(
     "data tensor pipeline expert sequence zero_stage micro_batch recompute step_s step_low_s step_high_s samples_per_s "

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue
+from gpuwise.surfaces.cli.app import app
 
 
 def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:

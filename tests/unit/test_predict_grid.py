@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue
+from gpuwise.surfaces.cli.app import app
 
 CARDS = ["RTX 2080 Ti", "GTX 1070"]
 

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.store import files
 
 

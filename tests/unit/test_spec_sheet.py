@@ -19,9 +19,9 @@ from functools import cache
 import pytest
 
 from gpuwise import api
-from gpuwise.api.question import step_query
-from gpuwise.api.topics.case import Case
-from gpuwise.api.topics.sheet import gains
+from gpuwise.questions.common.step import step_query
+from gpuwise.questions.matters.case import Case
+from gpuwise.questions.matters.sheet import gains
 
 CNN, TRANSFORMER, RNN = ("resnet50", "64"), ("transformer_big", ""), ("word_lstm", "20")
 RTX = ("RTX 2070", "RTX 2080 Ti")

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue
+from gpuwise.surfaces.cli.app import app
 
 
 def tuned(model: str = "resnet50", gpu: str = "RTX 3090", **more: str) -> api.TuneAnswer:

@@ -15,18 +15,18 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api import tune_measuring
-from gpuwise.api.tune_answer import Best, MeasuredAnswer, Tried
-from gpuwise.api.tune_changes import Plan, applied, model_plan, script_plan
-from gpuwise.api.tune_predicting import Expected, predictor_of
-from gpuwise.api.tune_question import NAMES, OwnSetting
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.evidence.ranges import change_range
 from gpuwise.live.tune import worker
 from gpuwise.live.tune.scripts import Script
 from gpuwise.live.tune.types import Change, DeviceFacts, Gain, Order, Trial
-from gpuwise.report.tune_measured import render_measured
+from gpuwise.questions.tune import measuring as tune_measuring
+from gpuwise.questions.tune.ask import NAMES, OwnSetting
+from gpuwise.questions.tune.changes import Plan, applied, model_plan, script_plan
+from gpuwise.questions.tune.measured_text import render_measured
+from gpuwise.questions.tune.predicting import Expected, predictor_of
+from gpuwise.questions.tune.types import Best, MeasuredAnswer, Tried
+from gpuwise.surfaces.cli.app import app
 from gpuwise.workload import find
 
 AMPERE = DeviceFacts(

@@ -7,9 +7,9 @@ import shlex
 import pytest
 from test_cli import run
 
-from gpuwise.cli.app import app
-from gpuwise.cli.commands import COMMANDS
-from gpuwise.cli.usage import _EXAMPLES, _MEANT
+from gpuwise.surfaces.cli.app import app
+from gpuwise.surfaces.cli.commands import COMMANDS
+from gpuwise.surfaces.cli.usage import _EXAMPLES, _MEANT
 
 
 def test_every_command_refuses_what_it_does_not_know_with_an_example() -> None:

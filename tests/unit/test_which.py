@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from gpuwise import api
 from gpuwise.advise.choosing import shortfall
-from gpuwise.cli.app import app
 from gpuwise.money import age
+from gpuwise.surfaces.cli.app import app
 
 CONTRACT = {"verdict", "options", "rejected", "changes_if", "assumptions", "data_date"}
 OF_AN_OPTION = {

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.surfaces.cli.app import app
 
 
 def refused(*arguments: str) -> GpuwiseError:

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
-from gpuwise.report.figures.choices import CHARTS, choices_figure
-from gpuwise.report.figures.svg import draw
-from gpuwise.report.which import render
+from gpuwise.questions.which.figure import CHARTS, choices_figure
+from gpuwise.questions.which.text import render
+from gpuwise.render.svg import draw
+from gpuwise.surfaces.cli.app import app
 
 
 def asked(*arguments: str) -> dict[str, Any]:

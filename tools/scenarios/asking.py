@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 from gpuwise import api
-from gpuwise.api.fitting import Fit
-from gpuwise.api.predictions import Prediction
-from gpuwise.api.topics.case import Matter
 from gpuwise.box.types import Line
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.fit.answer import Fit
+from gpuwise.questions.matters.case import Matter
 from scenarios.types import Ours, over
 
 __all__ = ["EARLY", "KINDS", "card", "gain", "held", "line", "lines", "matter", "matters_over", "ratio", "step"]

@@ -7,41 +7,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpuwise.api.benching import BenchAnswer, bench
-    from gpuwise.api.building import BuildAnswer, build, build_query
-    from gpuwise.api.charting import ChartRow, ChartsAnswer, ChartsQuery, charts
-    from gpuwise.api.checkup import CheckedGpu, Checkup, doctor
-    from gpuwise.api.choosing import WhichAnswer, which
-    from gpuwise.api.compare_jobs import Job
-    from gpuwise.api.comparisons import CompareAnswer, Pair, compare
-    from gpuwise.api.cost_question import CostQuery, cost_query
-    from gpuwise.api.costs import BreakEven, CostAnswer, JobCost, cost
-    from gpuwise.api.diagnosis import WhyAnswer, why
-    from gpuwise.api.fitting import Fit, FitAnswer, FitQuery, fit, fit_query
-    from gpuwise.api.fitting_catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
-    from gpuwise.api.grids import GridAnswer, is_grid, predict_grid
-    from gpuwise.api.hardware import GpuAnswer, GpuQuery, gpus
-    from gpuwise.api.many.fleet import Diagnosed, FleetAnswer, why_each
-    from gpuwise.api.many.sweep import SweptAnswer, sweep_models
-    from gpuwise.api.many.sweep_question import SweepQuery, sweep_query
-    from gpuwise.api.plan_answer import PlanAnswer, PlanEntry
-    from gpuwise.api.plan_question import PlanQuery, plan_query
-    from gpuwise.api.planning import plan
-    from gpuwise.api.predictions import OpShare, PredictAnswer, Prediction, predict, predict_query
-    from gpuwise.api.price_lists import PricesAnswer, prices, refresh_prices
-    from gpuwise.api.sweeps import SweepAnswer, SweepPoint, sweep
-    from gpuwise.api.topics.registry import MattersAnswer, matters
-    from gpuwise.api.tune_answer import MeasuredAnswer
-    from gpuwise.api.tune_measuring import tune_measured
-    from gpuwise.api.tune_powering import PowerAnswer, power_query, tune_power
-    from gpuwise.api.tune_question import TuneQuery, tune_query
-    from gpuwise.api.tuning import TuneAnswer, tune
-    from gpuwise.api.validation import ValidateAnswer, validate
-    from gpuwise.api.watching import WatchAnswer, watch_command, watch_pid
-    from gpuwise.api.watching_cluster import ClusterAnswer, watch_cluster
-    from gpuwise.api.watching_here import Watch
-    from gpuwise.api.which_question import WhichQuery, which_query
-    from gpuwise.api.workloads import CaptureAnswer, CaptureQuery, KindRow, capture, capture_query
+    from gpuwise.questions.bench.answer import BenchAnswer, bench
+    from gpuwise.questions.build.answer import BuildAnswer, build
+    from gpuwise.questions.build.ask import build_query
+    from gpuwise.questions.capture.answer import CaptureAnswer, KindRow, capture
+    from gpuwise.questions.charts.answer import ChartRow, ChartsAnswer, ChartsQuery, charts
+    from gpuwise.questions.common.capturing import CaptureQuery, capture_query
+    from gpuwise.questions.common.diagnosis import WhyAnswer, why
+    from gpuwise.questions.common.gpu_list import GpuQuery
+    from gpuwise.questions.common.plan_case import PlanQuery
+    from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
+    from gpuwise.questions.common.predictions import predict, predict_query
+    from gpuwise.questions.compare.answer import CompareAnswer, Pair, compare
+    from gpuwise.questions.compare.jobs import Job
+    from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost, cost
+    from gpuwise.questions.cost.ask import CostQuery, cost_query
+    from gpuwise.questions.doctor.answer import CheckedGpu, Checkup, doctor
+    from gpuwise.questions.fit.answer import Fit, FitAnswer, FitQuery, fit, fit_query
+    from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
+    from gpuwise.questions.gpus.answer import GpuAnswer, gpus
+    from gpuwise.questions.matters.answer import MattersAnswer, matters
+    from gpuwise.questions.plan.answer import plan
+    from gpuwise.questions.plan.ask import plan_query
+    from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
+    from gpuwise.questions.predict.batches import SweepAnswer, SweepPoint, sweep
+    from gpuwise.questions.predict.grid import GridAnswer, is_grid, predict_grid
+    from gpuwise.questions.prices.answer import PricesAnswer, prices, refresh_prices
+    from gpuwise.questions.sweep.answer import SweptAnswer, sweep_models
+    from gpuwise.questions.sweep.ask import SweepQuery, sweep_query
+    from gpuwise.questions.tune.ask import TuneQuery, tune_query
+    from gpuwise.questions.tune.batch import TuneAnswer, tune
+    from gpuwise.questions.tune.measuring import tune_measured
+    from gpuwise.questions.tune.power import PowerAnswer, power_query, tune_power
+    from gpuwise.questions.tune.types import MeasuredAnswer
+    from gpuwise.questions.validate.answer import ValidateAnswer, validate
+    from gpuwise.questions.watch.answer import WatchAnswer, watch_command, watch_pid
+    from gpuwise.questions.watch.cluster import ClusterAnswer, watch_cluster
+    from gpuwise.questions.watch.here import Watch
+    from gpuwise.questions.which.answer import WhichAnswer, which
+    from gpuwise.questions.which.ask import WhichQuery, which_query
+    from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer, why_each
 
 __all__ = [
     "BenchAnswer",
@@ -137,46 +142,163 @@ __all__ = [
 ]
 
 _HOMES = {
-    "benching": ("BenchAnswer", "bench"),
-    "building": ("BuildAnswer", "build", "build_query"),
-    "charting": ("ChartRow", "ChartsAnswer", "ChartsQuery", "charts"),
-    "checkup": ("CheckedGpu", "Checkup", "doctor"),
-    "choosing": ("WhichAnswer", "which"),
-    "compare_jobs": ("Job",),
-    "comparisons": ("CompareAnswer", "Pair", "compare"),
-    "cost_question": ("CostQuery", "cost_query"),
-    "costs": ("BreakEven", "CostAnswer", "JobCost", "cost"),
-    "diagnosis": ("WhyAnswer", "why"),
-    "fitting": ("Fit", "FitAnswer", "FitQuery", "fit", "fit_query"),
-    "fitting_catalogue": ("CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"),
-    "grids": ("GridAnswer", "is_grid", "predict_grid"),
-    "hardware": ("GpuAnswer", "GpuQuery", "gpus"),
-    "many.fleet": ("Diagnosed", "FleetAnswer", "why_each"),
-    "many.sweep": ("SweptAnswer", "sweep_models"),
-    "many.sweep_question": ("SweepQuery", "sweep_query"),
-    "sweeps": ("SweepAnswer", "SweepPoint", "sweep"),
-    "topics.registry": ("MattersAnswer", "matters"),
-    "plan_answer": ("PlanAnswer", "PlanEntry"),
-    "plan_question": ("PlanQuery", "plan_query"),
-    "planning": ("plan",),
-    "predictions": ("OpShare", "PredictAnswer", "Prediction", "predict", "predict_query"),
-    "price_lists": ("PricesAnswer", "prices", "refresh_prices"),
-    "tune_answer": ("MeasuredAnswer",),
-    "tune_measuring": ("tune_measured",),
-    "tune_powering": ("PowerAnswer", "power_query", "tune_power"),
-    "tune_question": ("TuneQuery", "tune_query"),
-    "tuning": ("TuneAnswer", "tune"),
-    "validation": ("ValidateAnswer", "validate"),
-    "watching": ("WatchAnswer", "watch_command", "watch_pid"),
-    "watching_cluster": ("ClusterAnswer", "watch_cluster"),
-    "watching_here": ("Watch",),
-    "which_question": ("WhichQuery", "which_query"),
-    "workloads": ("CaptureAnswer", "CaptureQuery", "KindRow", "capture", "capture_query"),
+    "questions.bench.answer": (
+        "BenchAnswer",
+        "bench",
+    ),
+    "questions.build.answer": (
+        "BuildAnswer",
+        "build",
+    ),
+    "questions.build.ask": ("build_query",),
+    "questions.charts.answer": (
+        "ChartRow",
+        "ChartsAnswer",
+        "ChartsQuery",
+        "charts",
+    ),
+    "questions.doctor.answer": (
+        "CheckedGpu",
+        "Checkup",
+        "doctor",
+    ),
+    "questions.which.answer": (
+        "WhichAnswer",
+        "which",
+    ),
+    "questions.compare.jobs": ("Job",),
+    "questions.compare.answer": (
+        "CompareAnswer",
+        "Pair",
+        "compare",
+    ),
+    "questions.cost.ask": (
+        "CostQuery",
+        "cost_query",
+    ),
+    "questions.cost.answer": (
+        "BreakEven",
+        "CostAnswer",
+        "JobCost",
+        "cost",
+    ),
+    "questions.common.diagnosis": (
+        "WhyAnswer",
+        "why",
+    ),
+    "questions.fit.answer": (
+        "Fit",
+        "FitAnswer",
+        "FitQuery",
+        "fit",
+        "fit_query",
+    ),
+    "questions.fit.catalogue": (
+        "CatalogueFit",
+        "CatalogueRow",
+        "catalogue_query",
+        "fit_catalogue",
+    ),
+    "questions.predict.grid": (
+        "GridAnswer",
+        "is_grid",
+        "predict_grid",
+    ),
+    "questions.gpus.answer": (
+        "GpuAnswer",
+        "gpus",
+    ),
+    "questions.common.gpu_list": ("GpuQuery",),
+    "questions.why.fleet": (
+        "Diagnosed",
+        "FleetAnswer",
+        "why_each",
+    ),
+    "questions.sweep.answer": (
+        "SweptAnswer",
+        "sweep_models",
+    ),
+    "questions.sweep.ask": (
+        "SweepQuery",
+        "sweep_query",
+    ),
+    "questions.predict.batches": (
+        "SweepAnswer",
+        "SweepPoint",
+        "sweep",
+    ),
+    "questions.matters.answer": (
+        "MattersAnswer",
+        "matters",
+    ),
+    "questions.plan.types": (
+        "PlanAnswer",
+        "PlanEntry",
+    ),
+    "questions.common.plan_case": ("PlanQuery",),
+    "questions.plan.ask": ("plan_query",),
+    "questions.plan.answer": ("plan",),
+    "questions.common.prediction_types": (
+        "OpShare",
+        "PredictAnswer",
+        "Prediction",
+    ),
+    "questions.common.predictions": (
+        "predict",
+        "predict_query",
+    ),
+    "questions.prices.answer": (
+        "PricesAnswer",
+        "prices",
+        "refresh_prices",
+    ),
+    "questions.tune.types": ("MeasuredAnswer",),
+    "questions.tune.measuring": ("tune_measured",),
+    "questions.tune.power": (
+        "PowerAnswer",
+        "power_query",
+        "tune_power",
+    ),
+    "questions.tune.ask": (
+        "TuneQuery",
+        "tune_query",
+    ),
+    "questions.tune.batch": (
+        "TuneAnswer",
+        "tune",
+    ),
+    "questions.validate.answer": (
+        "ValidateAnswer",
+        "validate",
+    ),
+    "questions.watch.answer": (
+        "WatchAnswer",
+        "watch_command",
+        "watch_pid",
+    ),
+    "questions.watch.cluster": (
+        "ClusterAnswer",
+        "watch_cluster",
+    ),
+    "questions.watch.here": ("Watch",),
+    "questions.which.ask": (
+        "WhichQuery",
+        "which_query",
+    ),
+    "questions.capture.answer": (
+        "CaptureAnswer",
+        "KindRow",
+        "capture",
+    ),
+    "questions.common.capturing": (
+        "CaptureQuery",
+        "capture_query",
+    ),
 }
 
 
 def __getattr__(name: str) -> Any:
     for module, exports in _HOMES.items():
         if name in exports:
-            return getattr(import_module(f"gpuwise.api.{module}"), name)
+            return getattr(import_module(f"gpuwise.{module}"), name)
     raise AttributeError(f"module 'gpuwise.api' has no attribute '{name}'")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gpuwise.api.watching import WatchAnswer
 from gpuwise.live.sample.steps import Pace
+from gpuwise.questions.watch.answer import WatchAnswer
 
 __all__ = ["figures", "pace_figures", "tell_wandb", "tell_writer"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuwise.api.watching_here import harmless
 from gpuwise.core.errors import MissingExtra
 from gpuwise.integrations.figures import pace_figures, tell_wandb
-from gpuwise.report.watch_here import watch
+from gpuwise.questions.watch.face import watch
+from gpuwise.questions.watch.here import harmless
 
 __all__ = ["callback"]
 

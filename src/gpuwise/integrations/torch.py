@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gpuwise.api.watching import WatchAnswer
-from gpuwise.api.watching_here import Watch
 from gpuwise.integrations.figures import tell_wandb, tell_writer
-from gpuwise.report.watch_here import watch
+from gpuwise.questions.watch.answer import WatchAnswer
+from gpuwise.questions.watch.face import watch
+from gpuwise.questions.watch.here import Watch
 
 __all__ = ["loop"]
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from gpuwise import api
 from gpuwise.advise.paces import GRID, Pacer
 from gpuwise.advise.tasks import Job
-from gpuwise.api.paced import Asked, price_jobs
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.predict.choices import Choices
 from gpuwise.predict.needs import Needs
+from gpuwise.questions.common.jobs import Asked, price_jobs
 from gpuwise.step.memory.peak import MemorySetting
 
 NAMES = ("RTX 3090", "RTX 2070", "GTX 1080 Ti", "H100 SXM 80GB", "T4", "GTX 1050 Ti")
@@ -22,7 +22,7 @@ GPUS = {gpu.name: gpu for gpu in load_catalog().curated if gpu.name in NAMES}
 
 @pytest.fixture(scope="module")
 def pacer() -> Pacer:
-    from gpuwise.api.paced import _model
+    from gpuwise.questions.common.jobs import _model
 
     return _model(Job(model="resnet18", samples=1.0), Asked(), lambda text: None).pacer
 

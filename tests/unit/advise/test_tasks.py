@@ -6,9 +6,9 @@ import pytest
 
 from gpuwise.advise.job_ways import WAYS, ways_on
 from gpuwise.advise.tasks import find_task, tasks
-from gpuwise.api.paced import Asked, price_jobs
 from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.questions.common.jobs import Asked, price_jobs
 from gpuwise.workload.store import zoo
 
 ASKED_FOR = "learning kaggle vision nlp llm-finetune llm-inference image-generation rnn speech research".split()

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwise import api
-from gpuwise.api.diagnosis import finding_dict
 from gpuwise.diagnose.checks import input_starved
 from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
 from gpuwise.diagnose.registry import run_live_checks
 from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.diagnose.vitals import GpuVitals, Vitals
+from gpuwise.questions.common.diagnosis import finding_dict
 from making_traces import SGEMM, Run, training
 
 SHARE = st.floats(0.0, 1.0)

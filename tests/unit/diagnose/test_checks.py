@@ -197,7 +197,7 @@ def test_json_has_the_keys_of_the_contract(tmp_path: Path) -> None:
 
 
 def test_what_a_trace_holds_is_escaped_in_html(tmp_path: Path) -> None:
-    from gpuwise.report.why import render_html
+    from gpuwise.questions.why.text import render_html
 
     run = Run(gpu={**AMPERE, "name": "<script>alert(1)</script>", "numSms": 7})
     answer = api.why([str(training(run, name=SGEMM).write(tmp_path / "<b>.json"))])
@@ -205,7 +205,7 @@ def test_what_a_trace_holds_is_escaped_in_html(tmp_path: Path) -> None:
 
 
 def test_what_a_trace_holds_cannot_steer_the_terminal(tmp_path: Path) -> None:
-    from gpuwise.report.why import render
+    from gpuwise.questions.why.text import render
 
     run = training(Run(gpu={**AMPERE, "name": "\x1b[2Jgone", "numSms": 7}), sync=True)
     for event in run.events:

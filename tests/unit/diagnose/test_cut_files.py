@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api.many.fleet import why_each
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadFile
-from gpuwise.report.why import render_html, render_markdown
+from gpuwise.questions.why.fleet import why_each
+from gpuwise.questions.why.text import render_html, render_markdown
+from gpuwise.surfaces.cli.app import app
 from making_traces import Run, message, nsys, training, xplane
 
 ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.api.diagnosis import why as diagnose
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.questions.common.diagnosis import why as diagnose
 from making_traces import Run, training
 
 

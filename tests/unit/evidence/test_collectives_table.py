@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.api.validation import validate
 from gpuwise.evidence.collectives import collective_sets
 from gpuwise.evidence.tables import read_table
+from gpuwise.questions.validate.answer import validate
 
 HEAD = "gpu,gpu_count,link,op,bytes,dtype,library,source,time_us,runs\n"
 

@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise.api import validate
-from gpuwise.api.validation import ValidateAnswer
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue
 from gpuwise.evidence.e2e import questions
 from gpuwise.evidence.score import cluster_of
 from gpuwise.evidence.tables import read_table
 from gpuwise.hardware.precisions import supported
-from gpuwise.report.validate import render
+from gpuwise.questions.validate.answer import ValidateAnswer
+from gpuwise.questions.validate.text import render
+from gpuwise.surfaces.cli.app import app
 
 COLUMNS = (
     "source gpu gpu_count model family mode precision batch_per_gpu image_or_seq samples_per_s step_ms "

@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api.tune_predicting import Predictor
-from gpuwise.cli.app import app
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows_vendor, pair_range, step_range
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.report.figures.ratios import ratios_figure
-from gpuwise.report.figures.steps import steps_figure
-from gpuwise.report.predict import render
+from gpuwise.questions.compare.figure import ratios_figure
+from gpuwise.questions.predict.figure import steps_figure
+from gpuwise.questions.predict.text import render
+from gpuwise.questions.tune.predicting import Predictor
+from gpuwise.surfaces.cli.app import app
 
 UNMEASURED = {"M1 Max 32-core": ("Apple", "MPS"), "Arc B580": ("Intel", "XPU"), "TPU v4": ("Google", "XLA")}
 

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api.many import fleet
-from gpuwise.api.many.remote import at_hand, list_urls, stamp
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, MissingExtra
+from gpuwise.questions.why import fleet
+from gpuwise.questions.why.remote import at_hand, list_urls, stamp
+from gpuwise.surfaces.cli.app import app
 from making_traces import Run, training
 
 

@@ -14,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api.many.sweep import COLUMNS
-from gpuwise.api.many.sweep_question import gpus_meant, parse_batches
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
-from gpuwise.report.sweep import render
+from gpuwise.questions.sweep.answer import COLUMNS
+from gpuwise.questions.sweep.ask import gpus_meant, parse_batches
+from gpuwise.questions.sweep.text import render
+from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.store import files
 
 # Odd ones on purpose: a slow segment, a laptop, a CPU, an unknown generation, no tensor cores, typed specs.
@@ -83,7 +83,7 @@ def test_every_point_is_what_predict_says(model: str, precision: str, batches: s
 def test_pricing_in_small_pieces_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {"gpus": list(GPUS), "batches": "1..64", "precisions": "fp32"}
     _, whole = swept(tmp_path, ("resnet18",), **asked)
-    monkeypatch.setattr("gpuwise.api.many.block._AT_ONCE", 300)
+    monkeypatch.setattr("gpuwise.questions.sweep.block._AT_ONCE", 300)
     _, pieces = swept(tmp_path, ("resnet18",), name="pieces.jsonl", **asked)
     for left, right in zip(whole, pieces, strict=True):
         assert left["step_s"] == pytest.approx(right["step_s"], rel=1e-12)

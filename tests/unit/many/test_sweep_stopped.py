@@ -15,10 +15,10 @@ import msgspec
 import pytest
 
 from gpuwise import api
-from gpuwise.api.many.block import block_of, decode, lost_block
-from gpuwise.api.many.parts import Parts, alone
-from gpuwise.api.many.spread import spread
 from gpuwise.core.errors import BadFile, GpuwiseError
+from gpuwise.questions.common.runs.parts import Parts, alone
+from gpuwise.questions.common.runs.spread import spread
+from gpuwise.questions.sweep.block import block_of, decode, lost_block
 from making_traces import training
 
 pytestmark = pytest.mark.slow
@@ -248,7 +248,7 @@ def _die(number: int) -> bytes:
 
 
 def test_a_worker_process_that_dies_is_told(tmp_path: Path) -> None:
-    from gpuwise.api.executors import executor_on
+    from gpuwise.questions.common.runs.executors import executor_on
 
     with pytest.raises(GpuwiseError, match="a worker process ended") as told, executor_on("processes:1") as executor:
         spread(_die, {0: 0}, executor, done=lambda number, data: None, lost=lambda task, reason: b"")

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.money import age, refreshed
-from gpuwise.report.figures.money import cost_figure
-from gpuwise.report.figures.svg import draw
+from gpuwise.questions.cost.figure import cost_figure
+from gpuwise.render.svg import draw
+from gpuwise.surfaces.cli.app import app
 
 GUIDE = {"gpu": "RTX 3090", "price": "1500", "machine": 700.0, "cloud_price": 2.14, "kwh_price": 0.12, "utilization": 0.15}
 

@@ -12,16 +12,16 @@ import pytest
 
 from gpuwise import api
 from gpuwise.advise.tasks import Job as Task
-from gpuwise.api.building_speed import images_per_s_of
-from gpuwise.api.many.block import block_of, decode
-from gpuwise.api.many.sweep_question import SweepTask
-from gpuwise.api.many.versions import versions
-from gpuwise.api.paced import Asked, price_jobs, trial_on
-from gpuwise.api.plan_answer import PLAIN
-from gpuwise.api.predictions import Prediction
-from gpuwise.api.rigs import find_rigs, throughput
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.jobs import Asked, price_jobs, trial_on
+from gpuwise.questions.common.machine_speed import images_per_s_of
+from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.common.rigs import find_rigs, throughput
+from gpuwise.questions.common.runs.versions import versions
+from gpuwise.questions.plan.types import PLAIN
+from gpuwise.questions.sweep.ask import SweepTask
+from gpuwise.questions.sweep.block import block_of, decode
 
 CLOSE = 0.001
 SAMPLES = 1e6

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpuwise import api
-from gpuwise.api.plan_answer import PLAIN, PlanAnswer, PlanEntry
-from gpuwise.api.predictions import Prediction
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.plan.types import PLAIN, PlanAnswer, PlanEntry
 
 # model, GPU, how many, samples on each, precision
 JOBS = [

@@ -12,15 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, MissingExtra
-from gpuwise.report.figures import look
-from gpuwise.report.figures.accuracy import accuracy_figure
-from gpuwise.report.figures.axes import labels, place, ticks
-from gpuwise.report.figures.files import check_figure, save
-from gpuwise.report.figures.steps import steps_figure
-from gpuwise.report.figures.svg import draw
-from gpuwise.report.figures.types import Axis, Bar, Bars, Figure, Mark, Plot, Segment, Series
+from gpuwise.questions.predict.figure import steps_figure
+from gpuwise.questions.validate.figure import accuracy_figure
+from gpuwise.render import look
+from gpuwise.render.axes import labels, place, ticks
+from gpuwise.render.chart import Axis, Bar, Bars, Figure, Mark, Plot, Segment, Series
+from gpuwise.render.files import check_figure, save
+from gpuwise.render.svg import draw
+from gpuwise.surfaces.cli.app import app
 
 SVG = "{http://www.w3.org/2000/svg}"
 HEADER = (
@@ -217,7 +217,7 @@ def test_pictures_and_pages_need_no_extra_and_no_network(ending: str, tmp_path: 
 def test_a_png_is_a_png_or_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out.png"
     with monkeypatch.context() as patch:
-        patch.setattr("gpuwise.report.figures.files.find_spec", lambda name: None)
+        patch.setattr("gpuwise.render.files.find_spec", lambda name: None)
         with pytest.raises(MissingExtra, match="resvg-py") as caught:
             save(bars(1), path)
         assert caught.value.hint == 'pip install "gpuwise[figures]"'

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from gpuwise import api
-from gpuwise.api.showing import Shown
 from gpuwise.core.errors import BadValue, MissingExtra
-from gpuwise.report.figures.svg import draw
-from gpuwise.report.figures.types import Bars, Figure, Plot
-from gpuwise.report.notebook import CHARTS, TEXTS, figure_of
+from gpuwise.questions.common.showing import Shown
+from gpuwise.render.chart import Bars, Figure, Plot
+from gpuwise.render.svg import draw
+from gpuwise.surfaces.notebook import CHARTS, TEXTS, figure_of
 from making_traces import Run, training
 
 ROOT = Path(__file__).parents[3]
@@ -84,7 +84,7 @@ def test_every_answer_shows_itself_whole_and_needs_nothing_else(answers: dict[st
 
 
 def test_an_answer_prints_what_the_command_line_does(answers: dict[str, Any]) -> None:
-    from gpuwise.report.predict import render
+    from gpuwise.questions.predict.text import render
 
     assert str(answers["PredictAnswer"]) == render(answers["PredictAnswer"])
     assert not [name for name, answer in answers.items() if "\x1b" in str(answer)]
@@ -170,7 +170,7 @@ def test_names_in_a_figure_are_data_and_no_markup(answers: dict[str, Any]) -> No
 
 
 def test_a_missing_plotly_says_how_to_get_it(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuwise.report.figures.plotly.find_spec", lambda name: None)
+    monkeypatch.setattr("gpuwise.render.plotly.find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as told:
         answers["PredictAnswer"].figure()
     assert told.value.hint == 'pip install "gpuwise[notebook]"'

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise.cli.app import app
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.report.document import as_html, as_markdown
+from gpuwise.render.document import as_html, as_markdown
+from gpuwise.surfaces.cli.app import app
 
 TODAY = date(2026, 1, 2)
 

@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.physics import faults
 from gpuwise.hardware.types import Gpu
+from gpuwise.surfaces.cli.app import app
 
 
 def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:

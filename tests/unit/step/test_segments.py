@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.cli.app import app
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.step.time.segments import fast_part, slow_s, spilled_bytes
+from gpuwise.surfaces.cli.app import app
 
 CARD = load_catalog().find("GTX 970").gpu
 OTHER = load_catalog().find("GTX 980").gpu

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuwise import api
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.report import why as report
+from gpuwise.questions.why import text as report
 from making_traces import Run, nsys, training, xplane
 
 CASES = 500

@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from gpuwise import api
-from gpuwise.api.watching import judge
-from gpuwise.cli.app import app
 from gpuwise.core.errors import BadFile, BadValue
 from gpuwise.live.bench import store
 from gpuwise.live.bench.cases import Case
@@ -27,7 +25,9 @@ from gpuwise.live.bench.timing import stable_seconds, summary
 from gpuwise.live.bench.types import VERSION, Profile, Row
 from gpuwise.live.hook.gpuwise_steps import RECORD
 from gpuwise.live.sample.types import Run
-from gpuwise.report.bench import render
+from gpuwise.questions.bench.text import render
+from gpuwise.questions.watch.answer import judge
+from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.model.types import Workload
 
 
@@ -160,14 +160,14 @@ def test_with_time_enough_every_case_is_measured_twice_and_well(monkeypatch: pyt
 
 
 def bench_of(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> api.BenchAnswer:
-    monkeypatch.setattr("gpuwise.api.benching.measure", lambda *given, **more: profile)
+    monkeypatch.setattr("gpuwise.questions.bench.answer.measure", lambda *given, **more: profile)
     return api.bench("cpu")
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GPUWISE_DATA", str(tmp_path / "file"))
-    monkeypatch.setattr("gpuwise.api.benching.measure", lambda *given, **more: pytest.fail("measured in vain"))
+    monkeypatch.setattr("gpuwise.questions.bench.answer.measure", lambda *given, **more: pytest.fail("measured in vain"))
     with pytest.raises(BadFile) as caught:
         api.bench("cpu")
     assert "GPUWISE_DATA" in caught.value.hint

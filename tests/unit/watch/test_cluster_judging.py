@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuwise.api.watching_cluster import ClusterAnswer, judge_fleet
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.live.sample.dcgm import METRICS, Fleet, read_fleet
 from gpuwise.live.sample.prometheus import Samples, Server, Window
-from gpuwise.report.watch_cluster import render
+from gpuwise.questions.watch.cluster import ClusterAnswer, judge_fleet
+from gpuwise.questions.watch.cluster_text import render
 from making_cluster import HEALTHY
 
 WINDOW = Window(start_s=1_800_000_000.0, end_s=1_800_000_600.0)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise.cli.app import app
+from gpuwise.surfaces.cli.app import app
 from making_cluster import FakeGpu, start_exporter, start_prometheus, wait_for_scrapes
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 BEFORE = 320000
 MEASURED = """
 import sys
-from gpuwise.api.tune_powering import PowerPoint, measured_points
+from gpuwise.questions.tune.power import PowerPoint, measured_points
 from gpuwise.live.sample.power_limit import card_of
 from gpuwise.live.tune.types import Trial
 
@@ -43,7 +43,7 @@ for point in measured_points(points, card, run):
 APPLIED = """
 import sys
 from gpuwise.api import tune_powering
-from gpuwise.cli.main import main
+from gpuwise.surfaces.cli.main import main
 from gpuwise.live.sample.power_limit import card_of
 from gpuwise.live.tune.types import DeviceFacts, Trial
 

@@ -159,7 +159,9 @@ for kind in (signal.SIGINT, signal.SIGTERM):
 pathlib.Path("FILE").touch()
 time.sleep(600)
 """
-HASTY = "import gpuwise.live.sample.command as command; command._GRACE_S = 0.5; from gpuwise.cli.main import main; main()"
+HASTY = (
+    "import gpuwise.live.sample.command as command; command._GRACE_S = 0.5; from gpuwise.surfaces.cli.main import main; main()"
+)
 
 
 @pytest.mark.parametrize(("kind", "ends", "saved"), [(signal.SIGINT, 3, True), (signal.SIGTERM, 137, False)])

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 import gpuwise
-from gpuwise.api.watching import judge
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.live.hook.gpuwise_steps import RECORD
 from gpuwise.live.sample.types import GpuSample, Run, Sight
+from gpuwise.questions.watch.answer import judge
 
 
 def run_on(name: str) -> Run:
@@ -58,7 +58,7 @@ def test_a_fault_of_the_judging_does_not_reach_the_training(
     def fail(*given: object, **named: object) -> None:
         raise ValueError("no verdict")
 
-    monkeypatch.setattr("gpuwise.api.watching_here.judge", fail)
+    monkeypatch.setattr("gpuwise.questions.watch.here.judge", fail)
     with gpuwise.live(quiet=True, profile=False) as watched:
         pass
     assert watched.answer is None
@@ -92,7 +92,7 @@ def test_what_the_profiler_says_is_told_in_seconds_of_the_timed_step(monkeypatch
         remedy="compile",
         verify="again",
     )
-    monkeypatch.setattr("gpuwise.api.watching.why", lambda files: said(0.2, 0.0, found))
+    monkeypatch.setattr("gpuwise.questions.watch.answer.why", lambda files: said(0.2, 0.0, found))
     (told,) = (one for one in judge(windowed(0.06, 0.04), title="a run").findings if one.code == "launch_bound")
     assert told.seconds_per_step == pytest.approx(0.03), "three quarters of the 40 ms that are no waiting"
     assert told.share_fraction == pytest.approx(0.3)

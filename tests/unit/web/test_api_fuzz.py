@@ -79,7 +79,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def _operations() -> list[Any]:
-    from gpuwise.web.app import create_app
+    from gpuwise.surfaces.web.app import create_app
 
     described = schemathesis.openapi.from_dict(create_app().openapi()).exclude(path=list(ONCE))
     return [found.ok() for found in described.get_all_operations()]

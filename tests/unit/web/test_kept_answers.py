@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuwise.web import commands
-from gpuwise.web.commands import Done, Once
+from gpuwise.surfaces.web import commands
+from gpuwise.surfaces.web.commands import Done, Once
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuwise.web import pool
-from gpuwise.web.pool import Answers
+from gpuwise.surfaces.web import pool
+from gpuwise.surfaces.web.pool import Answers
 
 
 def lasting(question: str, options: Mapping[str, Any]) -> tuple[int, bytes]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.web.commands import run
+from gpuwise.surfaces.web.commands import run
 from making_traces import Run, training
 from serving import Server, served
 

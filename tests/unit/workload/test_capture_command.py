@@ -46,7 +46,7 @@ def test_a_zoo_model_needs_no_framework() -> None:
         "        assert name.partition('.')[0] not in ('torch', 'keras', 'transformers', 'timm', 'tensorflow', 'jax'), name\n"
         "sys.meta_path.insert(0, Spy())\n"
         "sys.argv = ['gpuwise', 'capture', 'resnet18', '--compile']\n"
-        "from gpuwise.cli.app import app\n"
+        "from gpuwise.surfaces.cli.app import app\n"
         "app()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,9 +1,0 @@
-"""The whole program: every command."""
-
-from __future__ import annotations
-
-from gpuwise.cli.commands import COMMANDS, app_of
-
-__all__ = ["app"]
-
-app = app_of(COMMANDS)

@@ -1,0 +1,1 @@
+"""What does this machine's device reach?"""

@@ -1,0 +1,1 @@
+"""Will these GPUs work in that machine?"""

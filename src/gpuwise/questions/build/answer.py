@@ -1,0 +1,78 @@
+"""Will these GPUs work in that machine? Every part that was not named is assumed, and said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+from gpuwise.box.checks import worst
+from gpuwise.box.power import card_watts
+from gpuwise.box.types import Cards, Line
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.hardware import tables
+from gpuwise.questions.build.ask import BuildQuery, build_query
+from gpuwise.questions.common.machine import check_machine
+from gpuwise.questions.common.machine_speed import KINDS, LaneCost, PowerLimit
+from gpuwise.questions.common.showing import Shown
+
+__all__ = ["BuildAnswer", "build", "build_query"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildAnswer(Shown):
+    """All checks, the worst of their verdicts, and what holding the GPUs back would cost."""
+
+    cards: tuple[Cards, ...]
+    lines: tuple[Line, ...]
+    verdict: str
+    power_limits: tuple[PowerLimit, ...]
+    lane_costs: tuple[LaneCost, ...]
+    power_limit_watts: float | None
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "gpus": [
+                {"gpu": each.gpu.name, "count": each.count, "card_watts": card_watts(each.gpu, self.power_limit_watts)}
+                for each in self.cards
+            ],
+            "lines": [asdict(line) for line in self.lines],
+            "verdict": self.verdict,
+            "power_limits": [asdict(limit) for limit in self.power_limits],
+            "lane_costs": [asdict(cost) for cost in self.lane_costs],
+            "assumptions": as_dicts(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+
+def build(query: BuildQuery) -> BuildAnswer:
+    """The checks, with what their remedies cost in speed."""
+    found = check_machine(query.cards, query.box)
+    return BuildAnswer(
+        cards=query.cards,
+        lines=found.lines,
+        verdict=worst(found.lines),
+        power_limits=found.limits,
+        lane_costs=found.lane_costs,
+        power_limit_watts=query.box.power_limit_watts,
+        assumptions=(*query.assumptions, *_speed_notes()) if found.real else _names_only(query.assumptions),
+        data_date=tables.data_date(),
+    )
+
+
+def _names_only(notes: Sequence[Assumption]) -> tuple[Assumption, ...]:
+    """What matters where nothing could be put into the box."""
+    return tuple(note for note in notes if note.code == "gpu_name")
+
+
+def _speed_notes() -> tuple[Assumption, ...]:
+    kinds = "; ".join(f"{kind.title}: {kind.model}, batch {kind.batch}" for kind in KINDS)
+    return (
+        assumed("kinds of work", kinds, "speeds at power limits and with fewer lanes are of these"),
+        assumed("bridges", "no NVLink bridge", "a bridge is bought apart; gradients of several GPUs go over PCIe"),
+        assumed("power law", "fitted on V100, P100 and Quadro RTX 6000", "GeForce cards were measured to lose up to 12 % more"),
+    )

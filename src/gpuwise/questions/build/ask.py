@@ -1,0 +1,348 @@
+"""The parts of a box as people type them, checked and completed with stated defaults."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpuwise.box.host import usual_ram_bytes
+from gpuwise.box.parts import box_sources, efficiencies, find_board, find_outlet, find_platform, psu_standards, usual_box
+from gpuwise.box.power import least_limit, smallest_psu
+from gpuwise.box.types import COOLERS, Board, Box, Cards, Outlet, Platform
+from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.units import GIB, parse, parse_memory
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.machines import find_host, find_link
+from gpuwise.questions.common.step import named_gpus
+
+__all__ = ["BuildQuery", "build_query"]
+
+_MOST_CARDS = 16
+_NUMBER = r"[-+]?\d+(?:\.\d+)?"
+_BOARD_KEYS = ("slots", "x16", "spacing", "case", "switch")
+_BOARD_EXAMPLE = "`--board slots=7,x16=4,spacing=2`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildQuery:
+    """Cards in a box."""
+
+    cards: tuple[Cards, ...]
+    box: Box
+    assumptions: tuple[Assumption, ...] = ()
+
+
+def build_query(
+    *,
+    gpu: Sequence[str],
+    psu: str = "",
+    psu_standard: int | None = None,
+    cpu: str = "",
+    cpu_watts: float | None = None,
+    board: str = "",
+    case_slots: int | None = None,
+    lanes: str = "",
+    chipset_link: str = "",
+    riser: str = "",
+    nvme: int | None = None,
+    cooler: str = "",
+    ram: str = "",
+    outlet: str = "",
+    room: str = "",
+    power_limit: str = "",
+) -> BuildQuery:
+    """The question as typed; what was left out is assumed, and said."""
+    notes: list[Assumption] = []
+    cards = _cards(gpu, notes)
+    watts, label, standard = _psu(psu)
+    box = usual_box(sum(each.count for each in cards), watts)
+    box = _with_psu(box, label, psu_standard or standard, psu_standard, notes)
+    box = _with_platform(box, lanes, chipset_link, notes)
+    box = _with_cpu(box, cpu, cpu_watts, notes)
+    box = _with_board(box, board, case_slots, notes)
+    box = replace(
+        box,
+        riser=_riser(riser, box.platform),
+        nvme_count=_whole(nvme, "--nvme", 0, 16, box.nvme_count),
+        cooler=_cooler(cooler),
+        ram_bytes=_ram(ram),
+        outlet=_outlet(outlet, box.outlet, notes),
+        room_m2=_room(room),
+        power_limit_watts=_limit(power_limit, cards, notes),
+    )
+    notes += _further(box, cards)
+    if nvme is None:
+        notes.append(assumed("disks", f"{box.nvme_count} NVMe", "4 lanes each; `--nvme 2`"))
+    return BuildQuery(cards=cards, box=box, assumptions=tuple(notes))
+
+
+# ---------------------------------------------------------------- cards
+
+
+def _cards(names: Sequence[str], notes: list[Assumption]) -> tuple[Cards, ...]:
+    if not names:
+        raise BadValue("no GPU was named", hint='for example `--gpu "4x RTX 3090"`')
+    read = [_counted(name) for name in names]
+    total = sum(count for count, _ in read)
+    if total > _MOST_CARDS:
+        raise BadValue(f"{total:,} cards do not go into one box", hint=f"between 1 and {_MOST_CARDS}, such as `4x {read[0][1]}`")
+    found: dict[str, Cards] = {}
+    for count, name in read:
+        (gpu,), taken = named_gpus([name])
+        if gpu.is_cpu:
+            raise BadValue(f"'{name}' is a CPU, not a card", hint=f'name it with `--cpu "{gpu.name}"`, and a GPU with `--gpu`')
+        notes += [note for note in taken if note not in notes]
+        before = found[gpu.name].count if gpu.name in found else 0
+        found[gpu.name] = Cards(gpu=gpu, count=before + count)
+        if gpu.devices_per_board > 1:
+            effect = f"each {gpu.name} is one card with {gpu.devices_per_board} GPUs"
+            notes.append(assumed(f"{gpu.name} count", f"{count} {'card' if count == 1 else 'cards'}", effect, code="card_count"))
+    return tuple(found.values())
+
+
+def _counted(text: str) -> tuple[int, str]:
+    """`4x RTX 3090` -> 4 and the name."""
+    match = re.fullmatch(r"\s*([-+]?\d{1,9})\s*[x×*]\s*(\S.*?)\s*", text)
+    if match is None:
+        return 1, text.strip()
+    if int(match[1]) < 1:
+        raise BadValue(f"'{text}' is no number of cards", hint=f'for example `--gpu "2x {match[2]}"`')
+    return int(match[1]), match[2]
+
+
+def _limit(text: str, cards: Sequence[Cards], notes: list[Assumption]) -> float | None:
+    """A power limit that each of these GPUs can be set to."""
+    if not text:
+        return None
+    limit = parse(f"{text} W" if re.fullmatch(_NUMBER, text.strip()) else text, "power")
+    for each in cards:
+        least, rated = least_limit(each), each.gpu.tdp_watts or math.inf
+        if not max(1.0, least) <= limit < 5000:
+            raise BadValue(
+                f"{each.gpu.name} cannot be held to {limit:g} W",
+                looked_in=f"its power limits: {least:.0f} to {rated:.0f} W",
+                hint=f"for example `--power-limit {(least + min(rated, 2 * least + 100)) / 2:.0f}`",
+            )
+        if limit > rated:
+            notes.append(
+                assumed(
+                    f"{each.gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given", code="power_limit"
+                )
+            )
+    return limit
+
+
+# ---------------------------------------------------------------- power
+
+
+def _psu(text: str) -> tuple[float | None, str, int | None]:
+    """`1600W gold atx3` -> watts, label, standard; each may be missing but the watts."""
+    if not text:
+        return None, "", None
+    hint = "watts, and what else is known: `--psu 1600`, `--psu '1600W gold atx3'`"
+    match = re.match(rf"\s*({_NUMBER})\s*(k?w)?(?![\w.])", text.lower())
+    if match is None:
+        raise BadValue(f"'{text}' is no power supply", hint=hint)
+    watts = float(match[1]) * (1000 if match[2] == "kw" else 1)
+    if not 100 <= watts <= 5000:
+        raise BadValue(f"a power supply of {watts:g} W is none for GPUs", hint="between 100 and 5,000 W, such as `--psu 850`")
+    label, standard = "", None
+    for word in re.findall(r"atx\s*v?\s*[\d.]+|[^\s,+]+", text.lower()[match.end() :]):
+        form = re.fullmatch(r"atx\s*v?\s*([23])(?:\.\d+)?", word)
+        if form:
+            standard = int(form[1])
+        elif word in efficiencies():
+            label = word
+        elif word not in ("80", "plus", "80plus", "psu"):
+            raise BadValue(
+                f"'{word}' says nothing about a power supply", looked_in=f"labels: {', '.join(efficiencies())}", hint=hint
+            )
+    return watts, label, standard
+
+
+def _with_psu(box: Box, label: str, standard: int | None, given: int | None, notes: list[Assumption]) -> Box:
+    if given is not None and given not in psu_standards():
+        raise BadValue(f"--psu-standard {given} is no ATX standard", hint="2 or 3")
+    if standard is None and box.psu_watts is not None:
+        notes.append(assumed("psu standard", "ATX 2", "bears less for 100 µs; `--psu-standard 3` if it is a newer one"))
+    if not label:
+        notes.append(
+            assumed("psu label", f"80 PLUS {box.psu_label}", "decides what is drawn at the wall; `--psu '1600 platinum'`")
+        )
+    return replace(box, psu_standard=standard or box.psu_standard, psu_label=label or box.psu_label)
+
+
+# ---------------------------------------------------------------- platform, CPU and board
+
+
+def _with_platform(box: Box, lanes: str, chipset_link: str, notes: list[Assumption]) -> Box:
+    platform = _platform(lanes, box.platform, notes)
+    if chipset_link:
+        platform = replace(platform, chipset_link=_pcie(chipset_link, "--chipset-link"))
+    return replace(box, platform=platform, cpu_watts=platform.cpu_watts, core_count=platform.core_count)
+
+
+def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
+    if not text:
+        notes.append(
+            assumed("platform", usual.name, f"{usual.slot_lanes} PCIe {usual.generation}.0 lanes for slots; `--lanes X299`")
+        )
+        return usual
+    if not re.fullmatch(r"\s*[-+]?\d{1,9}\s*", text):
+        return find_platform(text)
+    count = int(text.strip())
+    if not 4 <= count <= 256:
+        raise BadValue(
+            f"{count} lanes are none a CPU has", hint="such as `--lanes 16`, `28`, `44`, `64` or `128`, or a platform: `X299`"
+        )
+    notes.append(assumed("lanes", f"PCIe {usual.generation}.0", f"{count} of them, the rest as on {usual.name}"))
+    smallest = 4 if count <= 28 else 8
+    return replace(usual, name=f"{count} lanes", slot_lanes=count, storage_lanes=0, smallest_split=smallest)
+
+
+def _with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption]) -> Box:
+    if watts is not None and not 0 < watts <= 1000:
+        raise BadValue(f"a CPU of {watts:g} W cannot be", hint="for example `--cpu-watts 125`")
+    found, cores = (None, box.core_count) if not name else _cpu(name)
+    drawn = watts or found or box.cpu_watts
+    if not watts and not found:
+        notes.append(assumed("cpu", f"{drawn:.0f} W", f"like {box.platform.example} at its rated power; `--cpu-watts 150`"))
+    notes.append(assumed("rest", f"{box.rest_watts:.0f} W", "board, disks, fans and memory"))
+    return replace(box, cpu_watts=drawn, core_count=cores)
+
+
+def _cpu(name: str) -> tuple[float | None, int]:
+    """Watts and cores of a CPU by name; of a class of CPUs only the cores are known."""
+    try:
+        gpu = load_catalog().find(name).gpu
+    except UnknownName:
+        return None, find_host(name).core_count
+    return (gpu.tdp_watts, gpu.sm_count) if gpu.is_cpu else (None, find_host(name).core_count)
+
+
+def _with_board(box: Box, text: str, case_slots: int | None, notes: list[Assumption]) -> Box:
+    board = box.board if not text else _typed_board(text) if "=" in text else find_board(text)
+    if not text:
+        notes.append(assumed("board", board.name, f"{board.x16} long slots, {board.spacing} positions apart; {_BOARD_EXAMPLE}"))
+    openings = _whole(case_slots, "--case-slots", 1, 64, board.case_slots)
+    if case_slots is None:
+        notes.append(assumed("case", f"{openings} openings", "as usual for such a board; `--case-slots 7`"))
+    return replace(box, board=board, case_slots=openings)
+
+
+def _typed_board(text: str) -> Board:
+    pairs = [part.partition("=") for part in text.lower().split(",")]
+    given = {key.strip(): value.strip() for key, _, value in pairs}
+    unknown = [key for key in given if key not in _BOARD_KEYS]
+    if unknown or any(not equals for _, equals, _ in pairs):
+        raise BadValue(f"'{text}' is no board", looked_in=f"what can be given: {', '.join(_BOARD_KEYS)}", hint=_BOARD_EXAMPLE)
+    slots = _board_number(given, "slots", 7)
+    x16 = _board_number(given, "x16", min(slots, 4))
+    if given.get("switch", "no") not in ("yes", "no"):
+        raise BadValue(f"switch={given['switch']} is neither yes nor no", hint=f"{_BOARD_EXAMPLE[:-1]},switch=yes`")
+    return Board(
+        name="a board",
+        slots=slots,
+        x16=x16,
+        spacing=_board_number(given, "spacing", max(1, slots // x16)),
+        case_slots=_board_number(given, "case", slots),
+        switch=given.get("switch") == "yes",
+        source=box_sources()["gpuwise-assumed"],
+    )
+
+
+def _board_number(given: dict[str, str], key: str, usual: int) -> int:
+    text = given.get(key, str(usual))
+    if not re.fullmatch(r"\d{1,9}", text) or not 1 <= int(text) <= (64 if key == "case" else 16):
+        raise BadValue(f"{key}={text} is none a board has", hint=_BOARD_EXAMPLE)
+    return int(text)
+
+
+# ---------------------------------------------------------------- the rest
+
+
+def _pcie(text: str, option: str) -> str:
+    link = find_link(text)
+    if link.kind != "pcie":
+        raise BadValue(f"{link.name} is no PCIe link", hint=f"for example `{option} 'PCIe 3.0 x4'`")
+    return link.name
+
+
+def _riser(text: str, platform: Platform) -> str | None:
+    if not text or text.lower() in ("no", "none"):
+        return None
+    return f"PCIe {platform.generation}.0 x16" if text.lower() == "yes" else _pcie(text, "--riser")
+
+
+def _cooler(text: str) -> str | None:
+    if not text:
+        return None
+    name = {"open": "open-air", "air": "open-air", "liquid": "water"}.get(text.lower(), text.lower())
+    if name not in COOLERS:
+        raise BadValue(
+            f"no cooler called '{text}'", looked_in=f"coolers: {', '.join(COOLERS)}", hint="for example `--cooler blower`"
+        )
+    return name
+
+
+def _ram(text: str) -> float | None:
+    if not text:
+        return None
+    size = parse_memory(f"{text} GB" if re.fullmatch(_NUMBER, text.strip()) else text)
+    if not GIB <= size <= 64 * 1024 * GIB:
+        raise BadValue(f"{text} of RAM cannot be", hint="for example `--ram 64GB`")
+    return size
+
+
+def _outlet(text: str, usual: Outlet, notes: list[Assumption]) -> Outlet:
+    if not text:
+        effect = f"{usual.continuous_watts:,.0f} W for hours; `--outlet '230V 16A'` elsewhere"
+        notes.append(assumed("outlet", usual.name, effect))
+        return usual
+    match = re.fullmatch(rf"\s*({_NUMBER})\s*v(?:olts?)?[\s,/]*({_NUMBER})\s*a(?:mps?)?\s*", text.lower())
+    if match is None:
+        return find_outlet(text)
+    volts, amps = float(match[1]), float(match[2])
+    if not (90 <= volts <= 480 and 1 <= amps <= 100):
+        raise BadValue(f"an outlet of {volts:g} V and {amps:g} A is none of a house", hint="for example `--outlet '120V 15A'`")
+    name = f"{volts:g}V {amps:g}A"
+    try:
+        return find_outlet(name)
+    except UnknownName:
+        return replace(usual, name=name, aliases=(), volts=volts, amps=amps, source=box_sources()["gpuwise-assumed"])
+
+
+def _room(text: str) -> float | None:
+    if not text:
+        return None
+    match = re.fullmatch(rf"\s*({_NUMBER})\s*(?:m2|m²|sqm|m\^2)?\s*", text.lower())
+    if match is None or not 1 <= float(match[1]) <= 10_000:
+        raise BadValue(f"'{text}' is no room", hint="its floor in square metres: `--room 15`")
+    return float(match[1])
+
+
+def _whole(value: int | None, option: str, least: int, most: int, usual: int) -> int:
+    if value is not None and not least <= value <= most:
+        raise BadValue(f"{option} {value} cannot be", hint=f"between {least} and {most}")
+    return usual if value is None else value
+
+
+def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
+    """What the checks fill in themselves."""
+    notes: list[Assumption] = []
+    size = smallest_psu(cards, box)
+    if box.psu_watts is None and size:
+        notes.append(
+            assumed("psu", f"{size:,.0f} W, ATX {box.psu_standard}", "the smallest that passes; `--psu 850` checks your own")
+        )
+    if box.ram_bytes is None:
+        notes.append(assumed("ram", f"{usual_ram_bytes(cards) / GIB:.0f} GiB", "the GPUs' memory together; `--ram 64GB`"))
+    if box.cooler is None:
+        sold = ", ".join(dict.fromkeys(f"{each.gpu.name} {each.gpu.cooler or 'open'}" for each in cards))
+        notes.append(
+            assumed("coolers", sold, "as first sold, and as thick; cards of other makers often differ; `--cooler blower`")
+        )
+    return notes

@@ -1,0 +1,1 @@
+"""What does a model ask of a GPU?"""

@@ -1,0 +1,1 @@
+"""How fast is every GPU, and how fast for its price?"""

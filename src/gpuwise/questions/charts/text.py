@@ -1,0 +1,53 @@
+"""The charts of all GPUs as text: one row a GPU, one column a kind of work and precision."""
+
+from __future__ import annotations
+
+from gpuwise.core.units import GIB
+from gpuwise.questions.charts.answer import PRECISIONS, ChartRow, ChartsAnswer
+from gpuwise.render.text import Column, assumption_lines, join_notes, table
+
+__all__ = ["render"]
+
+_EMPTY = (
+    "An empty cell does not fit, or gains nothing; the mean is of what fits. (…) is a launch price that is no price of today."
+)
+_STAR = "* Nothing of its generation was measured: its speed is from its sheet alone, and less sure."
+_SHORT = {"fp32": "fp32", "16 bit": "16", "8 bit": "8", "4 bit": "4"}
+
+
+def render(answer: ChartsAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """Speeds and speeds for the money, as multiples of the baseline's."""
+    rows = answer.rows
+    columns = [
+        Column(title="GPU", cells=[row.label for row in rows], right=False),
+        Column(title="year", cells=[str(row.gpu.launched_on.year) if row.gpu.launched_on else "" for row in rows], drop=4),
+        Column(title="GiB", cells=[f"{row.gpu.memory_bytes / GIB:.3g}" for row in rows], drop=3),
+    ]
+    for work in answer.query.work:
+        for precision in sorted(work.precisions, key=PRECISIONS.index, reverse=True):
+            speeds = [answer.speed(row, work.name, precision) for row in rows]
+            drop = 1 if precision == "16 bit" else 2
+            columns.append(Column(title=f"{work.name} {_SHORT[precision]}", cells=[_times(speed) for speed in speeds], drop=drop))
+    columns += [
+        Column(title="mean", cells=[_times(answer.mean(row)) for row in rows]),
+        Column(title="price", cells=[_price(answer, row) for row in rows]),
+        Column(title="for the money", cells=[_times(answer.value(row)) for row in rows]),
+        Column(title="for all costs", cells=[_times(answer.value(row, owned=True)) for row in rows], drop=2),
+    ]
+    base = answer.baseline
+    paid = f" at {answer.query.book.currency.show(base.price.usd)}" if base.price else ""
+    head = f"{len(rows)} GPUs, fastest first. 2.00 is twice as fast as {base.gpu.name} in its fastest precision{paid}."
+    notes = [_EMPTY] + ([] if all(row.known for row in rows) else [_STAR])
+    notes += assumption_lines(answer.assumptions)
+    return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def _price(answer: ChartsAnswer, row: ChartRow) -> str:
+    if row.price is None:
+        return ""
+    shown = answer.query.book.currency.show(row.price.usd)
+    return shown if row.today else f"({shown})"

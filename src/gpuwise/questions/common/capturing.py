@@ -1,0 +1,149 @@
+"""A model to capture, as a user gives it: which one, how, and how long it may take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.units import parse_memory
+from gpuwise.workload import find
+from gpuwise.workload.capture.request import InputSpec, Request, parse_input
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
+
+__all__ = ["CaptureQuery", "capture_query", "captured"]
+
+_TRAINING_ONLY = {
+    "optimizer": "--optimizer",
+    "implementation": "--optimizer-impl",
+    "accumulate": "--accumulate",
+    "checkpoint": "--checkpoint",
+    "clip": "--clip",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureQuery:
+    """Which model, how, and how long it may take. `asked` names the settings that were given, not assumed."""
+
+    request: Request
+    compiled: bool = False
+    timeout_s: float = 120.0
+    memory_limit_bytes: float = 16e9
+    output: Path | None = None
+    asked: frozenset[str] = frozenset()
+    assumptions: tuple[Assumption, ...] = ()
+
+
+def capture_query(
+    *,
+    model: str,
+    arguments: Sequence[str] = (),
+    batch: int | None = None,
+    seq: int | None = None,
+    image: int | None = None,
+    precision: str = "",
+    mode: str = "",
+    optimizer: str = "",
+    implementation: str = "",
+    accumulate: int | None = None,
+    checkpoint: bool = False,
+    channels_last: bool = False,
+    clip: bool = False,
+    compiled: bool = False,
+    phase: str = "",
+    inputs: Sequence[str] = (),
+    timeout_s: float = 120.0,
+    memory_limit: str = "16GB",
+    output: Path | None = None,
+) -> CaptureQuery:
+    """The question as typed, checked and completed with stated defaults."""
+    if phase not in ("", "prefill", "decode"):
+        raise BadValue(f"'{phase}' is no phase", looked_in="prefill, decode", hint="leave it out for other models")
+    mode = mode or ("infer" if phase else "")  # only inference has phases
+    given: dict[str, Any] = {"mode": mode, "precision": precision, "optimizer": optimizer, "implementation": implementation}
+    given |= {"accumulate": accumulate, "checkpoint": checkpoint, "channels_last": channels_last, "clip": clip}
+    chosen = {name: value for name, value in given.items() if value is not None and value is not False and value != ""}
+    own = find.tells_itself(model)
+    notes = () if own else _assumptions(model, mode or "train", chosen)
+    settings = Settings(**({"optimizer": "none"} | {note.code: note.value for note in notes} | chosen))
+    if settings.mode == "infer" and not own:
+        _refuse_training_only(chosen)
+    sizes = {"image": image, "phase": phase, "inputs": tuple(inputs)}
+    request = Request(
+        model=model,
+        batch=batch,
+        seq=seq,
+        image=image,
+        phase=phase,
+        settings=settings,
+        inputs=_inputs(inputs),
+        arguments=tuple(arguments),
+    )
+    return CaptureQuery(
+        request=request,
+        compiled=compiled,
+        timeout_s=_timeout(timeout_s),
+        memory_limit_bytes=_memory(memory_limit),
+        output=output,
+        asked=frozenset((*chosen, *(name for name, value in sizes.items() if value not in (None, "", ())))),
+        assumptions=notes,
+    )
+
+
+def _inputs(texts: Sequence[str]) -> tuple[InputSpec, ...]:
+    found = tuple(parse_input(text) for text in texts)
+    names = [spec.name for spec in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadValue(f"the input '{name}' is given {names.count(name)} times", hint="give each `--input` once")
+    return found
+
+
+def _timeout(timeout_s: float) -> float:
+    if not (math.isfinite(timeout_s) and timeout_s > 0):
+        raise BadValue(f"a timeout of {timeout_s:g} s is none", hint="a number of seconds above 0, such as `--timeout 120`")
+    return timeout_s
+
+
+def _memory(text: str) -> float:
+    limit = parse_memory(text)
+    if not 1 <= limit < 2**60:
+        raise BadValue(f"a memory limit of '{text}' is none", hint="between 1 byte and 1 EB, such as `--memory-limit 16GB`")
+    return limit
+
+
+def _refuse_training_only(chosen: Mapping[str, object]) -> None:
+    for name, flag in _TRAINING_ONLY.items():
+        if name in chosen and (name, chosen[name]) not in (("optimizer", "none"), ("accumulate", 1)):
+            raise BadValue(f"{flag} changes nothing in inference", hint=f"leave {flag} out, or use `--mode train`")
+
+
+def _assumptions(model: str, mode: str, chosen: Mapping[str, object]) -> tuple[Assumption, ...]:
+    """What was taken for granted because the user did not say."""
+    found = []
+    if "precision" not in chosen:
+        found.append(assumed("precision", "fp32", "what PyTorch does if nothing is said; --precision amp is faster"))
+    if "optimizer" not in chosen and mode == "train":
+        usual = zoo.entry(model).optimizer if zoo.has(model) else ""
+        reason = "what this model is usually trained with" if usual else "the most common choice"
+        found.append(assumed("optimizer", usual or "adamw", f"{reason}; --optimizer changes it"))
+    return tuple(found)
+
+
+def captured(query: CaptureQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:
+    """The workload alone, for questions that go on with it."""
+    return find.workload(
+        query.request,
+        asked=query.asked,
+        compiled=query.compiled,
+        timeout_s=query.timeout_s,
+        memory_bytes=query.memory_limit_bytes,
+        progress=progress,
+    )

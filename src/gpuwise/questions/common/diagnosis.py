@@ -1,0 +1,330 @@
+"""Why is my training slow? Profiler files in, what the step is made of and what each fix would give out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts
+from gpuwise.core.units import format_si
+from gpuwise.diagnose import shapes
+from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
+from gpuwise.diagnose.checks.slower_than_expected import Expectation
+from gpuwise.diagnose.compare import Difference, difference
+from gpuwise.diagnose.ranks import Rank, as_ranks, missing_ranks, typical
+from gpuwise.diagnose.registry import run_checks
+from gpuwise.diagnose.timeline import timeline
+from gpuwise.diagnose.types import Abstained, Finding
+from gpuwise.diagnose.view import View
+from gpuwise.hardware import tables
+from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.trace_views import Progress, read_view, read_views
+from gpuwise.trace.read import find_files
+from gpuwise.trace.types import Trace
+
+__all__ = ["CutFile", "WhyAnswer", "finding_dict", "why"]
+
+_FRAGMENT = 0.25
+_LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, are no picture of a run; assumed
+_RECORD = "record three whole steps"
+_BEHIND = 0.1
+_NO_GPU = ("no work of a GPU", "on a CPU `gpuwise bench` once, then `gpuwise watch --model` compares")
+_UNNAMED = ("no GPU that is known", "name it with --gpu")
+_STEPS_BY = {
+    "profiler": "ProfilerStep marks",
+    "steps line": "the Steps line of the device",
+    "loader": "inferred: from one batch of the loader to the next",
+    "optimizer": "inferred: from one Optimizer.step to the next",
+    "kernels": "inferred: the same kernels again and again",
+    "span": "none found: the whole recording is taken as one",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutFile:
+    """A file that was cut off, and how much of it the answer rests on. `read_fraction` is at most so much, None if unknown."""
+
+    file: str
+    where: str
+    read_fraction: float | None
+    whole_steps: int
+    lost_steps: int
+
+    def __str__(self) -> str:
+        share = "" if self.read_fraction is None else f", at most {self.read_fraction:.0%} of it is here"
+        rest = f"; {self.lost_steps} of its steps left out, not known to be whole" if self.lost_steps else ""
+        return f"{self.file} is cut off {self.where}{share}{rest}; copy or export it again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyAnswer(Shown):
+    """What a run spends its time on, what is wrong with it, and what the files cannot tell."""
+
+    files: tuple[str, ...]
+    view: View
+    ranks: tuple[Rank, ...]
+    missing: tuple[int, ...]
+    findings: tuple[Finding, ...]
+    abstained: tuple[Abstained, ...]
+    verdict: str
+    cut: tuple[CutFile, ...]
+    notes: tuple[str, ...]
+    difference: Difference | None
+    compared: str
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    @property
+    def device_name(self) -> str:
+        """The GPU as the catalogue, else as the profiler calls it."""
+        return self.view.gpu.name if self.view.gpu is not None else self.view.scene.device.name
+
+    @property
+    def steps_by(self) -> str:
+        """How steps were told apart."""
+        return _STEPS_BY[self.view.scene.steps.by]
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        steps = self.view.scene.steps
+        return {
+            "files": list(self.files),
+            "cut": [asdict(one) for one in self.cut],
+            "format": self.view.scene.trace.format,
+            "gpu": None if self.view.scene.on_cpu else self.device_name or None,
+            "step_s": steps.median_s,
+            "mean_step_s": self.view.step_s,
+            "busy_fraction": self.view.whole.busy_fraction,
+            "verdict": self.verdict,
+            "findings": [finding_dict(finding) for finding in self.findings],
+            "abstained": [asdict(entry) for entry in self.abstained],
+            "ranks": [_rank(rank) for rank in self.ranks],
+            "missing_ranks": list(self.missing),
+            "steps": {
+                "count": len(steps.start_ns),
+                "steady_count": steps.steady_count,
+                "by": self.steps_by,
+                "each_s": [float(length) * 1e-9 for length in steps.end_ns - steps.start_ns],
+            },
+            "parts": {
+                "step_s": self.view.parts.step_s,
+                "seconds": self.view.parts.parts_s,
+                "hidden_communication_s": self.view.parts.hidden_communication_s,
+            },
+            "timeline": asdict(line) if (line := timeline(self.view.scene)) else None,
+            "facts": {"all_steps": asdict(self.view.whole), "steady_steps": asdict(self.view.facts)},
+            "compare": None if self.difference is None else {"file": self.compared, **asdict(self.difference)},
+            "notes": list(self.notes),
+            "assumptions": as_dicts(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+
+def why(
+    files: Sequence[str],
+    *,
+    model: str = "",
+    gpu: str = "",
+    compare: str = "",
+    progress: Progress = lambda text, fraction: None,
+) -> WhyAnswer:
+    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
+    if not files:
+        raise BadValue("no profiler file was named", hint="for example `gpuwise why trace.json.gz`")
+    for file in files:
+        if "://" in file:
+            raise BadValue(
+                f"'{file}' lies elsewhere",
+                hint="`--each file` diagnoses such files one by one, `--each folder` as ranks of one run",
+            )
+    paths = find_files(files)
+    notes: list[Assumption] = []
+    views, skipped = read_views(paths, gpu, notes, progress)
+    ranks = as_ranks(views)
+    chosen = typical(ranks).view
+    expected = _expected(chosen, model, progress) if model else None
+    findings, abstained = run_checks(ranks, expected)
+    lacking = _lacking(chosen)
+    findings, abstained = _without_basis(lacking, findings, abstained)
+    other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
+    looked_at = [*(rank.view for rank in ranks), *filter(None, [other])]
+    cut = _cut_files(looked_at)
+    return WhyAnswer(
+        files=tuple(rank.view.scene.trace.file for rank in ranks),
+        view=chosen,
+        ranks=ranks,
+        missing=missing_ranks(ranks),
+        findings=findings,
+        abstained=abstained,
+        verdict=_cut_first(cut, len(looked_at)) + _verdict(chosen, findings, lacking),
+        cut=cut,
+        notes=(*skipped, *_notes(ranks, chosen)),
+        difference=difference(chosen, other) if other is not None else None,
+        compared=other.scene.trace.file if other is not None else "",
+        assumptions=tuple(notes),
+        data_date=tables.data_date(),
+    )
+
+
+def _expected(view: View, model: str, progress: Progress) -> Expectation | Abstained:
+    """What `predict` says of the model, on the GPU, at the batch and precision of the trace; or why it was not asked."""
+    from gpuwise.questions.common.predictions import predict
+    from gpuwise.questions.common.step import step_query
+    from gpuwise.workload.find import check_name
+
+    if view.gpu is None or view.scene.on_cpu:
+        check_name(model)
+        missing, then = _NO_GPU if view.scene.on_cpu else _UNNAMED
+        return Abstained(code=SLOWER, reason=f"{model} is not compared: the trace holds {missing}", record_next=then)
+    batch = shapes.batch_of(view.scene)
+    precision = _precision(view)
+    mode = "train" if _is_training(view.scene.trace) else "infer"
+    query = step_query(model=model, gpu=[view.gpu.name], mode=mode, precision=precision, batch=str(batch or ""))
+    found = predict(query, lambda text: progress(text, 0.0)).results[0]
+    setting = f"batch {found.batch}{'' if batch else ' (assumed)'}, {found.precision}, {mode}"
+    return Expectation(
+        model=model, gpu=view.gpu.name, step_s=found.step_s, low_s=found.step_low_s, high_s=found.step_high_s, setting=setting
+    )
+
+
+def _precision(view: View) -> str:
+    matrix, vector = view.work_s(view.scene.is_unit("matrix")), view.work_s(view.scene.is_unit("fp32"))
+    if vector >= matrix:
+        return "fp32"
+    return (
+        "tf32"
+        if view.scene.named("s1688", "tf32").any() and not view.scene.named("bf16", "16816", "h884", "f16").any()
+        else "amp"
+    )
+
+
+def _is_training(trace: Trace) -> bool:
+    marks = trace.named("backward", "optimizer.step#", "gradient", "_bwd", "dgrad", "wgrad")
+    return bool(marks[np.unique(trace.events.name)].any())
+
+
+def _lacking(view: View) -> str:
+    """Why what was recorded is no basis for a verdict, if it is none: one step that fills a small part of what was recorded on
+    the device, or no steps and next to no work."""
+    begin, end = view.scene.steps.window
+    work = view.scene.work
+    if not view.scene.steps.marked:
+        few, short = len(work) < _LEAST_WORK, end - begin < _LEAST_NS
+        held = f"{len(work):,} {'piece' if len(work) == 1 else 'pieces'} of work in {format_si((end - begin) * 1e-9, 's')}"
+        return f"too little: {held}, no steps" if few or short else ""
+    span = int(work.end_ns.max() - work.start_ns.min())
+    if len(view.scene.steps.start_ns) > 1 or (end - begin) >= _FRAGMENT * span:
+        return ""
+    return f"a fragment: the only step covers {(end - begin) / max(span, 1):.0%} of what was recorded on the device"
+
+
+def _without_basis(
+    lacking: str, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]
+) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
+    """What is found where the basis for it is lacking is withdrawn."""
+    if not lacking:
+        return findings, abstained
+    withdrawn = tuple(Abstained(code=finding.code, reason=lacking, record_next=_RECORD) for finding in findings)
+    return (), withdrawn + abstained
+
+
+def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
+    serious = [finding for finding in findings if finding.severity != "minor"]
+    busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.0%}"
+    if lacking:
+        return f"cannot tell, {lacking} ({busy}); {_RECORD}"
+    if serious:
+        top = serious[0]
+        gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times the speed"
+        of = "step" if view.scene.steps.marked else "recording"
+        return f"{top.title}: {top.share_fraction:.0%} of the {of}; fixing it gives {gain}"
+    if view.parts.share("idle_unexplained", "graph_wait") > 0.3 and not view.scene.on_cpu:
+        return f"the device idles and the trace does not hold the cause ({busy})"
+    if view.facts.busy_fraction >= 0.8:
+        return f"healthy: {busy}, and no check found more than a minor loss"
+    return f"no single cause above minor was found ({busy})"
+
+
+def _cut_files(views: Sequence[View]) -> tuple[CutFile, ...]:
+    return tuple(
+        CutFile(
+            file=view.scene.trace.file,
+            where=cut.where,
+            read_fraction=cut.read_fraction,
+            whole_steps=len(view.scene.steps.start_ns),
+            lost_steps=view.scene.steps.lost_count,
+        )
+        for view in views
+        if (cut := view.scene.trace.cut) is not None
+    )
+
+
+def _cut_first(cut: Sequence[CutFile], file_count: int) -> str:
+    """What the verdict begins with where one of so many files was cut off."""
+    if not cut:
+        return ""
+    if len(cut) > 1:
+        return f"{len(cut)} files are cut off, only whole steps count: "
+    whole, lost = cut[0].whole_steps, cut[0].lost_steps
+    count = f", {whole} of {whole + lost} steps count" if lost else f", {whole} whole steps count" if whole > 1 else ""
+    return f"{'the file' if file_count == 1 else cut[0].file} is cut off{count}: "
+
+
+def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
+    notes = []
+    if view.scene.on_cpu:
+        notes.append("no GPU in the trace: the innermost ops of the host are taken as the work")
+    notes += view.scene.steps.notes
+    if not view.scene.steps.marked:
+        notes.append("no steps were found; shares are of the whole recording, warm-up included")
+    several = view.scene.steps.marked and len(view.scene.steps.start_ns) > 1 and not view.scene.steps.lost_count
+    if view.whole.outside_fraction > _BEHIND and several:
+        notes.append(f"the GPU runs behind the host: {view.whole.outside_fraction:.0%} of its work lies outside of the steps")
+    if not view.scene.on_cpu and not _is_training(view.scene.trace):
+        notes.append("nothing of a backward pass: this looks like inference")
+    for rank in ranks:
+        notes += [f"{rank.view.scene.trace.file}: {_loss(loss.count)}{loss.what}" for loss in rank.view.scene.trace.losses]
+    if len(ranks) > 1:
+        notes.append(f"the parts and findings are those of {typical(ranks).label}, the one with the median step")
+    notes.append("a profiler slows the host down: idle time is somewhat less without it")
+    return tuple(notes)
+
+
+def _loss(count: int) -> str:
+    return f"{count:,} " if count else ""
+
+
+def finding_dict(finding: Finding) -> dict[str, Any]:
+    """In the names of the JSON contract."""
+    return {
+        "code": finding.code,
+        "title": finding.title,
+        "severity": finding.severity,
+        "seconds_per_step": finding.seconds_per_step,
+        "share_fraction": finding.share_fraction,
+        "gain_low": finding.gain.low,
+        "gain_high": finding.gain.high,
+        "gain_reason": finding.gain.beyond or None,
+        "confidence": finding.confidence,
+        "evidence": list(finding.lines),
+        "remedy": finding.remedy,
+        "verify": finding.verify,
+    }
+
+
+def _rank(rank: Rank) -> dict[str, Any]:
+    view = rank.view
+    return {
+        "rank": rank.number,
+        "file": view.scene.trace.file,
+        "step_s": view.scene.steps.median_s,
+        "busy_fraction": view.whole.busy_fraction,
+        "communication_s": rank.communication_s,
+        "communication_exposed_fraction": view.whole.communication_exposed_fraction,
+        "loader_fraction": view.whole.loader_fraction,
+    }

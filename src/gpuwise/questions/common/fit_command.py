@@ -1,0 +1,47 @@
+"""The `gpuwise fit` that a reader can run next, where something does not fit."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.step import StepQuery
+
+__all__ = ["fit_command", "fit_of"]
+
+
+def fit_command(model: str, cards: Sequence[Gpu], **options: object) -> str:
+    """The command line; options that are None, empty or off are left out, and those that are on have no value.
+
+    >>> fit_command("gpt2-xl", (), batch=4, seq=None, compile=True)
+    'gpuwise fit gpt2-xl --batch 4 --compile'
+    """
+    known = {gpu.name for gpu in load_catalog().gpus}  # typed ones are asked for by all their specs
+    words = ["gpuwise fit", shlex.quote(model), *(f'--gpu "{gpu.name if gpu.name in known else "…"}"' for gpu in cards)]
+    for name, value in options.items():
+        if value not in (None, "", False):
+            words.append(f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}"))
+    return " ".join(words)
+
+
+def fit_of(query: StepQuery, cards: Sequence[Gpu]) -> str:
+    """The same question as this one, for `fit`."""
+    request, asked = query.capture.request, query.capture.asked
+    settings = request.settings
+    return fit_command(
+        request.model,
+        cards,
+        gpus=query.run.gpu_count if query.run.gpu_count > 1 else None,
+        batch="auto" if query.batch == 0 else query.batch,
+        seq=request.seq,
+        image=request.image,
+        precision=settings.precision if "precision" in asked else None,
+        mode=settings.mode if settings.mode != "train" and not request.phase else None,
+        phase=request.phase,
+        optimizer=settings.optimizer if "optimizer" in asked else None,
+        compile=query.capture.compiled,
+        checkpoint=settings.checkpoint,
+        accumulate=settings.accumulate if settings.accumulate > 1 else None,
+    )

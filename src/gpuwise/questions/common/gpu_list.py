@@ -1,0 +1,119 @@
+"""Which GPUs of the catalogue a user means: by name, or by maker, architecture, memory and year."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.units import parse_memory
+from gpuwise.hardware import tables
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.names import Match
+from gpuwise.hardware.types import Gpu
+
+__all__ = ["SORT_KEYS", "GpuQuery", "listed"]
+
+# name -> (value to sort by, largest first?)
+SORT_KEYS: Mapping[str, tuple[Callable[[Gpu], Any], bool]] = {
+    "name": (lambda gpu: gpu.name.lower(), False),
+    "memory": (lambda gpu: gpu.memory_bytes, True),
+    "bandwidth": (lambda gpu: gpu.memory_bytes_per_s, True),
+    "fp32": (lambda gpu: gpu.peak_flops_per_s.get("vector", {}).get("fp32", 0.0), True),
+    "fp16": (lambda gpu: gpu.best_peak("fp16") or 0.0, True),
+    "tdp": (lambda gpu: gpu.tdp_watts or 0.0, True),
+    "year": (lambda gpu: gpu.launched_on or date.min, True),
+    "price": (lambda gpu: gpu.launch_usd if gpu.launch_usd is not None else float("inf"), False),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuQuery:
+    """What to list: names, or filters over the whole catalogue."""
+
+    names: tuple[str, ...] = ()
+    arch: str = ""
+    vendor: str = ""
+    min_memory: str = ""
+    year: str = ""
+    sort: str = ""
+    catalog: Path | None = None
+
+
+def listed(query: GpuQuery) -> tuple[tuple[Gpu, ...], tuple[tuple[str, Match], ...]]:
+    """The GPUs with these names, or those of the catalogue that pass the filters; and how each name was understood."""
+    filters = _filters(query)
+    if query.names and filters:
+        raise BadValue(
+            "names and filters cannot be combined", hint="give names to compare them, or filters to list the catalogue"
+        )
+    catalog = load_catalog(query.catalog)
+    matches = tuple((name, catalog.find(name)) for name in query.names)
+    chosen: Sequence[Gpu] = tuple(match.gpu for _, match in matches) if matches else catalog.gpus
+    kept = tuple(gpu for gpu in chosen if all(test(gpu) for test in filters))
+    return _sorted(kept, query.sort), matches
+
+
+def _sorted(kept: tuple[Gpu, ...], sort: str) -> tuple[Gpu, ...]:
+    if not sort:
+        return kept
+    if sort not in SORT_KEYS:
+        raise UnknownName(f"cannot sort by '{sort}'", looked_in=", ".join(SORT_KEYS), hint="for example `--sort bandwidth`")
+    key, largest_first = SORT_KEYS[sort]
+    return tuple(sorted(kept, key=key, reverse=largest_first))
+
+
+def _filters(query: GpuQuery) -> list[Callable[[Gpu], bool]]:
+    tests: list[Callable[[Gpu], bool]] = []
+    if query.arch:
+        wanted = _known(
+            query.arch, {a.generation for a in tables.architectures().values()} | set(tables.architectures()), "architecture"
+        )
+        tests.append(lambda gpu: wanted in (gpu.architecture.id, gpu.architecture.generation))
+    if query.vendor:
+        vendor = _known(query.vendor, {a.vendor for a in tables.architectures().values()}, "vendor")
+        tests.append(lambda gpu: gpu.vendor == vendor)
+    if query.min_memory:
+        floor = _memory(query.min_memory)
+        tests.append(lambda gpu: gpu.memory_bytes >= floor)
+    if query.year:
+        first, last = _years(query.year)
+        tests.append(lambda gpu: gpu.launched_on is not None and first <= gpu.launched_on.year <= last)
+    return tests
+
+
+def _known(name: str, known: set[str], kind: str) -> str:
+    by_key = {entry.lower(): entry for entry in known}
+    key = name.strip().lower().replace(" ", "-")
+    if key in by_key:
+        return by_key[key]
+    near = difflib.get_close_matches(key, by_key, n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(f'`{by_key[n]}`' for n in near)}?" if near else f"one of: {', '.join(sorted(known))}"
+    raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} names", hint=hint)
+
+
+def _memory(text: str) -> float:
+    """`24`, `24GB` and `24 GiB` all mean 24 GiB here."""
+    value = parse_memory(f"{text}GB" if text.strip().replace(".", "", 1).isdigit() else text)
+    if value < 0:
+        raise BadValue(f"memory of {text} is below zero", hint="for example `--min-memory 24GB`")
+    return value
+
+
+def _years(text: str) -> tuple[int, int]:
+    """`2022` is that year, `2020-2023` the span, `2020-` from then on."""
+    first, dash, last = (part.strip() for part in text.partition("-"))
+    try:
+        low = int(first)
+        high = (int(last) if last else 9999) if dash else low
+    except ValueError:
+        raise BadValue(
+            f"'{text}' is not a year", hint="for example `--year 2022`, `--year 2020-2023` or `--year 2020-`"
+        ) from None
+    if low > high:
+        raise BadValue(f"the years {text} end before they begin", hint=f"`--year {high}-{low}`?")
+    return low, high

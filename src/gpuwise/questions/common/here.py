@@ -1,0 +1,100 @@
+"""What `gpuwise bench` measured on this machine, where a prediction is asked for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.hardware.types import Gpu
+from gpuwise.live.bench import store
+from gpuwise.live.bench.price import Priced, price
+from gpuwise.live.bench.types import Profile
+from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.workload.model.types import Workload
+
+__all__ = ["as_measured_here", "gpu_here", "named_here", "without_assumed"]
+
+_COMPUTING = ("matmul", "conv", "attention", "rnn")
+_NOT_HERE = ("stack", "cpu", "cpu_device")  # assumed of other machines, measured on this one
+_RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU (benchmarks/this_machine.py), rounded outwards
+
+
+def gpu_here(named: Sequence[str], count: int) -> list[str]:
+    """The catalogue's name of the device that was measured here, for a question that names no other."""
+    if named or count != 1:
+        raise BadValue("--on-this-machine is about the device that was measured here", hint="leave `--gpu` and `--gpus` out")
+    profile = store.latest()
+    if profile.device == "cpu":
+        return ["cpu"]
+    return [profile.name]
+
+
+def named_here(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The device with its own name; a CPU with the memory of this machine too, instead of that of the one that stands for it."""
+    profile = store.latest()
+    if profile.device != "cpu":
+        return gpus
+    has = _memory_bytes()
+    return tuple(replace(gpu, name=profile.name, memory_bytes=has, usable_memory_bytes=has) for gpu in gpus)
+
+
+def _memory_bytes() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        raise GpuwiseError("this system does not say how much memory it has", hint="name a device instead: `--gpu cpu`") from None
+
+
+def without_assumed(assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
+    """What is still assumed where the device itself was measured."""
+    return tuple(one for one in assumptions if one.code not in _NOT_HERE and one.name != "gpu 'cpu'")
+
+
+def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
+    """A prediction with its ops priced by what was measured on this machine."""
+    profile = store.latest()
+    found = price(
+        workload,
+        profile,
+        float(result.batch) if "batch" in workload.symbols else None,
+        float(result.seq) if "seq" in workload.symbols and result.seq is not None else None,
+    )
+    low, high = _RANGE[0] / (1 + found.spread_fraction), _RANGE[1] * (1 + found.spread_fraction)
+    rows = [replace(row, seconds=found.by_kind.get(row.op, 0.0)) for row in result.by_op]
+    parts = _parts(found)
+    peak = None if profile.device == "cpu" else result.peak_flops_per_s  # nobody knows that of this CPU
+    return replace(
+        result,
+        step_s=found.seconds,
+        step_low_s=found.seconds * low,
+        step_high_s=found.seconds * high,
+        range_basis="measured",
+        bound=max(parts, key=parts.__getitem__),
+        bound_fractions=dict.fromkeys(result.bound_fractions, 0.0) | parts,
+        lanes_s={"gpu": found.seconds - found.overhead_s, "host": found.overhead_s, "copy": 0.0, "input": 0.0},
+        utilisation_fraction=sum(row.flops for row in rows) / found.seconds / peak if peak else None,
+        by_op=tuple(sorted(rows, key=lambda row: -row.seconds)),
+        assumptions=(*without_assumed(result.assumptions), _told(profile), _range_told(found)),
+    )
+
+
+def _parts(found: Priced) -> dict[str, float]:
+    """The step as compute, memory and what the framework itself needs."""
+    compute = sum(seconds for kind, seconds in found.by_kind.items() if kind in _COMPUTING)
+    memory = sum(found.by_kind.values()) - compute
+    whole = max(found.seconds, 1e-12)
+    return {"compute": compute / whole, "memory": memory / whole, "launch": found.overhead_s / whole}
+
+
+def _range_told(found: Priced) -> Assumption:
+    low, high = _RANGE
+    effect = f"widened by the spread of the rows used, ±{found.spread_fraction:.1%}"
+    return assumed("range", f"{low:g} to {high:g} times, as for ten small models", effect, basis="measured")
+
+
+def _told(profile: Profile) -> Assumption:
+    effect = f"{len(profile.rows)} rows measured on {profile.day} with torch {profile.torch}, {profile.threads} thread(s)"
+    return assumed("this machine", f"{profile.device}: {profile.name}", effect, basis="measured")

@@ -1,0 +1,179 @@
+"""Jobs of a question on many GPUs. What was captured and priced for one question serves the next one in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from gpuwise.advise.job_ways import ways_on
+from gpuwise.advise.paces import Pace, Pacer
+from gpuwise.advise.tasks import Job
+from gpuwise.advise.trial import Trial
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.evidence.ranges import Range, step_range
+from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import Gpu
+from gpuwise.predict.capacity import room_of
+from gpuwise.predict.choices import Choices
+from gpuwise.predict.ways import Ways
+from gpuwise.questions.common.asking import asker
+from gpuwise.questions.common.step import step_query, takes_images
+from gpuwise.workload import find
+
+__all__ = ["Asked", "Priced", "price_jobs", "trial_on", "width"]
+
+_ANY_MODERN_GPU = "A100 PCIe 40GB"  # has every precision, so nothing is refused before GPUs are known
+_MOST_KEPT = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How all jobs of a question are run, as typed; empty is as each job says."""
+
+    batch: str = ""
+    precision: str = ""
+    optimizer: str = ""
+    image: int | None = None
+    cpu: str = ""
+    stack: str = ""
+    timeout_s: float = 120.0
+
+    @property
+    def size(self) -> int | None:
+        """The batch as a number, where one was given."""
+        return None if self.batch in ("", "auto") else int(self.batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """A job on every GPU that can run it, in one way for all; `skipped` are better ways that fit none of the GPUs, with the
+    bytes that each needs at least. `decodes` where the host would have images to decode."""
+
+    job: Job
+    way: str
+    skipped: tuple[tuple[str, float], ...]
+    paces: dict[str, Pace]
+    pacer: Pacer
+    decodes: bool
+    notes: tuple[Assumption, ...]
+
+    def after(self, skipped: tuple[tuple[str, float], ...]) -> Priced:
+        """The same, found after other ways had been tried."""
+        return replace(self, skipped=(*skipped, *self.skipped))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    """A model at hand. `own` is how it runs where it decides that itself, as a workload file does."""
+
+    pacer: Pacer
+    own: Choices | None
+    notes: tuple[Assumption, ...]
+
+
+_models: dict[object, _Model] = {}
+
+
+def price_jobs(
+    jobs: Sequence[Job], gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None] = lambda text: None
+) -> list[Priced]:
+    """Each job on each of these GPUs, in the first of its ways that fits any of them."""
+    return [_priced(job, gpus, asked, progress) for job in jobs]
+
+
+def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None]) -> Priced:
+    model = _model(job, asked, progress)
+    found: list[tuple[str, dict[str, Pace]]] = []
+    for way in job.ways:
+        size = asked.size or (None if asked.batch == "auto" else job.batch)
+        paces = model.pacer.paces(gpus, _on(job, way, model, asked), batch=size, auto=asked.batch == "auto")
+        found.append((way, paces))
+        if any(pace.fits for pace in paces.values()):
+            break
+    way, paces = found[-1]
+    sample = next(iter(paces.values()), None)
+    training = job.mode == "train" and sample is not None
+    return Priced(
+        job=job,
+        way=way,
+        skipped=tuple((tried, _least(tight)) for tried, tight in found[:-1] if tight),
+        paces=paces,
+        pacer=model.pacer,
+        decodes=training and sample is not None and takes_images(model.pacer.workload(sample.choices)),
+        notes=(*model.notes, *_captured_with(job, model, sample)),
+    )
+
+
+def _captured_with(job: Job, model: _Model, sample: Pace | None) -> tuple[Assumption, ...]:
+    """What was guessed of a model that is not of the zoo."""
+    told = model.pacer.workload(sample.choices).notes if sample is not None and ":" in job.model else ()
+    return (assumed(job.model, "; ".join(told), "`gpuwise predict` takes `--input`", code="captured_model"),) if told else ()
+
+
+def trial_on(job: Job, gpu: Gpu, asked: Asked) -> Trial | None:
+    """The job on one GPU as it is asked for, in the first of its ways, to try remedies on; None where it has no such way."""
+    model = _model(job, asked, lambda text: None)
+    choices = next(iter(_on(job, job.ways[0], model, asked)(gpu)), None)
+    if choices is None:
+        return None
+    workload = model.pacer.workload(choices)
+    return Trial(
+        gpu=gpu,
+        room=room_of(gpu),
+        batch=asked.size or job.batch or workload.batch,
+        now=replace(choices, optimizer=workload.optimizer, seq=workload.seq),
+        ways=model.pacer.ways,
+        run=model.pacer.run,
+    )
+
+
+def _least(paces: dict[str, Pace]) -> float:
+    """What the job needs, in the smallest parts, on the GPU where it needs least."""
+    return min(pace.memory_bytes for pace in paces.values())
+
+
+def _on(job: Job, way: str, model: _Model, asked: Asked) -> Callable[[Gpu], Sequence[Choices]]:
+    own = model.own
+    if own is not None:
+        return lambda gpu: (own,) if own.precision in supported(gpu) else ()
+    return lambda gpu: ways_on(gpu, way, mode=job.mode, precision=asked.precision, optimizer=asked.optimizer)
+
+
+def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
+    """The model with all that is known of it; kept for the next question, files excepted, since those may change."""
+    key = (job.model, job.mode, job.phase, job.seq, asked.optimizer, asked.image, asked.cpu, asked.stack)
+    if key in _models:
+        return _models[key]
+    tells_itself = find.tells_itself(job.model)
+    query = step_query(
+        model=job.model,
+        gpu=[_ANY_MODERN_GPU],
+        mode="" if tells_itself else job.mode,
+        optimizer=asked.optimizer,
+        cpu=asked.cpu,
+        stack=asked.stack,
+        phase=job.phase,
+        seq=job.seq,
+        image=asked.image,
+        timeout_s=asked.timeout_s,
+    )
+    ask = asker(query, progress)
+    own = None
+    if tells_itself:
+        workload = ask(None)
+        own = Choices(precision=workload.precision, optimizer=workload.optimizer)
+    ways = Ways((lambda choices: ask(None if choices == own else choices)) if own else ask)
+    hidden = ("precision", "optimizer", "batch", "seq")  # told job by job
+    model = _Model(
+        pacer=Pacer(ways, query.run), own=own, notes=tuple(note for note in query.assumptions if note.code not in hidden)
+    )
+    if not tells_itself and ":" not in job.model:
+        while len(_models) >= _MOST_KEPT:
+            _models.pop(next(iter(_models)))
+        _models[key] = model
+    return model
+
+
+def width(gpu: Gpu, bound: str) -> Range:
+    """How far a measured step may lie from the predicted one on this GPU."""
+    return step_range(gpu, bound)

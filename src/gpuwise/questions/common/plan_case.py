@@ -1,0 +1,168 @@
+"""A question about plans with all that answers it: the model cut into parts and priced, the sizes to try, what is fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.predict import correction_by
+from gpuwise.predict.measured import Correction
+from gpuwise.questions.common.device_notes import device_notes
+from gpuwise.questions.common.step import StepQuery, check_precision, workload_of
+from gpuwise.scale.cluster.shape import Cluster
+from gpuwise.scale.plans.costs import Costs
+from gpuwise.scale.plans.mixed import slowest
+from gpuwise.scale.plans.rules import AXES, Limits, divisors, micro_count, whynot
+from gpuwise.scale.plans.scaling import batch_of, counts_of
+from gpuwise.scale.plans.search import Wishes
+from gpuwise.scale.plans.types import Mesh
+from gpuwise.scale.plans.unit_times import Sizes
+from gpuwise.scale.split.data_parallel import habits_of
+from gpuwise.step.memory.device import memory_data
+from gpuwise.step.time.stacks import as_run
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.parts import Parts, parts_of
+
+__all__ = ["NODE", "PlanCase", "PlanQuery", "plan_case"]
+
+NODE = 8  # GPUs of a machine that plans are tried on
+_MOST_SIZES = 32
+_MOST_PARTS = 4  # micro-batches that a share which does not divide is cut into
+_SURE = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanQuery:
+    """One model on one cluster. `batch` is of all GPUs together; None is the usual one for each of them."""
+
+    step: StepQuery
+    cluster: Cluster
+    batch: int | None = None
+    limits: Limits
+    schedule: str = "1f1b"
+    scaling: bool = True
+    on: str = ""
+    assumptions: tuple[Assumption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCase:
+    """A question with all that answers it."""
+
+    query: PlanQuery
+    cluster: Cluster
+    costs: Costs
+    wishes: Wishes
+    kinds: tuple[tuple[Costs, int], ...]
+    correction: Correction
+    notes: tuple[Assumption, ...]
+
+    @property
+    def batches(self) -> Any:
+        return self.costs.sizes.batches
+
+
+def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
+    """The question with its model captured and cut; refused with the reason where it cannot be."""
+    cluster, step = query.cluster, query.step
+    workload = workload_of(step, progress)
+    if workload.mode != "train":
+        raise BadValue("plans are for training", hint="`gpuwise fit` splits a model for inference")
+    if np.any(np.diff(workload.calls.phase) < 0):
+        raise BadValue(f"{workload.model} was captured with several micro-batches", hint="capture one; a plan chooses how many")
+    check_precision(workload.precision, [gpu for gpu, _ in cluster.kinds])
+    seq = step.capture.request.seq
+    if seq is not None and "seq" in workload.symbols:
+        workload = replace(workload, seq=seq)
+    parts = parts_of(workload)
+    notes = [*query.assumptions, *step.assumptions]
+    batch = query.batch or workload.batch * cluster.gpu_count
+    if query.batch is None:
+        notes.append(
+            assumed("batch", f"{batch:,}", f"{workload.batch} a GPU, as the model is usually trained; `--batch` is of all GPUs")
+        )
+    _check_limits(parts, cluster, query.limits, batch)
+    sizes = Sizes(batches=_sizes(workload, cluster, batch, query.limits), seq=_seq(workload))
+    setting = as_run(step.run.setting, workload)
+    found = correction_by(workload, step.run)
+    notes += [*found.notes(), *(note for gpu, _ in cluster.kinds for note in device_notes(gpu, step.run.setting.stack, 0.0))]
+    setting = replace(setting, stack=replace(setting.stack, factor=setting.stack.factor * found.factor))
+    limit = step.run.power_limit_watts
+    costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
+    kinds = tuple(zip(costs, (count for _, count in cluster.kinds), strict=True))
+    memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds) / _margin()
+    wishes = Wishes(
+        global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule, habits=habits_of(setting)
+    )
+    return PlanCase(
+        query=query,
+        cluster=cluster,
+        costs=costs[slowest(costs)],
+        wishes=wishes,
+        kinds=kinds,
+        correction=found,
+        notes=tuple(notes),
+    )
+
+
+def _margin() -> float:
+    """What nine of ten measured jobs needed at most over what was predicted for them: a plan should run, not just perhaps."""
+    known = memory_data().ranges["device"]
+    return float(np.interp(_SURE, known.probability, known.ratio))
+
+
+def _seq(workload: Workload) -> float | None:
+    return float(workload.seq) if workload.seq is not None and "seq" in workload.symbols else None
+
+
+def _sizes(workload: Workload, cluster: Cluster, batch: int, limits: Limits) -> Any:
+    """Micro-batches worth trying: powers of two, and what divides the samples of a GPU."""
+    if "batch" not in workload.symbols:
+        return np.array([float(workload.batch)])
+    if "micro_batch" in limits.fixed:
+        return np.array([float(limits.fixed["micro_batch"])])
+    powers = [1 << power for power in range(batch.bit_length())]
+    shares = [batch // data for data in divisors(cluster.gpu_count) if batch % data == 0]
+    few = [batch_of(batch, count) // count for count in range(2, min(cluster.gpus_per_node, NODE) + 1)]
+    few += [-(-batch // (count * parts)) for count in counts_of(cluster) if batch % count for parts in range(1, _MOST_PARTS + 1)]
+    found = {size for size in (*powers, *shares, *few, *divisors(shares[-1])) if size <= batch}
+    ordered = sorted(found, key=lambda size: (size not in (*powers, *shares, *few), size))
+    return np.array(sorted(ordered[:_MOST_SIZES]), dtype=float)
+
+
+def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) -> None:
+    """Refuse what cannot be done, with the reason."""
+    fixed = limits.fixed
+    for axis in AXES:
+        reason = whynot(parts, cluster, axis, fixed.get(axis, 1))
+        if reason:
+            raise BadValue(reason, hint=f"leave `--{axis}` out to see what is possible")
+    named = [axis for axis in AXES[:4] if axis in fixed]
+    ranks = int(np.prod([fixed[axis] for axis in named]))
+    if cluster.gpu_count % ranks or (len(named) == len(AXES[:4]) and ranks != cluster.gpu_count):
+        asked = " x ".join(f"{axis} {fixed[axis]}" for axis in named)
+        raise BadValue(f"{asked} does not divide {cluster.gpu_count} GPUs", hint="their product must divide the number of GPUs")
+    data = fixed.get("data", 1)
+    if batch % data and (data < cluster.gpu_count or batch < data):
+        raise BadValue(f"a batch of {batch:,} does not divide by --data {data}", hint="a multiple of it for `--batch`")
+    micro = fixed.get("micro_batch", 1)
+    degrees = [data] if "data" in fixed else divisors(cluster.gpu_count)
+    if not any(batch % (ranks * micro) == 0 or _uneven(cluster, batch, ranks, micro) for ranks in degrees):
+        raise BadValue(
+            f"a batch of {batch:,} has no whole micro-batches of {micro} on each rank", hint="a multiple of it for `--batch`"
+        )
+    stages = fixed.get("pipeline", 1) * fixed.get("chunks", 1)
+    if fixed.get("chunks", 1) > 1 and len(parts.kinds) % stages:
+        raise BadValue(
+            f"{len(parts.kinds)} blocks do not make {stages} equal chunks", hint="leave `--chunks` out to see what is possible"
+        )
+
+
+def _uneven(cluster: Cluster, batch: int, ranks: int, micro: int) -> bool:
+    """Whether samples alone are divided, some micro-batches being one smaller."""
+    return ranks == cluster.gpu_count and micro_count(Mesh(data=ranks), batch, micro) > 0

@@ -1,0 +1,106 @@
+"""What a prediction is: one model on one GPU, and the answer of several."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+from gpuwise.core.provenance import Assumption, as_dicts
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.showing import Shown
+from gpuwise.step.memory.peak import Memory
+
+__all__ = ["OpShare", "PredictAnswer", "Prediction"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpShare:
+    """All ops of one kind: how often, how long, what bounds them, and where they lie on a roofline."""
+
+    op: str
+    count: int
+    seconds: float
+    bound: str
+    flops: float
+    moved_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """One model on one GPU (or several of one kind). `range_basis` is assumed where no measurement supports the range.
+    `peak_flops_per_s` is what the GPU could do at best in the types that the step `computes_in`."""
+
+    gpu: Gpu
+    gpu_count: int
+    mode: str
+    precision: str
+    batch: int
+    seq: int | None
+    step_s: float
+    step_low_s: float
+    step_high_s: float
+    range_basis: str
+    bound: str
+    bound_fractions: dict[str, float]
+    lanes_s: dict[str, float]
+    memory: Memory
+    fits: bool
+    coverage_fraction: float
+    utilisation_fraction: float | None
+    peak_flops_per_s: float | None
+    computes_in: str
+    by_op: tuple[OpShare, ...]
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.batch * self.gpu_count / self.step_s
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "gpu": self.gpu.name,
+            "gpu_count": self.gpu_count,
+            "mode": self.mode,
+            "precision": self.precision,
+            "batch": self.batch,
+            "seq": self.seq,
+            "step_s": self.step_s,
+            "step_low_s": self.step_low_s,
+            "step_high_s": self.step_high_s,
+            "range_basis": self.range_basis,
+            "samples_per_s": self.samples_per_s,
+            "bound": self.bound,
+            "bound_fractions": self.bound_fractions,
+            "lanes_s": self.lanes_s,
+            "memory": asdict(self.memory) | {"total_bytes": self.memory.total_bytes},
+            "fits": self.fits,
+            "coverage_fraction": self.coverage_fraction,
+            "utilisation_fraction": self.utilisation_fraction,
+            "peak_flops_per_s": self.peak_flops_per_s,
+            "computes_in": self.computes_in,
+            "by_op": [asdict(share) for share in self.by_op],
+            "assumptions": as_dicts(self.assumptions),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictAnswer(Shown):
+    """The predictions, one for each GPU, in the order asked."""
+
+    model: str
+    results: tuple[Prediction, ...]
+    assumptions: tuple[Assumption, ...]
+    notes: tuple[str, ...]
+    data_date: date
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "model": self.model,
+            "results": [result.to_dict() for result in self.results],
+            "assumptions": as_dicts(self.assumptions),
+            "notes": list(self.notes),
+            "data_date": self.data_date.isoformat(),
+        }

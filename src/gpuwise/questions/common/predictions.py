@@ -1,0 +1,205 @@
+"""How fast will a model run on a GPU, and what limits it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.units import format_si
+from gpuwise.hardware import tables
+from gpuwise.hardware.precisions import convolves_in_tf32
+from gpuwise.hardware.types import Gpu
+from gpuwise.predict import Run, Steps, predict_steps
+from gpuwise.predict.needs import Needs
+from gpuwise.questions.common.device_notes import device_notes
+from gpuwise.questions.common.fit_command import fit_of
+from gpuwise.questions.common.peaks import above_peak, step_peak, tf32_fraction
+from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
+from gpuwise.questions.common.step import StepQuery, step_query, workload_of
+from gpuwise.scale.cluster.collectives import collective_s
+from gpuwise.scale.cluster.shape import Cluster, usual_cluster
+from gpuwise.scale.split.data_parallel import gradient_bytes
+from gpuwise.step.memory.peak import MemorySetting
+from gpuwise.step.time.least import LEAST_RESTS_ON
+from gpuwise.step.time.stacks import as_run
+from gpuwise.step.types import BOUNDS
+from gpuwise.workload.model.coverage import coverage
+from gpuwise.workload.model.types import Workload
+
+__all__ = [
+    "predict",
+    "predict_captured",
+    "predict_query",
+    "sized",
+]
+
+predict_query = step_query
+_WELL_COVERED = 0.9
+_NAMED = 3
+_AT_LIMIT = (assumed("low end of the range", "the hardware's limit", LEAST_RESTS_ON),)
+
+
+def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> PredictAnswer:
+    """A step of this model on each of these GPUs."""
+    return predict_captured(workload_of(query, progress), query)
+
+
+def sized(workload: Workload, query: StepQuery) -> tuple[Run, dict[str, int]]:
+    """How the steps are run, with the batch of each GPU: as asked, for `auto` the largest power of two that fits. A measured step
+    is of the batch that its own GPU would be asked for."""
+    if query.batch == 0 and "batch" not in workload.symbols:
+        raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
+    needs = Needs(workload, MemorySetting(gpu_count=query.run.gpu_count))
+
+    def size(gpu: Gpu) -> int:
+        return needs.power_of_two(gpu) if query.batch == 0 else query.batch or workload.batch
+
+    measured = tuple(replace(one, batch=size(one.gpu)) for one in query.run.measured)
+    return replace(query.run, measured=measured), {gpu.name: size(gpu) for gpu in query.gpus}
+
+
+def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
+    """The same for a workload at hand."""
+    run, batches = sized(workload, query)
+    by_gpu = {gpu.name: predict_steps(workload, [gpu], run, [batches[gpu.name]]) for gpu in query.gpus}
+    shared = [*query.assumptions, *_shared_notes(workload, query)]
+    measured = by_gpu[query.gpus[0].name].correction.notes()
+    results = []
+    for gpu in query.gpus:
+        result = _prediction(by_gpu[gpu.name])
+        own = (
+            *result.assumptions,
+            *_own_note(by_gpu[gpu.name]),
+            *_sharing_note(workload, query, result),
+            *_peak_note(workload, query, result),
+        )
+        ranged = not by_gpu[gpu.name].is_own[0, 0] and not query.on_this_machine
+        own = (*own, *device_notes(gpu, run.setting.stack, result.memory.total_bytes, ranged=ranged))
+        results.append(replace(result, assumptions=(*shared, *measured, *own)))
+    if query.on_this_machine:
+        from gpuwise.questions.common.here import as_measured_here
+
+        results = [as_measured_here(workload, result) for result in results]
+    return PredictAnswer(
+        model=workload.model,
+        results=tuple(results),
+        assumptions=(*shared, *measured),
+        notes=(*workload.notes, *_coverage_notes(workload), *_fit_note(query, results)),
+        data_date=tables.data_date(),
+    )
+
+
+def _shared_notes(workload: Workload, query: StepQuery) -> list[Assumption]:
+    """What is assumed of the model on all GPUs."""
+    notes = []
+    if query.batch is None:
+        effect = "the usual one for this model; `--batch auto` takes the largest power of two that fits"
+        notes.append(assumed("batch", str(workload.batch), effect))
+    if workload.seq is not None and query.capture.request.seq is None:
+        notes.append(assumed("seq", str(workload.seq), "the usual length for this model"))
+    rounded = as_run(query.run.setting, workload).tf32_convolutions and any(map(convolves_in_tf32, query.gpus))
+    if rounded and any(op.kind == "conv" for op in workload.ops):
+        notes.append(assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay fp32"))
+    return notes
+
+
+def _fit_note(query: StepQuery, results: Sequence[Prediction]) -> tuple[str, ...]:
+    """Where to look on, where a step does not fit."""
+    short = [result.gpu for result in results if not result.fits and not query.on_this_machine]
+    if not short:
+        return ()
+    names = ", ".join(gpu.name for gpu in short)
+    return (f"it does not fit {names}; what would make it fit: `{fit_of(query, short)}`",)
+
+
+def _prediction(steps: Steps) -> Prediction:
+    """The only one of these steps, in the names of the answer."""
+    workload, gpu, run = steps.workload, steps.gpus[0], steps.run
+    seconds, scale = float(steps.step_s[0, 0]), float(steps.scale[0])
+    memory = steps.memory()
+    rounded = tf32_fraction(workload, steps.setting, gpu)
+    peak = step_peak(gpu, workload.precision, rounded)
+    return Prediction(
+        gpu=gpu,
+        gpu_count=run.gpu_count,
+        mode=workload.mode,
+        precision=workload.precision,
+        batch=steps.batches[0],
+        seq=workload.seq,
+        step_s=seconds,
+        step_low_s=float(steps.low_s[0, 0]),
+        step_high_s=float(steps.high_s[0, 0]),
+        range_basis="measured" if steps.widths.rows[0, 0] else "assumed",
+        bound=steps.bound_name(),
+        bound_fractions={name: float(steps.bound_fractions[name][0, 0]) for name in BOUNDS},
+        lanes_s={name: float(lane[0, 0]) * scale for name, lane in steps.last.lanes.items()},
+        memory=memory,
+        fits=memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
+        coverage_fraction=coverage(workload).bytes_fraction,
+        utilisation_fraction=float(steps.last.flops[0, 0]) / seconds / peak if peak else None,
+        peak_flops_per_s=peak,
+        computes_in=f"{workload.precision} with convolutions in TF32" if rounded else workload.precision,
+        by_op=_by_op(steps, scale),
+        assumptions=_AT_LIMIT if steps.at_limit[0, 0] else (),
+    )
+
+
+def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
+    """What several GPUs are taken to do."""
+    if result.gpu_count == 1:
+        return ()
+    if workload.mode != "train":
+        return (assumed("gpus", f"{result.gpu_count}, each by itself", "each runs samples of its own"),)
+    notes: list[Assumption] = []
+    cluster: Cluster = usual_cluster(result.gpu, result.gpu_count, link=query.run.gpu_link, notes=notes)
+    seconds = float(collective_s("all_reduce", gradient_bytes(workload), cluster, cluster.gpus_per_node, cluster.node_count))
+    felt = result.bound_fractions["communication"]
+    effect = f"with waiting for each other {felt:.0%} of the step; the rest hides behind the backward pass"
+    value = f"{format_si(seconds, 's')} between {result.gpu_count} over {cluster.gpu_link.name}"
+    return (*notes, assumed(f"{result.gpu.name} averaging gradients", value, effect, code="averaging"))
+
+
+def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
+    """Why a step reaches more than the peak, where it does."""
+    used = result.utilisation_fraction
+    if used is None or used <= 1:
+        return ()
+    effect = above_peak(workload, measured=bool(query.run.measured))
+    return (assumed(f"{result.gpu.name} of its peak", f"{used:.0%} as counted", effect, basis="computed", code="above_peak"),)
+
+
+def _own_note(steps: Steps) -> tuple[Assumption, ...]:
+    if not steps.is_own[0, 0]:
+        return ()
+    own_s, effect = float(steps.step_s[0, 0]), "your own; the times of its ops are scaled to it"
+    return (assumed(f"{steps.gpus[0].name} step", format_si(own_s, "s"), effect, basis="measured", code="measured_step"),)
+
+
+def _coverage_notes(workload: Workload) -> tuple[str, ...]:
+    """A warning where much of the model is priced by its bytes alone."""
+    seen = coverage(workload)
+    if seen.bytes_fraction >= _WELL_COVERED:
+        return ()
+    names = list(seen.unknown)
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    share = f"only {100 * seen.bytes_fraction:.0f} % of what this step moves is of ops we know"
+    return (f"{share}; the rest ({shown}) is priced by its bytes alone, so the range is wide",)
+
+
+def _by_op(steps: Steps, factor: float) -> tuple[OpShare, ...]:
+    rows = [
+        OpShare(
+            op=entry.kind,
+            count=entry.count,
+            seconds=float(entry.seconds[0, 0]) * factor,
+            bound="compute" if entry.compute_s[0, 0] > 0.5 * entry.seconds[0, 0] else "memory",
+            flops=float(np.ravel(entry.flops)[0]),
+            moved_bytes=float(np.ravel(entry.moved_bytes)[0]),
+        )
+        for entry in steps.last.classes
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.seconds))

@@ -1,0 +1,86 @@
+"""One GPU or several, of one kind or mixed, as people write them: `RTX 3090`, `4x RTX 2070`, `RTX 2080 Ti + GTX 1080 Ti`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuwise.core.provenance import Assumption
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
+from gpuwise.questions.common.predictions import predict
+from gpuwise.questions.common.step import counted, named_gpus, step_query
+from gpuwise.scale.cluster.wiring import usual_wires
+
+__all__ = ["Rig", "Throughput", "find_rigs", "throughput"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rig:
+    """GPUs that work together: how many of which, and what was typed for each."""
+
+    name: str
+    parts: tuple[tuple[Gpu, int], ...]
+    typed: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.parts)
+
+    @property
+    def gpu(self) -> Gpu:
+        """The first kind."""
+        return self.parts[0][0]
+
+    @property
+    def watts(self) -> float | None:
+        watts = [gpu.tdp_watts * count if gpu.tdp_watts else None for gpu, count in self.parts]
+        return None if None in watts else sum(value for value in watts if value is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """Samples a second as one job, and as jobs side by side; `slowest` is the GPU that sets the pace of one job."""
+
+    together_per_s: float
+    separate_per_s: float
+    slowest: Prediction
+    answers: tuple[PredictAnswer, ...]
+
+    @property
+    def fits(self) -> bool:
+        return self.slowest.fits
+
+
+def find_rigs(texts: Sequence[str]) -> tuple[tuple[Rig, ...], list[Assumption]]:
+    """The sets of GPUs meant, each once, and what ambiguous names were taken for."""
+    found: dict[str, Rig] = {}
+    notes: list[Assumption] = []
+    for text in texts:
+        parts, typed = [], []
+        for piece in [text] if "=" in text else text.split("+"):  # typed specs are one GPU
+            count, name = counted(piece.strip())
+            (gpu,), taken = named_gpus([name])
+            notes += [note for note in taken if note not in notes]
+            parts.append((gpu, count))
+            typed.append(name)
+        title = " + ".join(gpu.name if count == 1 else f"{count}x {gpu.name}" for gpu, count in parts)
+        found.setdefault(title, Rig(name=title, parts=tuple(parts), typed=tuple(typed)))
+    return tuple(found.values()), notes
+
+
+def throughput(rig: Rig, progress: Callable[[str], None] = lambda text: None, **job: Any) -> Throughput:
+    """How many samples these GPUs do in a second. As one job each takes an equal share, so the slowest sets the pace."""
+
+    link = usual_wires(rig.parts, []).gpu_link.name if len(rig.parts) > 1 else ""  # different cards share no NVLink
+
+    def ask(name: str, count: int) -> PredictAnswer:
+        query = step_query(gpu=[name], gpus=count, **job)
+        return predict(query.changed(gpu_link=link), progress)
+
+    alone = [ask(name, 1) for name in rig.typed]
+    separate = sum(count * answer.results[0].samples_per_s for answer, (_, count) in zip(alone, rig.parts, strict=True))
+    together = alone if rig.count == 1 else [ask(name, rig.count) for name in rig.typed]
+    slowest = min((answer.results[0] for answer in together), key=lambda result: (result.fits, result.samples_per_s))
+    return Throughput(together_per_s=slowest.samples_per_s, separate_per_s=separate, slowest=slowest, answers=tuple(together))

@@ -1,0 +1,45 @@
+"""What every answer can do for a person who looks at it: print as text, show itself in a notebook, be a chart.
+
+How it looks is known in `report/`, which is named here and not imported: answers must not depend on their looks
+(docs/decisions/0019-answers-name-their-looks.md).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["Shown"]
+
+_LOOKS = "gpuwise.surfaces.notebook"
+
+
+class Shown:
+    """An answer that can be looked at."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        """IPython takes the first of `__repr__` and `_repr_pretty_` that it meets; a dataclass has a `__repr__` of its own."""
+        cls._repr_pretty_ = Shown._repr_pretty_  # type: ignore[method-assign]
+
+    def __str__(self) -> str:
+        """The text that the command line prints."""
+        return str(_looks().text_of(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The same where IPython runs in a terminal."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        """The text and the chart, for Jupyter."""
+        return str(_looks().html_of(self))
+
+    def figure(self, **options: Any) -> Any:
+        """The chart of this answer as a Plotly figure. `which` has three (`chart="value"`), `charts` some more,
+        `validate` four groupings (`by`)."""
+        return _looks().plotly_of(self, **options)
+
+
+def _looks() -> Any:
+    return import_module(_LOOKS)

@@ -1,0 +1,380 @@
+"""What a user gives for a step on a GPU, checked and completed with stated defaults. Shared by every question about steps."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.units import parse
+from gpuwise.evidence.ranges import knows_vendor
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.machines import find_host, find_link, loaders
+from gpuwise.hardware.precisions import has_matrix_cores, supported
+from gpuwise.hardware.types import Gpu, Host, Loader
+from gpuwise.predict import Measured, Run
+from gpuwise.questions.common.backends import unmeasured_backends
+from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured
+from gpuwise.step.time.loading import images_per_s, seconds_per_image
+from gpuwise.step.time.stacks import default_stack, find_stack
+from gpuwise.step.types import Setting, Stack
+from gpuwise.workload import find
+from gpuwise.workload.model.types import CATEGORIES, Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.low_precision import as_trained
+
+__all__ = [
+    "MOST_IN_A_MACHINE",
+    "StepQuery",
+    "check_precision",
+    "counted",
+    "least_watts",
+    "named_gpus",
+    "parse_batch",
+    "step_on",
+    "step_query",
+    "takes_images",
+    "workload_of",
+]
+
+_MOST_GPUS = 4096
+MOST_IN_A_MACHINE = 8
+_MOST_WORKERS = 1024
+_LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
+_DEFAULT_HOST = "desktop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepQuery:
+    """One model on some GPUs. `batch` of None is the model's usual one, 0 means the largest power of two that fits."""
+
+    capture: CaptureQuery
+    gpus: tuple[Gpu, ...]
+    batch: int | None = None
+    run: Run
+    on_this_machine: bool = False
+    assumptions: tuple[Assumption, ...] = ()
+
+    def changed(self, **run: Any) -> StepQuery:
+        """The same question with another `Run`."""
+        return replace(self, run=replace(self.run, **run))
+
+
+def step_query(*, gpu: Sequence[str], gpus: int = 1, on_this_machine: bool = False, **asked: Any) -> StepQuery:
+    """The question as typed, with GPUs by name. `asked` are the options of `step_on`."""
+    if not on_this_machine:
+        _check_names(gpu, gpus)
+        found, notes = named_gpus(gpu)
+        return step_on(found, gpus=gpus, notes=notes, **asked)
+    from gpuwise.questions.common.here import gpu_here, named_here, without_assumed  # looks for a profile of `gpuwise bench`
+
+    found, notes = named_gpus(gpu_here(gpu, gpus))
+    query = step_on(named_here(found), notes=notes, **asked)
+    return replace(query, on_this_machine=True, assumptions=without_assumed(query.assumptions))
+
+
+def step_on(
+    gpus_meant: Sequence[Gpu],
+    *,
+    model: str,
+    gpus: int = 1,
+    batch: str | int | None = None,
+    mode: str = "",
+    precision: str = "",
+    optimizer: str = "",
+    compiled: bool = False,
+    stack: str = "",
+    cpu: str = "",
+    pcie: str = "",
+    link: str = "",
+    loader_samples_per_s: float | None = None,
+    image_decode: bool = False,
+    workers: int | None = None,
+    power_limit: str = "",
+    measured: Sequence[str] = (),
+    notes: Sequence[Assumption] = (),
+    **captured: Any,
+) -> StepQuery:
+    """One model on these GPUs, checked and completed with stated defaults. `link` joins several GPUs, as in `plan`; `notes` are
+    what is assumed already.
+
+    `captured` are options of a capture: seq, image, phase, channels_last, checkpoint, inputs, ..."""
+    found, notes = tuple(gpus_meant), list(notes)
+    _check_count(found, gpus, link)
+    mode = mode or ("infer" if captured.get("phase") else "")
+    filled = {} if find.tells_itself(model) else _defaults(model, mode or "train", precision, optimizer, found, notes)
+    size = parse_batch(batch)
+    given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}
+    asked = capture_query(model=model, batch=size or None, compiled=compiled, **{**given, **filled})
+    software, host = _stack(stack, compiled, found, notes), _host(cpu, found, notes)
+    decoder = _decoder(image_decode, workers, loader_samples_per_s)
+    rate = _positive(loader_samples_per_s, "--loader-samples-per-s")
+    setting = Setting(
+        stack=software,
+        host=host,
+        link_bytes_per_s=_link(pcie),
+        loader_samples_per_s=_decoded(decoder, host, workers, gpus, notes) if decoder else rate,
+    )
+    run = Run(
+        setting=setting,
+        gpu_count=gpus,
+        gpu_link=link or pcie,
+        decoder=decoder,
+        power_limit_watts=_watts(power_limit, found, notes),
+        measured=tuple(_measured(text, size, notes) for text in measured),
+    )
+    return StepQuery(
+        capture=replace(asked, asked=asked.asked - filled.keys(), assumptions=()),
+        gpus=found,
+        batch=size,
+        run=run,
+        assumptions=tuple(notes),
+    )
+
+
+def _check_names(names: Sequence[str], count: int) -> None:
+    """Refuse a question that names no GPU."""
+    if not names:
+        meant = f"; `--gpus` counts them: did you mean `--gpu {count}`?" if count > 1 else ""
+        raise BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
+
+
+def _check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
+    """Refuse no number of GPUs, several CPUs, and a link that joins nothing."""
+    if not 1 <= count <= _MOST_GPUS:
+        raise BadValue(f"--gpus {count} is not a number of GPUs", hint="between 1 and 4096")
+    if link and count == 1:
+        raise BadValue(f"--link '{link}' joins several GPUs, and there is one", hint="`--gpus 2` counts them")
+    if count > 1 and any(one.is_cpu for one in gpus):
+        raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
+
+
+def named_gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
+    """The GPUs meant, each once, and what ambiguous names were taken for."""
+    matches = [(name, load_catalog().find(name)) for name in names]
+    notes = [
+        assumed(
+            f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others), code="gpu_name"
+        )
+        for name, match in matches
+        if match.others
+    ]
+    return tuple({match.gpu.name: match.gpu for _, match in matches}.values()), notes
+
+
+def counted(text: str) -> tuple[int, str]:
+    """How many of which GPU.
+
+    >>> counted("2x RTX 2080 Ti"), counted("RTX 3090")
+    ((2, 'RTX 2080 Ti'), (1, 'RTX 3090'))
+    """
+    match = re.fullmatch(r"\s*(\d{1,9})\s*[xX×*]\s*(\S.*)", text)
+    if match is None:
+        return 1, text
+    count = int(match[1])
+    if not 1 <= count <= MOST_IN_A_MACHINE:
+        raise BadValue(
+            f"'{text}' is not a machine we can tell about", hint=f"between 1 and {MOST_IN_A_MACHINE} GPUs, such as `2x RTX 3090`"
+        )
+    return count, match[2].strip()
+
+
+def _defaults(
+    model: str, mode: str, precision: str, optimizer: str, gpus: Sequence[Gpu], notes: list[Assumption]
+) -> dict[str, str]:
+    """Precision and optimizer where the user gave none: what people use."""
+    filled = {}
+    if precision == "int4" and mode == "train":
+        raise BadValue("a model cannot be trained in int4", hint="train in amp or bf16; int4 weights are for inference")
+    if not precision:
+        filled["precision"], why = _usual_precision(mode, gpus)
+        notes.append(assumed("precision", filled["precision"], f"{why}; `--precision` asks for another"))
+    if not optimizer and mode == "train":
+        usual = zoo.entry(model).optimizer if zoo.has(model) else ""
+        filled["optimizer"] = usual or "adamw"
+        why = "what this model is usually trained with" if usual else "the most common choice"
+        notes.append(assumed("optimizer", filled["optimizer"], why))
+    return filled
+
+
+def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
+    """What people run on these GPUs, and why."""
+    train = mode == "train"
+    if all(has_matrix_cores(gpu) for gpu in gpus):
+        return "amp" if train else "fp16", "matrix cores need 16-bit inputs"
+    if any("fp32" not in supported(gpu) for gpu in gpus):
+        return "amp-bf16" if train else "bf16", "not every GPU asked for computes in fp32"
+    return "fp32", "not every GPU asked for has matrix cores"
+
+
+def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | None:
+    """A power limit that each of these GPUs can be set to."""
+    if not text:
+        return None
+    limit = parse(f"{text} W" if re.fullmatch(r"[-+]?[\d.]+", text.strip()) else text, "power")
+    for gpu in gpus:
+        rated, least = gpu.tdp_watts or math.inf, least_watts(gpu)
+        if not limit >= least:
+            raise BadValue(
+                f"{gpu.name} cannot be held to {limit:g} W",
+                looked_in=f"its power limits: {least:.0f} to {rated:.0f} W",
+                hint=f"for example `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
+            )
+        if limit > rated:
+            notes.append(
+                assumed(f"{gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given", code="power_limit")
+            )
+    return limit
+
+
+def least_watts(gpu: Gpu) -> float:
+    """The lowest power limit that a GPU can be set to, or is taken to be. A laptop's range is what makers may choose for lasting
+    work; quiet modes and batteries go below it."""
+    published = None if gpu.segment == "laptop" else gpu.power_min_watts
+    return published or (_LEAST_POWER * gpu.tdp_watts if gpu.tdp_watts else 1.0)
+
+
+def parse_batch(text: str | int | None) -> int | None:
+    """None: the usual; 0: as large as fits.
+
+    >>> parse_batch("32"), parse_batch(32), parse_batch("auto"), parse_batch("")
+    (32, 32, 0, None)
+    """
+    if text is None or text == "":
+        return None
+    if isinstance(text, str) and text.strip().lower() == "auto":
+        return 0
+    try:
+        size = int(text)
+    except ValueError:
+        raise BadValue(f"'{text}' is no batch size", hint="a whole number, or `auto` for the largest that fits") from None
+    if not 1 <= size < 2**31:
+        raise BadValue(f"a batch of {size:,} cannot be run", hint="between 1 and 2,147,483,647, or `auto`")
+    return size
+
+
+def _positive(value: float | None, what: str) -> float | None:
+    if value is not None and not 0 < value < math.inf:
+        raise BadValue(f"{what} must be a positive number, not {value:g}", hint=f"for example `{what} 800`")
+    return value
+
+
+def _decoder(wanted: bool, workers: int | None, given_rate: float | None) -> Loader | None:
+    """The way images are loaded, where its speed is to be worked out."""
+    if wanted and given_rate is not None:
+        raise BadValue("--image-decode works out what --loader-samples-per-s gives", hint="leave one of them out")
+    if workers is not None and not wanted:
+        raise BadValue("--workers are counted with --image-decode only", hint="for example `--image-decode --workers 8`")
+    if workers is not None and not 1 <= workers <= _MOST_WORKERS:
+        raise BadValue(f"--workers {workers} is no number of loader processes", hint=f"between 1 and {_MOST_WORKERS}")
+    return loaders()["pillow"] if wanted else None
+
+
+def _decoded(loader: Loader, host: Host, workers: int | None, gpu_count: int, notes: list[Assumption]) -> float:
+    """Images a second for each GPU; the cores of the host are shared by the loaders of all GPUs."""
+    cores = host.core_count / gpu_count
+    busy = min(float(workers or cores), cores)
+    rate = images_per_s(loader, host, busy)
+    if workers is None:
+        notes.append(
+            assumed("workers", f"{cores:.3g} a GPU", f"one on each core of the {host.name}; `--workers 4` asks for another")
+        )
+    elif workers > cores:
+        notes.append(assumed("workers", f"{cores:.3g} of {workers} count", f"the {host.name} has {host.core_count} cores"))
+    single = 1.0 / seconds_per_image(loader, host)
+    effect = (
+        f"{single:.0f} images/s a core, and one process collects them: ImageNet JPEGs, random crop, flip; "
+        f"between {loader.low:g} and {loader.high:g} times that"
+    )
+    notes.append(assumed("image loading", f"{rate:,.0f} images/s with {loader.title}", effect))
+    return rate
+
+
+def _stack(text: str, compiled: bool, gpus: Sequence[Gpu], notes: list[Assumption]) -> Stack:
+    if text:
+        stack, remark = find_stack(text, compiled)
+        notes += [assumed("stack", stack.name, remark)] if remark else []
+        return stack
+    stack = default_stack(compiled)
+    through = unmeasured_backends(gpus)
+    value = f"{stack.name} through {' and '.join(through)}" if through and not _any_measured(gpus) else stack.name
+    but = f", on CUDA and ROCm: no step through {' or '.join(through)} was" if through else ""
+    notes.append(assumed("stack", value, f"the newest that was measured{but}; `--stack torch-1.13` asks for another"))
+    return stack
+
+
+def _any_measured(gpus: Sequence[Gpu]) -> bool:
+    return any(gpu.is_cpu or knows_vendor(gpu) for gpu in gpus)
+
+
+def _host(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
+    if text:
+        host = find_host(text)
+        if text.lower() not in {name.lower() for name in (host.name, *host.aliases)}:
+            notes.append(assumed("cpu", f"{host.name}, like {host.example}", f"the class of a {text} by its name"))
+        return host
+    host = find_host(_DEFAULT_HOST)
+    effect = f"{host.launch_s * 1e6:.0f} µs to issue an op; matters for small models; `--cpu laptop` asks for another"
+    if not _any_measured(gpus):
+        makers = " or ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
+        effect = f"as if such a one issued the work: no host of {makers} devices was measured; {effect}"
+    notes.append(assumed("cpu", f"{host.name}, like {host.example}", effect))
+    return host
+
+
+def _link(text: str) -> float | None:
+    if not text:
+        return None
+    link = find_link(text)
+    return link.bytes_per_s_one_way * link.achieved_fraction
+
+
+def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
+    """Refuse what one of these GPUs cannot run."""
+    for gpu in gpus:
+        able = supported(gpu)
+        if precision not in able:
+            raise BadValue(
+                f"{gpu.name} ({gpu.architecture.title}) has no {precision}",
+                looked_in=f"what it has: {', '.join(able)}",
+                hint=f"for example `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
+            )
+
+
+def _measured(text: str, batch: int | None, notes: list[Assumption]) -> Measured:
+    """`RTX 3090=412ms` -> the GPU and its seconds a step, at the batch of the question."""
+    name, equals, value = text.rpartition("=")
+    if not equals or not name.strip():
+        raise BadValue(f"'{text}' is no measured step", hint='for example `--measured "RTX 3090=412ms"`')
+    spaced = re.sub(r"(?<=\d)\s*(?=[a-zµ]+$)", " ", value.strip())
+    seconds = parse(spaced, "time")
+    if not 0 < seconds < 1e6:
+        raise BadValue(f"a step of {value} cannot be", hint='for example `--measured "RTX 3090=412ms"`')
+    (gpu,), taken = named_gpus([name.strip()])
+    notes += [note for note in taken if note not in notes]
+    return Measured(gpu=gpu, step_s=seconds, batch=batch)
+
+
+def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:
+    """The model's workload: from the zoo, a file, the cache, or captured."""
+    if not find.tells_itself(query.capture.request.model):
+        check_precision(query.capture.request.settings.precision, query.gpus)
+    workload = captured(query.capture, progress)
+    check_precision(workload.precision, query.gpus)
+    if query.run.decoder and not takes_images(workload):
+        raise BadValue(
+            f"{workload.model} takes no images, so there is nothing to decode",
+            hint="leave `--image-decode` out; `--loader-samples-per-s` gives the rate of any loader",
+        )
+    return as_trained(workload)
+
+
+def takes_images(workload: Workload) -> bool:
+    """Whether an input is a grid of numbers, as high as wide."""
+    inputs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
+    shapes = [workload.products[tensor.elements] for tensor in inputs if "int" not in tensor.dtype]
+    return any(len(shape) >= 3 and shape[-1] == shape[-2] for shape in shapes)

@@ -1,0 +1,1 @@
+"""Card A or card B?"""

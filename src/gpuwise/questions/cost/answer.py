@@ -1,0 +1,385 @@
+"""What does a GPU cost to own, what to rent, and after how many days has it paid for itself?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from typing import Any
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.money import age
+from gpuwise.money.carbon import emissions_kg
+from gpuwise.money.cloud import break_even_days, break_even_utilization, rent
+from gpuwise.money.ownership import own
+from gpuwise.money.prices import data_date, price_now, rent_median
+from gpuwise.money.types import HOURS_PER_YEAR, Ownership, Price, Rental, RentRange
+from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.cost.ask import CostQuery, JobQuery, Rent
+
+__all__ = ["SHARES", "BreakEven", "CostAnswer", "JobCost", "cost"]
+
+SHARES = (0.05, 0.10, 0.15, 0.35, 0.60, 1.0)  # personal, personal, a PhD student's desktop, a cluster, a company, non-stop
+_LITTLE, _ROUNDS = 0.001, 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakEven:
+    """At one utilisation: what both ways come to over the horizon, and the days after which owning is cheaper (None: never)."""
+
+    utilization: float
+    own_usd: float
+    rent_usd: float
+    days: float | None
+    days_without_electricity: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCost:
+    """One job: its hours with their range, and what it costs. `own_usd` has its share of the purchase, over the horizon."""
+
+    model: str
+    hours: float
+    hours_low: float
+    hours_high: float
+    rent_hours: float
+    own_usd: float | None
+    electricity_usd: float | None
+    rent_usd: float | None
+    energy_kwh: float | None
+    co2e_kg: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostAnswer(Shown):
+    """Owning, renting, and where they cross. `ownership` or `rentals` are missing where no price is known; `other_prices` are
+    of the same card in another condition, with the days after which it has paid for itself."""
+
+    query: CostQuery
+    ownership: Ownership | None
+    rentals: tuple[Rental, ...]
+    market: RentRange | None
+    market_break_even_days: float | None
+    speed: float
+    break_evens: tuple[BreakEven, ...]
+    break_even_utilization: float | None
+    other_prices: tuple[tuple[Price, float | None], ...]
+    job: JobCost | None
+    warnings: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    @property
+    def here(self) -> BreakEven | None:
+        """The break-even at the user's own utilisation."""
+        return next((row for row in self.break_evens if row.utilization == self.query.utilization), None)
+
+    @property
+    def chosen(self) -> Rental | None:
+        """The way of renting that owning is held against."""
+        way = "spot" if self.query.use_spot else "on-demand"
+        return next((rental for rental in self.rentals if rental.way == way), None)
+
+    @property
+    def co2e_kg(self) -> float | None:
+        """Over the horizon, of the electricity."""
+        return None if self.ownership is None else emissions_kg(self.ownership.energy_kwh, self.query.region.grid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """SI and dollars, with the unit in every key."""
+        query = self.query
+        return {
+            "gpu": query.gpu.name,
+            "gpu_count": query.gpu_count,
+            "utilization_fraction": query.utilization,
+            "years": query.years,
+            "price": None if query.price is None else _price_dict(query.price),
+            "other_prices": [_price_dict(price) | {"break_even_days": days} for price, days in self.other_prices],
+            "own": None if self.ownership is None else _own_dict(self.ownership),
+            "rent": [_rent_dict(rental) for rental in self.rentals],
+            "rent_market": None if self.market is None else {**asdict(self.market), "dated": self.market.dated.isoformat()},
+            "rent_market_break_even_days": self.market_break_even_days,
+            "break_even": [_break_even_dict(row) for row in self.break_evens],
+            "break_even_utilization_fraction": self.break_even_utilization,
+            "job": None if self.job is None else _job_dict(self.job),
+            "co2e_kg": self.co2e_kg,
+            "region": query.region.name,
+            "grid_kg_per_kwh": query.region.grid.kg_per_kwh,
+            "warnings": list(self.warnings),
+            "assumptions": as_dicts(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+
+def _price_dict(price: Price) -> dict[str, Any]:
+    return {**asdict(price), "basis": price.basis.value, "dated": price.dated.isoformat()}
+
+
+def _own_dict(found: Ownership) -> dict[str, Any]:
+    return {
+        "gpu_usd": found.gpu_usd,
+        "machine_usd": found.machine_usd,
+        "electricity_usd": found.electricity_usd,
+        "resale_usd": found.resale_usd,
+        "upfront_usd": found.upfront_usd,
+        "total_usd": found.total_usd,
+        "usd_per_hour": found.usd_per_hour,
+        "power_watts": found.watts,
+        "working_s": 3600 * found.hours,
+        "energy_kwh": found.energy_kwh,
+        "energy_kwh_per_year": found.energy_kwh_per_year,
+        "electricity_usd_per_year": found.electricity_usd_per_year,
+    }
+
+
+def _rent_dict(found: Rental) -> dict[str, Any]:
+    return {
+        "way": found.way,
+        "gpu_count": found.gpu_count,
+        "usd_per_gpu_hour": found.usd_per_gpu_hour,
+        "used_s": 3600 * found.hours_used,
+        "paid_s": 3600 * found.hours_paid,
+        "total_usd": found.total_usd,
+        "usd_per_hour": found.usd_per_hour,
+    }
+
+
+def _job_dict(job: JobCost) -> dict[str, Any]:
+    return {
+        "model": job.model,
+        "job_s": 3600 * job.hours,
+        "job_low_s": 3600 * job.hours_low,
+        "job_high_s": 3600 * job.hours_high,
+        "rented_job_s": 3600 * job.rent_hours,
+        "own_usd": job.own_usd,
+        "electricity_usd": job.electricity_usd,
+        "rent_usd": job.rent_usd,
+        "energy_kwh": job.energy_kwh,
+        "co2e_kg": job.co2e_kg,
+    }
+
+
+def _break_even_dict(row: BreakEven) -> dict[str, Any]:
+    return {
+        "utilization_fraction": row.utilization,
+        "own_usd": row.own_usd,
+        "rent_usd": row.rent_usd,
+        "days": row.days,
+        "days_without_electricity": row.days_without_electricity,
+    }
+
+
+def cost(query: CostQuery, progress: Callable[[str], None] = lambda text: None) -> CostAnswer:
+    """The answer, with whatever was assumed for it."""
+    work = _work(query, progress)
+    speed = work.speed
+    owned = _owned(query, query.utilization)
+    if owned is None and query.rent is None:
+        raise BadValue(
+            f"neither a price nor a rent of {query.gpu.name} is known",
+            looked_in="the catalogue, the market and rental tables",
+            hint="`--price 700` says what it costs, `--cloud-price 0.4` what an hour of it costs",
+        )
+    market = rent_median(query.rent.gpu if query.rent else query.gpu, query.book)
+    rentals = _rentals(query, HOURS_PER_YEAR * query.utilization * query.years / speed)
+    return CostAnswer(
+        query=query,
+        ownership=owned,
+        rentals=rentals,
+        market=market,
+        market_break_even_days=_days(query, owned, market.usd_per_gpu_hour, speed) if owned and market else None,
+        speed=speed,
+        break_evens=_break_evens(query, speed),
+        break_even_utilization=_threshold(query, owned, speed),
+        other_prices=_other_prices(query, speed),
+        job=_job_cost(query, owned, work.hours, speed) if work.hours is not None else None,
+        warnings=(*work.warnings, *_warnings(query)),
+        assumptions=(*query.assumptions, *(note for note in work.notes if note not in query.assumptions)),
+        data_date=data_date(query.book),
+    )
+
+
+def _owned(query: CostQuery, utilization: float) -> Ownership | None:
+    if query.price is None:
+        return None
+    if query.gpu_watts is None:
+        raise BadValue(f"the power of {query.gpu.name} is not published", hint="`--watts 150` says what it draws while it works")
+    return own(
+        price_usd=query.gpu_count * query.price.usd,
+        machine_usd=query.machine_usd,
+        watts=query.gpu_count * query.gpu_watts + query.machine_watts,
+        utilization=utilization,
+        years=query.years,
+        tariff=query.tariff,
+        resale_usd=query.resale_usd,
+    )
+
+
+def _hourly(query: CostQuery, found: Rent) -> float:
+    """What one rented GPU costs an hour, the way that was asked for."""
+    spot = found.spot_usd_per_gpu_hour
+    return spot if query.use_spot and spot is not None else found.usd_per_gpu_hour
+
+
+def _rentals(query: CostQuery, hours: float) -> tuple[Rental, ...]:
+    found = query.rent
+    if found is None:
+        return ()
+    rows = [rent(found.usd_per_gpu_hour, hours, gpu_count=query.gpu_count)]
+    if found.spot_usd_per_gpu_hour is not None:
+        rows.append(rent(found.spot_usd_per_gpu_hour, hours, gpu_count=query.gpu_count, way="spot"))
+    if query.commit_discount is not None:
+        rows.append(
+            rent(
+                found.usd_per_gpu_hour,
+                hours,
+                gpu_count=query.gpu_count,
+                way="commitment",
+                discount=query.commit_discount,
+                years=query.years,
+            )
+        )
+    return tuple(rows)
+
+
+def _break_evens(query: CostQuery, speed: float) -> tuple[BreakEven, ...]:
+    """At usual utilisations and the user's own; none where one of the two ways has no price."""
+    if query.rent is None or not query.utilization:
+        return ()
+    hourly = query.gpu_count * _hourly(query, query.rent) / speed  # for the work that an hour of the owned GPUs does
+    rows = []
+    for share in sorted({*SHARES, query.utilization}):
+        owned = _owned(query, share)
+        if owned is not None:
+            rows.append(_break_even(owned, hourly))
+    return tuple(rows)
+
+
+def _other_prices(query: CostQuery, speed: float) -> tuple[tuple[Price, float | None], ...]:
+    """New where the price is of a used card, used where it is of a new one; none beside the user's own."""
+    if query.price is None or query.price.kind == "given":
+        return ()
+    condition = "new" if query.price.kind == "used" else "used"
+    found = price_now(query.gpu, query.book, condition)
+    owned = _owned(replace(query, price=found), query.utilization) if found else None
+    hourly = _hourly(query, query.rent) if query.rent else None
+    return ((found, _days(query, owned, hourly, speed) if owned and hourly else None),) if found else ()
+
+
+def _days(query: CostQuery, owned: Ownership, usd_per_gpu_hour: float, speed: float) -> float | None:
+    hourly = query.gpu_count * usd_per_gpu_hour / speed
+    return break_even_days(owned.upfront_usd, hourly, owned.utilization, owned.electricity_usd_per_hour)
+
+
+def _break_even(owned: Ownership, hourly: float) -> BreakEven:
+    return BreakEven(
+        utilization=owned.utilization,
+        own_usd=owned.total_usd,
+        rent_usd=hourly * owned.hours,
+        days=break_even_days(owned.upfront_usd, hourly, owned.utilization, owned.electricity_usd_per_hour),
+        days_without_electricity=break_even_days(owned.upfront_usd, hourly, owned.utilization),
+    )
+
+
+def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float | None:
+    """The utilisation from which owning is cheaper over the horizon, resale counted.
+
+    In tiers electricity depends on the utilisation itself, so it is approached from below.
+    """
+    if owned is None or query.rent is None:
+        return None
+    hourly = query.gpu_count * _hourly(query, query.rent) / speed
+    spent = max(0.0, owned.upfront_usd - owned.resale_usd)
+    share = _LITTLE
+    for _ in range(1 if query.tariff.is_flat else _ROUNDS):
+        used = _owned(query, max(share, _LITTLE))
+        power = used.electricity_usd_per_hour if used is not None else 0.0
+        found = break_even_utilization(spent, hourly, query.years, power)
+        if found is None:
+            return None
+        share = found
+    return share
+
+
+def _warnings(query: CostQuery) -> list[str]:
+    found = []
+    if query.price is None:
+        found.append(f"no price of {query.gpu.name} is known: `--price 700` would add what owning costs")
+    else:
+        found.append(age.stale_sentence(query.price, query.book.today))
+    if query.rent is None:
+        found.append(f"no cloud of the tables rents a {query.gpu.name}: `--cloud-price 0.4` would add what renting costs")
+    offer = query.rent.offer if query.rent else None
+    if offer is not None and offer.kind == "marketplace":
+        found.append(f"{offer.cloud} is a marketplace: cheap, and it promises less than a large cloud")
+    elif offer is not None and offer.note:
+        found.append(f"{offer.cloud}: {offer.note}")
+    return [text for text in found if text]
+
+
+# ---------------------------------------------------------------- one job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """Hours of the job on the owned GPU, how many times as fast the rented one is, and what would not fit."""
+
+    hours: tuple[float, float, float] | None = None  # middle, low, high
+    speed: float = 1.0
+    notes: tuple[Assumption, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
+    job, rented = query.job, query.rent
+    if job is not None and job.model:
+        return _predicted(query, job, progress)
+    hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
+    if rented is None or rented.gpu.name == query.gpu.name:
+        return _Work(hours=hours)
+    note = assumed("speed of the rented GPU", "the same", "`--model resnet50 --samples …` works it out")
+    return _Work(hours=hours, notes=(note,))
+
+
+def _predicted(query: CostQuery, job: JobQuery, progress: Callable[[str], None]) -> _Work:
+    from gpuwise.questions.common.predictions import predict  # a model needs the whole machinery; money alone does not
+    from gpuwise.questions.common.step import step_query
+
+    names = list(dict.fromkeys([query.asked_as, *([query.rent.asked_as] if query.rent else [])]))
+    asked = step_query(model=job.model, gpu=names, gpus=query.gpu_count, batch=job.batch, precision=job.precision)
+    results = predict(asked, progress).results
+    mine, rented = results[0], results[-1]
+    warnings = tuple(
+        f"{job.model} does not fit {one.gpu.name} at batch {one.batch}: the job would not run; see `gpuwise fit`"
+        for one in results
+        if not one.fits
+    )
+    hours = job.hours if job.hours is not None else (job.samples or 0.0) * job.epochs / mine.samples_per_s / 3600
+    low, high = (1.0, 1.0) if job.hours is not None else (mine.step_low_s / mine.step_s, mine.step_high_s / mine.step_s)
+    return _Work(
+        hours=(hours, hours * low, hours * high),
+        speed=rented.samples_per_s / mine.samples_per_s,
+        notes=mine.assumptions,
+        warnings=warnings,
+    )
+
+
+def _job_cost(query: CostQuery, owned: Ownership | None, hours: tuple[float, float, float], speed: float) -> JobCost:
+    middle, low, high = hours
+    watts = None if query.gpu_watts is None else query.gpu_count * query.gpu_watts + query.machine_watts
+    energy = None if watts is None else watts * middle / 1000
+    rented = None if query.rent is None else query.gpu_count * _hourly(query, query.rent) * middle / speed
+    per_hour = None if owned is None else owned.usd_per_hour
+    return JobCost(
+        model=query.job.model if query.job else "",
+        hours=middle,
+        hours_low=low,
+        hours_high=high,
+        rent_hours=middle / speed,
+        own_usd=None if per_hour is None else per_hour * middle,
+        electricity_usd=None if owned is None else owned.electricity_usd_per_hour * middle,
+        rent_usd=rented,
+        energy_kwh=energy,
+        co2e_kg=None if energy is None else emissions_kg(energy, query.region.grid),
+    )

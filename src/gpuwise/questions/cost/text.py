@@ -1,0 +1,245 @@
+"""What a GPU costs, as text: a verdict, both ways to pay, where they cross, and the arithmetic with the user's numbers."""
+
+from __future__ import annotations
+
+from gpuwise.core.units import format_si
+from gpuwise.money import age
+from gpuwise.money.ownership import WEEK_HOURS
+from gpuwise.money.types import Ownership, Rental
+from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost
+from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+
+__all__ = ["days", "render", "share", "verdict"]
+
+_WAYS = {"on-demand": "rent", "spot": "rent, spot", "commitment": "rent, committed"}
+
+
+def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """The whole answer."""
+    query = answer.query
+    count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
+    use = f"{share(query.utilization)} of the time, {query.utilization * WEEK_HOURS:.3g} h a week"
+    head = f"{bold(count + query.gpu.name, colour=colour)}  {use}, for {_years(query.years)}"
+    blocks = [head, _indented([verdict(answer)]), _indented(_parts(answer))]
+    if answer.break_evens:
+        blocks.append(_table(answer, width, colour))
+    blocks.append("\n".join([bold("  how it is worked out", colour=colour), _indented(_formulas(answer))]))
+    notes = [f"warning: {text}" for text in answer.warnings]
+    notes += assumption_lines(answer.assumptions)
+    return "\n\n".join(blocks) + join_notes(notes)
+
+
+def verdict(answer: CostAnswer) -> str:
+    """One sentence to act on."""
+    here, show = answer.here, answer.query.book.currency.show
+    horizon = _years(answer.query.years)
+    if here is None:
+        return _one_way(answer, horizon)
+    gap = here.rent_usd - here.own_usd
+    pays = answer.break_even_utilization
+    if gap >= 0:
+        soon = here.days is not None and here.days <= 365 * answer.query.years
+        when = f" after {days(here.days)}" if soon else " once it is sold again"
+        return f"Own: cheaper than renting{when}, by {show(gap)} over {horizon}."
+    more = f"; owning pays from {share(pays)} ({pays * WEEK_HOURS:.0f} h a week)" if pays is not None else "; owning never pays"
+    return f"Rent: cheaper than owning by {show(-gap)} over {horizon}{more}."
+
+
+def _one_way(answer: CostAnswer, horizon: str) -> str:
+    show, owned, rental = answer.query.book.currency.show, answer.ownership, answer.chosen
+    if owned is None:
+        return f"Rent: {show(rental.total_usd if rental else 0.0)} over {horizon}; no price to buy it is known."
+    missing = "no rent is known" if rental is None else "without use, nothing is rented"
+    return f"Own: {show(owned.total_usd)} over {horizon}; {missing}."
+
+
+def _years(value: float) -> str:
+    return f"{value:g} year" + ("" if value == 1 else "s")
+
+
+def share(value: float) -> str:
+    """A share as a percentage: 15 %, 0.5 %."""
+    return f"{100 * value:.3g} %"
+
+
+def days(value: float | None) -> str:
+    """Days, or years where they are many."""
+    if value is None:
+        return "never"
+    return f"{value:,.0f} days" if value < 3650 else f"{value / 365:,.0f} years"
+
+
+def _indented(lines: list[str]) -> str:
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def _parts(answer: CostAnswer) -> list[str]:
+    query, show = answer.query, answer.query.book.currency.show
+    rows: list[tuple[str, str, str]] = []
+    owned = answer.ownership
+    if owned is not None:
+        rows += _owned(answer, owned)
+    for rental in answer.rentals:
+        label = query.rent.label if query.rent else ""
+        what = f"{show(rental.usd_per_gpu_hour)} an hour, {label}" if rental.way == "on-demand" else _other_way(answer, rental)
+        rows.append((_WAYS[rental.way], show(rental.total_usd), what))
+    if answer.here is not None:
+        sold = ", resale not counted" if query.resale_usd else ""
+        without = f" ({days(answer.here.days_without_electricity)} if electricity is left out{sold})"
+        rows.append(("break-even", days(answer.here.days), f"at {share(query.utilization)}{without}"))
+    rows += _other_prices(answer)
+    if answer.co2e_kg is not None and owned is not None:
+        grid = query.region.grid
+        of = f"{answer.co2e_kg / query.years:,.0f} kg a year; {grid.region}, {grid.kg_per_kwh:.3g} kg per kWh"
+        rows.append(("carbon", f"{answer.co2e_kg:,.0f} kg", f"CO2e, {of}"))
+    if answer.market is not None and query.rent is not None and query.rent.label == "your price":
+        rows.append(("clouds", show(answer.market.usd_per_gpu_hour), _market(answer)))
+    if answer.job is not None:
+        rows += _job(answer, answer.job)
+    wide = max(len(name) for name, _, _ in rows)
+    amounts = max(len(amount) for _, amount, _ in rows)
+    return [f"{name.ljust(wide)}  {amount.rjust(amounts)}  {text}".rstrip() for name, amount, text in rows]
+
+
+def _owned(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]]:
+    show = answer.query.book.currency.show
+    resale = f" - resale {show(owned.resale_usd)}" if owned.resale_usd else ""
+    price = answer.query.price
+    of = f" ({age.kind_text(price)})" if price is not None else ""
+    parts = (
+        f"GPU {show(owned.gpu_usd)}{of} + machine {show(owned.machine_usd)} + electricity {show(owned.electricity_usd)}{resale}"
+    )
+    hour = f"; {show(owned.usd_per_hour)} an hour of work" if owned.usd_per_hour is not None else ""
+    year = f"a year, {owned.energy_kwh_per_year:,.0f} kWh"
+    return [("own", show(owned.total_usd), parts + hour), ("electricity", show(owned.electricity_usd_per_year), year)]
+
+
+def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
+    """The same card in another condition."""
+    query = answer.query
+    rows = []
+    for price, after in answer.other_prices:
+        word = "used" if price.kind == "used" else "new"
+        there = f"; break-even {days(after)}" if answer.here is not None else ""
+        told = f"{age.price_text(price, query.book.today)}{there}: `--{word}`"
+        each = " each" if query.gpu_count > 1 else ""
+        rows.append((f"bought {word}", f"{query.book.currency.show(price.usd)}{each}", told))
+    return rows
+
+
+def _other_way(answer: CostAnswer, rental: Rental) -> str:
+    hour = answer.query.book.currency.show(rental.usd_per_gpu_hour)
+    if rental.way == "spot":
+        return f"{hour} an hour; may be taken away: save your state"
+    return f"{hour} for every hour of {_years(answer.query.years)}, used or not"
+
+
+def _market(answer: CostAnswer) -> str:
+    found, show = answer.market, answer.query.book.currency.show
+    if found is None:
+        return ""
+    what = "one cloud" if len(found.clouds) == 1 else f"median of {len(found.clouds)} clouds"
+    between = (
+        f"{show(found.low_usd_per_gpu_hour)} ({found.clouds[0]}) to {show(found.high_usd_per_gpu_hour)} ({found.clouds[-1]})"
+    )
+    there = f"; break-even {days(answer.market_break_even_days)}" if answer.ownership is not None else ""
+    return f"an hour, {what}, {between}, {found.dated}{there}"
+
+
+def _job(answer: CostAnswer, job: JobCost) -> list[tuple[str, str, str]]:
+    show = answer.query.book.currency.show
+    spread = f" ({_hours(job.hours_low)} to {_hours(job.hours_high)})" if job.hours_low < job.hours_high else ""
+    name = f"{job.model}: " if job.model else ""
+    used = (
+        f", {job.energy_kwh:,.3g} kWh, {job.co2e_kg:,.3g} kg CO2e"
+        if job.energy_kwh is not None and job.co2e_kg is not None
+        else ""
+    )
+    rows = []
+    if job.own_usd is not None and job.electricity_usd is not None:
+        of = f"{name}{_hours(job.hours)}{spread}; {show(job.electricity_usd)} of it electricity{used}"
+        rows.append(("one job, own", show(job.own_usd), of))
+    if job.rent_usd is not None:
+        rows.append(("one job, rent", show(job.rent_usd), f"{name}{_hours(job.rent_hours)} on {_rented(answer)}"))
+    return rows
+
+
+def _rented(answer: CostAnswer) -> str:
+    query = answer.query
+    count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
+    return f"{count}{query.rent.gpu.name if query.rent else query.gpu.name}"
+
+
+def _hours(value: float) -> str:
+    return format_si(3600 * value, "s")
+
+
+def _table(answer: CostAnswer, width: int | None, colour: bool) -> str:
+    rows, show = answer.break_evens, answer.query.book.currency.show
+
+    def cell(row: BreakEven) -> str:
+        return "own" if row.own_usd <= row.rent_usd else "rent"
+
+    mine = [row.utilization == answer.query.utilization for row in rows]
+    horizon = _years(answer.query.years)
+    columns = [
+        Column(
+            title="  in use",
+            cells=[f"{'>' if own else ' '} {share(row.utilization)}" for row, own in zip(rows, mine, strict=True)],
+        ),
+        Column(title="hours a week", cells=[f"{row.utilization * WEEK_HOURS:.3g}" for row in rows], drop=2),
+        Column(title=f"own, {horizon}", cells=[show(row.own_usd) for row in rows]),
+        Column(title=f"rent, {horizon}", cells=[show(row.rent_usd) for row in rows]),
+        Column(title="break-even", cells=[days(row.days) for row in rows]),
+        Column(title="without electricity", cells=[days(row.days_without_electricity) for row in rows], drop=1),
+        Column(title="cheaper", cells=[cell(row) for row in rows], right=False),
+    ]
+    return table(columns, width=width, colour=colour)
+
+
+# ---------------------------------------------------------------- formulas
+
+
+def _formulas(answer: CostAnswer) -> list[str]:
+    query, owned, show = answer.query, answer.ownership, answer.query.book.currency.show
+    lines = []
+    if owned is not None:
+        lines += _own_formulas(answer, owned)
+    chosen = answer.chosen
+    if chosen is not None:
+        faster = f" / {answer.speed:.3g} as fast" if answer.speed != 1.0 else ""
+        count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
+        hours = f"{query.utilization * 8760 * query.years:,.0f} h{faster}"
+        lines.append(f"rent         {count}{show(chosen.usd_per_gpu_hour)}/h x {hours} = {show(chosen.total_usd)}")
+    if owned is not None and chosen is not None and answer.here is not None:
+        hourly = query.gpu_count * chosen.usd_per_gpu_hour / answer.speed
+        saved = f"{show(hourly)} - {show(owned.electricity_usd_per_hour, 3)}"
+        up = show(owned.upfront_usd)
+        lines.append(f"break-even   {up} / (24 h x {share(query.utilization)} x ({saved})) = {days(answer.here.days)}")
+    if owned is not None and answer.co2e_kg is not None:
+        kilos = f"{query.region.grid.kg_per_kwh:.3g} kg = {answer.co2e_kg:,.0f} kg CO2e"
+        lines.append(f"carbon       {owned.energy_kwh:,.0f} kWh x {kilos}")
+    return lines
+
+
+def _own_formulas(answer: CostAnswer, owned: Ownership) -> list[str]:
+    query, show = answer.query, answer.query.book.currency.show
+    count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
+    watts = f"({count}{query.gpu_watts:g} + {query.machine_watts:g} W)"
+    rate = show(query.tariff.tiers[0][1], 3) if query.tariff.is_flat else f"tiers ({_tiers(answer)})"
+    resale = f" - {show(owned.resale_usd)}" if owned.resale_usd else ""
+    total = f"{show(owned.gpu_usd)} + {show(owned.machine_usd)} + {show(owned.electricity_usd)}{resale} = {show(owned.total_usd)}"
+    span = f"{share(query.utilization)} x 8,760 h x {_years(query.years)}"
+    return [
+        f"energy       {watts} x {span} = {owned.energy_kwh:,.0f} kWh",
+        f"electricity  {owned.energy_kwh:,.0f} kWh x {rate} = {show(owned.electricity_usd)}",
+        f"own          {total}",
+    ]
+
+
+def _tiers(answer: CostAnswer) -> str:
+    """`$0.100 to 200 kWh a month, then $0.437`, and what a household uses first."""
+    found, show = answer.query.tariff, answer.query.book.currency.show
+    steps = [f"{show(rate, 3)} to {upper:g} kWh a month" for upper, rate in found.tiers[:-1]]
+    base = f" above {found.household_kwh_per_month:g} kWh of a household" if found.household_kwh_per_month else ""
+    return ", ".join([*steps, f"then {show(found.tiers[-1][1], 3)}"]) + base

@@ -1,0 +1,288 @@
+"""Will it fit, what is the largest batch, and what to do if not?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from gpuwise.advise.ladder import Advice, advise
+from gpuwise.advise.market import offered
+from gpuwise.advise.serving import Serving, serving
+from gpuwise.advise.trial import Trial, check_addressable
+from gpuwise.advise.types import Rung
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.hardware import tables
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.prices import PriceBook
+from gpuwise.predict import correction_by
+from gpuwise.predict.capacity import Room, largest, room_of
+from gpuwise.predict.choices import Choices
+from gpuwise.predict.measured import Correction
+from gpuwise.predict.ways import Ways
+from gpuwise.questions.common.asking import asker
+from gpuwise.questions.common.device_notes import device_notes
+from gpuwise.questions.common.predictions import sized
+from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.step import StepQuery, check_precision, step_query
+from gpuwise.step.memory.peak import Memory
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.checkpoint import blocks_of
+
+__all__ = ["Fit", "FitAnswer", "FitQuery", "fit", "fit_query"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitQuery:
+    """One model on some GPUs; `display` where a desktop runs on the GPU too, `remedies` where more than the verdict is asked."""
+
+    step: StepQuery
+    display: bool = False
+    remedies: bool = True
+
+
+def fit_query(*, display: bool = False, remedies: bool = True, **asked: Any) -> FitQuery:
+    """The question as typed: the options of `predict`, and those of memory."""
+    return FitQuery(step=step_query(**asked), display=display, remedies=remedies)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """One model on one GPU. `safe_batch` is the largest batch that fits even at the upper end of the range; what does not fit may
+    still get through, slowly (`survives`)."""
+
+    gpu: Gpu
+    gpu_count: int
+    mode: str
+    precision: str
+    optimizer: str
+    batch: int
+    seq: int | None
+    memory: Memory
+    room: Room
+    fits: bool
+    survives: bool
+    probability: float
+    max_batch: int
+    safe_batch: int
+    step_s: float
+    advice: Advice
+    serving: Serving | None
+    assumptions: tuple[Assumption, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "gpu": self.gpu.name,
+            "gpu_count": self.gpu_count,
+            "mode": self.mode,
+            "precision": self.precision,
+            "optimizer": self.optimizer,
+            "batch": self.batch,
+            "seq": self.seq,
+            "memory": _memory(self.memory),
+            "usable_memory_bytes": self.room.usable_bytes,
+            "shared_memory": self.room.shared,
+            "fits": self.fits,
+            "survives": self.survives,
+            "fits_probability_fraction": self.probability,
+            "max_batch": self.max_batch,
+            "safe_batch": self.safe_batch,
+            "step_s": self.step_s,
+            "remedies": [_rung(rung) for rung in self.advice.remedies],
+            "not_applicable": [{"name": name, "reason": reason} for name, reason in self.advice.not_applicable],
+            "ladder": [_rung(rung) for rung in self.advice.ladder],
+            "serving": asdict(self.serving) if self.serving else None,
+            "assumptions": as_dicts(self.assumptions),
+        }
+
+
+def _memory(memory: Memory) -> dict[str, Any]:
+    return asdict(memory) | {"total_bytes": memory.total_bytes}
+
+
+def _rung(rung: Rung) -> dict[str, Any]:
+    return {
+        "name": rung.name,
+        "title": rung.title,
+        "effect": rung.effect,
+        "how": rung.how,
+        "gpu": rung.gpu,
+        "gpu_count": rung.gpu_count,
+        "batch": rung.batch,
+        "memory_bytes": rung.memory.total_bytes,
+        "memory": _memory(rung.memory),
+        "fits": rung.fits,
+        "max_batch": rung.max_batch,
+        "step_s": rung.step_s,
+        "cost": rung.cost,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitAnswer(Shown):
+    """One answer for each GPU, in the order asked."""
+
+    model: str
+    results: tuple[Fit, ...]
+    notes: tuple[str, ...]
+    data_date: date
+
+    @property
+    def fits(self) -> bool:
+        return all(result.fits for result in self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract: the first GPU's keys on top; all under `results` where there are several."""
+        first = {"model": self.model, **self.results[0].to_dict(), "notes": list(self.notes)}
+        several = {"results": [result.to_dict() for result in self.results]} if len(self.results) > 1 else {}
+        return first | several | {"data_date": self.data_date.isoformat()}
+
+
+def fit(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) -> FitAnswer:
+    """What a step of this model needs on each of these GPUs, and what else could be done."""
+    query = asked.step
+    ask = asker(query, progress)
+    workload = ask(None)
+    check_precision(workload.precision, query.gpus)
+    now = _choices(query, workload)
+    ways = Ways(lambda choices: ask(choices if _asks_more(choices, now) else None))
+    found = _correction(workload, query)
+    shared = (*query.assumptions, *_size_notes(query, workload), *found.notes())
+    results = []
+    for gpu in query.gpus:
+        if asked.remedies:
+            progress(f"trying remedies on {gpu.name}")
+        batch = query.batch or workload.batch
+        trial = Trial(gpu=gpu, room=room_of(gpu), batch=batch, now=now, ways=ways, run=query.run, correction=found)
+        trial.display = asked.display
+        results.append(_fit(asked, workload, trial, shared))
+    return FitAnswer(model=workload.model, results=tuple(results), notes=workload.notes, data_date=tables.data_date())
+
+
+def _correction(workload: Workload, query: StepQuery) -> Correction:
+    """What the user's own steps say."""
+    return correction_by(workload, sized(workload, query)[0]) if query.run.measured else Correction()
+
+
+def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Assumption]) -> Fit:
+    query, gpu, room, now = asked.step, trial.gpu, trial.room, trial.now
+    if query.batch == 0 and "batch" not in workload.symbols:
+        raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
+    most = trial.max_batch(now)
+    if query.batch == 0:
+        trial.batch = max(1, most)
+    check_addressable(workload, trial.batch)
+    memory = trial.memory(now)
+    advice = advise(trial, offered(_larger(workload, gpu), PriceBook.of())) if asked.remedies else Advice(final=now)
+    notes = (
+        [assumed(f"memory of {gpu.name}", f"{room.usable_bytes / 2**30:.1f} GiB usable", room.remark, code="shared_memory")]
+        if room.shared
+        else []
+    )
+    return Fit(
+        gpu=gpu,
+        gpu_count=query.run.gpu_count,
+        mode=workload.mode,
+        precision=workload.precision,
+        optimizer=workload.optimizer,
+        batch=trial.batch,
+        seq=workload.seq,
+        memory=memory,
+        room=room,
+        fits=trial.fits(now),
+        survives=trial.survives(now),
+        probability=memory.fits_probability(room.usable_bytes),
+        max_batch=most,
+        safe_batch=_safe(trial, most),
+        step_s=trial.now_s,
+        advice=advice,
+        serving=_serving(query, trial, advice.final, workload),
+        assumptions=(*shared, *notes, *device_notes(gpu, query.run.setting.stack, memory.total_bytes, ranged=False)),
+    )
+
+
+def _safe(trial: Trial, most: int) -> int:
+    """The largest batch whose upper end fits."""
+    if "batch" not in trial.workload(trial.now).symbols:
+        return most if trial.memory(trial.now).high_bytes <= trial.room.usable_bytes else 0
+    parts = trial.now.accumulate
+    if not most:
+        return 0
+    return parts * largest(
+        lambda size: trial.memory(trial.now, size * parts).high_bytes, trial.room.usable_bytes, top=max(1, most // parts)
+    )
+
+
+def _larger(workload: Workload, gpu: Gpu) -> list[Gpu]:
+    """GPUs that might be taken instead: of the same maker, curated, with this precision, no laptop for a desktop."""
+    if gpu.is_cpu:
+        return []
+    portable = gpu.segment == "laptop"
+    return [
+        other
+        for other in load_catalog().curated
+        if other.vendor == gpu.vendor
+        and other.memory_bytes > gpu.memory_bytes
+        and (other.segment == "laptop") == portable
+        and workload.precision in supported(other)
+    ]
+
+
+# ---------------------------------------------------------------- the model, as choices want it
+
+
+def _asks_more(choices: Choices, now: Choices) -> bool:
+    """Whether these choices need another workload from the source than the user's own."""
+    names = ("precision", "optimizer", "implementation", "channels_last", "image")
+    return any(getattr(choices, name) != getattr(now, name) for name in names)
+
+
+def _choices(query: StepQuery, workload: Workload) -> Choices:
+    """How the user wants to run it."""
+    request = query.capture.request
+    return Choices(
+        precision=workload.precision,
+        optimizer=workload.optimizer,
+        implementation=request.settings.implementation,
+        channels_last=request.settings.channels_last,
+        seq=workload.seq,
+        image=request.image,
+        compiled=query.capture.compiled,
+        checkpoint=(1, len(blocks_of(workload))) if request.settings.checkpoint else (0, 0),
+        accumulate=request.settings.accumulate,
+        fused_attention=query.run.setting.stack.fused_attention,
+        gpu_count=query.run.gpu_count,
+    )
+
+
+def _size_notes(query: StepQuery, workload: Workload) -> list[Assumption]:
+    notes = []
+    if query.batch is None:
+        notes.append(
+            assumed("batch", str(workload.batch), "the usual one for this model; `--batch auto` takes the largest that fits")
+        )
+    if workload.seq is not None and query.capture.request.seq is None:
+        notes.append(assumed("seq", str(workload.seq), "the usual length for this model"))
+    return notes
+
+
+def _serving(query: StepQuery, trial: Trial, final: Choices, workload: Workload) -> Serving | None:
+    """How many contexts a language model can hold, where it generates."""
+    if workload.mode != "infer" or not workload.options.get("phase"):
+        return None
+    decode = query.capture.request
+    if workload.options["phase"] != "decode":
+        decode = msgspec.structs.replace(decode, phase="decode", batch=None)
+    asked = replace(query, capture=replace(query.capture, request=decode))
+    ask = asker(asked, lambda text: None)
+    ways = Ways(lambda choices: ask(choices))
+    longest = zoo.entry(decode.model).longest if zoo.has(decode.model) else None
+    return serving(replace(trial, ways=ways, _memories={}), final, longest)

@@ -1,0 +1,1 @@
+"""Which GPUs are there, and what is known of them?"""

@@ -1,0 +1,1 @@
+"""Does it matter? One number for the user's own case, topic by topic."""

@@ -1,0 +1,133 @@
+"""The user's case: a model on a GPU in a machine, and what its step becomes when one thing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpuwise.core.provenance import Assumption
+from gpuwise.hardware.machines import find_host, find_link
+from gpuwise.hardware.types import Gpu
+from gpuwise.predict.capacity import room_of
+from gpuwise.predict.needs import Needs
+from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.common.predictions import predict_captured
+from gpuwise.questions.common.step import StepQuery, check_precision, step_query, workload_of
+from gpuwise.workload.model.evaluate import input_bytes, product_values
+from gpuwise.workload.model.types import Workload
+
+__all__ = ["Case", "Matter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matter:
+    """One answer. `value` is in `unit`; `low` and `high` are its ends where it has a range, `together` is the same for
+    `gpu_count` GPUs as one job. `unless` says when it is not so."""
+
+    topic: str
+    question: str
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    together: float | None = None
+    gpu_count: int = 1
+    answer: str
+    how: str
+    source: str
+    unless: str
+
+
+@dataclass(kw_only=True)
+class Case:
+    """One model, one kind of GPU. It is captured once in each precision, and steps are worked out once each."""
+
+    query: StepQuery
+    asked: dict[str, Any]
+    progress: Callable[[str], None]
+    count: int = 2
+    _steps: dict[object, Prediction] = field(default_factory=dict)
+    _captured: dict[str, Workload] = field(default_factory=dict)
+
+    @property
+    def gpu(self) -> Gpu:
+        return self.query.gpus[0]
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return self.step().assumptions
+
+    def step(self, **changes: Any) -> Prediction:
+        """The step as it is, or with changes, named as in `_changed`."""
+        if "gpu" in changes:
+            return self._predicted(**changes)
+        key = tuple(sorted(changes.items()))
+        if key not in self._steps:
+            self._steps[key] = self._predicted(**changes)
+        return self._steps[key]
+
+    def _predicted(self, **changes: Any) -> Prediction:
+        query, workload = self._changed(**changes), self.workload(changes.get("precision", ""))
+        check_precision(workload.precision, query.gpus)
+        return predict_captured(workload, query).results[0]
+
+    def seconds(self, **changes: Any) -> float:
+        """Seconds for the same samples; several GPUs share them."""
+        found = self.step(**changes)
+        return found.step_s / found.gpu_count
+
+    def _changed(
+        self,
+        *,
+        gpu: Gpu | None = None,
+        count: int = 1,
+        gpu_link: str = "",
+        pcie: str = "",
+        link_bytes_per_s: float | None = None,
+        cpu: str = "",
+        launch_factor: float = 1.0,
+        precision: str = "",
+        watts: float | None = None,
+    ) -> StepQuery:
+        query = self.query if not precision else step_query(**{**self.asked, "precision": precision})
+        setting = query.run.setting
+        if pcie:
+            link = find_link(pcie)
+            setting = replace(setting, link_bytes_per_s=link.bytes_per_s_one_way * link.achieved_fraction)
+        if link_bytes_per_s is not None:
+            setting = replace(setting, link_bytes_per_s=link_bytes_per_s)
+        if cpu:
+            setting = replace(setting, host=find_host(cpu))
+        if launch_factor != 1.0:
+            setting = replace(setting, host=replace(setting.host, launch_s=setting.host.launch_s * launch_factor))
+        gpus = (gpu or self.gpu,)
+        limit = watts or query.run.power_limit_watts
+        return replace(query, gpus=gpus).changed(gpu_count=count, gpu_link=gpu_link, setting=setting, power_limit_watts=limit)
+
+    def workload(self, precision: str = "") -> Workload:
+        if precision not in self._captured:
+            self._captured[precision] = workload_of(self._changed(precision=precision), self.progress)
+        return self._captured[precision]
+
+    def input_bytes(self) -> float:
+        """What one step takes from the host."""
+        workload = self.workload()
+        size = float(self.step().batch) if "batch" in workload.symbols else None
+        return float(input_bytes(workload, product_values(workload, size))[0])
+
+    def largest_batch(self, precision: str = "") -> int:
+        """Samples that fit this GPU at once."""
+        return Needs(self.workload(precision)).largest(self.gpu, room_of(self.gpu).usable_bytes)
+
+    @property
+    def lanes(self) -> int:
+        return self.gpu.pcie_lanes or 16
+
+    @property
+    def generation(self) -> int:
+        return self.gpu.pcie_generation or 3
+
+    def with_gpu(self, **fields: Any) -> Gpu:
+        """This GPU with other figures."""
+        return replace(self.gpu, **fields)

@@ -1,0 +1,83 @@
+"""Memory of several GPUs, GPUs of several kinds: what people expect of more than one card."""
+
+from __future__ import annotations
+
+from gpuwise.core.units import GIB
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.rigs import Rig, throughput
+from gpuwise.questions.matters.case import Case, Matter
+
+__all__ = ["memory_adds_up", "mixed_cards"]
+
+
+def memory_adds_up(case: Case) -> Matter:
+    """Two GPUs of 12 GB are no GPU of 24 GB."""
+    step = case.step(count=case.count)
+    needed, usable = step.memory.total_bytes / GIB, case.gpu.usable_memory_bytes
+    return Matter(
+        topic="memory-adds-up",
+        question="Does the memory of several GPUs add up?",
+        value=needed,
+        unit="GiB are needed on each GPU",
+        answer=(
+            f"No: each of {case.count} GPUs holds the whole model, {needed:.1f} of its {usable / GIB:.1f} GiB "
+            f"at batch {step.batch}. Together they run {case.count} times the batch, not a larger model."
+        ),
+        how="data parallelism, as DataParallel and DistributedDataParallel do it",
+        source="computed",
+        unless="the model is split on purpose: FSDP, ZeRO, tensor or pipeline parallelism (`gpuwise fit`, `gpuwise plan`)",
+    )
+
+
+def mixed_cards(case: Case) -> Matter:
+    """A new card beside an old one."""
+    other = _elder(case.gpu)
+    typed = case.asked["gpu"][0]
+    pair = Rig(
+        name=f"{case.gpu.name} + {other.name}",
+        parts=((case.gpu, 1), (other, 1)),
+        typed=(typed, typed if other is case.gpu else other.name),
+    )
+    single = Rig(name=case.gpu.name, parts=((case.gpu, 1),), typed=(typed,))
+    job = {name: value for name, value in case.asked.items() if name != "gpu"} | {"batch": str(case.step().batch)}
+    alone, both = (throughput(rig, case.progress, **job) for rig in (single, pair))
+    gain = both.together_per_s / alone.together_per_s
+    apart = both.separate_per_s / alone.separate_per_s
+    return Matter(
+        topic="mixed-cards",
+        question="May I mix cards?",
+        value=gain,
+        unit=f"times one card, with {_a(other.name)} beside it",
+        answer=(
+            f"With {_a(other.name)}, as one job in equal shares: {gain:.2f} times one {case.gpu.name}, as the slower sets the "
+            f"pace and gradients cross PCIe; as two jobs, or with shares in proportion, up to {apart:.2f} times."
+        ),
+        how="the step of each card at the same batch, and the gradients between them",
+        source="computed",
+        unless="both are of one generation and nearly as fast, or each runs a job of its own",
+    )
+
+
+def _elder(gpu: Gpu) -> Gpu:
+    """A card of the same maker and kind, as near in memory as possible, that came before this one's generation; one that current
+    frameworks serve, if there is any."""
+    older = [  # typed specs have no date and are no kind of their own
+        (other.launched_on, other)
+        for other in load_catalog().curated
+        if other.vendor == gpu.vendor
+        and other.segment == (gpu.segment if gpu.launched_on else "desktop")
+        and other.launched_on
+        and (gpu.launched_on is None or other.launched_on < gpu.launched_on)
+        and other.architecture.generation != gpu.architecture.generation
+    ]
+    others = [(day, other) for day, other in older if not other.architecture.last_software] or older
+    if not others:
+        return gpu
+    newest = max(day for day, _ in others)
+    recent = [other for day, other in others if (newest - day).days < 900]
+    return min(recent, key=lambda other: (abs(other.memory_bytes - gpu.memory_bytes), -other.memory_bytes_per_s))
+
+
+def _a(name: str) -> str:
+    return f"an {name}" if name[:2] in ("RT", "RX") or name[0] in "AHLM" else f"a {name}"

@@ -1,0 +1,59 @@
+"""Which figure of a spec sheet matters for this model: each made better in turn, and the step worked out again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuwise.hardware.precisions import has_matrix_cores, supported
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.matters.case import Case, Matter
+from gpuwise.questions.matters.numbers import sixteen, without_matrix_cores
+
+__all__ = ["gains", "spec_sheet"]
+
+_TWICE = 2.0
+_TITLES = {"tensor cores": "tensor cores", "flops": "twice the FLOPS", "bandwidth": "twice the bandwidth", "16-bit": "16 bits"}
+
+
+def gains(case: Case) -> dict[str, float]:
+    """Times as fast, by what is made better: arithmetic and bandwidth doubled in the precision asked for; 16 bits against fp32 on
+    the cores that are no tensor cores; tensor cores against those. What the GPU cannot do is left out."""
+    base, gpu = case.seconds(), case.gpu
+    found = {
+        "flops": base / case.seconds(gpu=_faster(gpu)),
+        "bandwidth": base / case.seconds(gpu=case.with_gpu(memory_bytes_per_s=_TWICE * gpu.memory_bytes_per_s)),
+    }
+    low = sixteen(case)
+    if not low or "fp32" not in supported(gpu):
+        return found
+    plain = without_matrix_cores(gpu) if has_matrix_cores(gpu) else gpu
+    halved = case.seconds(gpu=plain, precision=low)
+    found["16-bit"] = case.seconds(precision="fp32") / halved
+    if has_matrix_cores(gpu):
+        found["tensor cores"] = halved / case.seconds(precision=low)
+    return found
+
+
+def spec_sheet(case: Case) -> Matter:
+    """What to look at when cards are compared."""
+    found = sorted(gains(case).items(), key=lambda entry: -entry[1])
+    told = ", ".join(f"{_TITLES[name]} {gain:.2f} times" for name, gain in found)
+    return Matter(
+        topic="spec-sheet",
+        question="Which figure of the spec sheet should I look at?",
+        value=found[0][1],
+        unit=f"times as fast with {_TITLES[found[0][0]]}",
+        answer=f"What each would make of this step, most first: {told}.",
+        how="one figure is made better in turn, under the same power limit; tensor cores and 16 bits: with against without",
+        source="computed; the guide for CNNs and transformers: tensor cores, FLOPS, bandwidth, 16 bits; for RNNs bandwidth",
+        unless="the batch is another: small ones wait for memory and the host, large ones for arithmetic",
+    )
+
+
+def _faster(gpu: Gpu) -> Gpu:
+    """The same chip with twice the arithmetic a clock."""
+    rates = {
+        engine: {dtype: _TWICE * rate for dtype, rate in found.items()}
+        for engine, found in gpu.architecture.ops_per_unit_per_clock.items()
+    }
+    return replace(gpu, architecture=replace(gpu.architecture, ops_per_unit_per_clock=rates))

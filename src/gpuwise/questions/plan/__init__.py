@@ -1,0 +1,1 @@
+"""Do more GPUs help, and how should the work be split?"""

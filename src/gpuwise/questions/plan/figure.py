@@ -1,0 +1,104 @@
+"""The figure of `plan`: what a step is made of under each plan, and what more GPUs bring."""
+
+from __future__ import annotations
+
+import re
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import format_si
+from gpuwise.questions.plan.text import name_of
+from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
+from gpuwise.render.chart import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
+from gpuwise.render.text import range_words
+
+__all__ = ["plans_figure"]
+
+_PARTS = {
+    "compute": "compute_s",
+    "recomputation": "recompute_s",
+    "optimizer": "update_s",
+    "messages that are waited for": "exposed_comm_s",
+    "pipeline filling and emptying": "bubble_s",
+    "waiting for host or slower GPUs": "wait_s",
+}
+_GROWTH = (("by GPUs, the batch stays", "samples_per_s"), ("by GPUs, the batch grows too", "weak_samples_per_s"))
+
+
+def plans_figure(answer: PlanAnswer) -> Figure:
+    """Plans side by side; beside them throughput by GPU count, where it was worked out."""
+    if not answer.entries:
+        raise BadValue("no plan fits, so there is none to draw", hint="the text says what would hold the model")
+    grown, entries = _growth(answer), _whole(answer)
+    used = [part for part, name in _PARTS.items() if any(getattr(entry.estimate, name) > 0 for entry in entries)]
+    legend = [(part, place) for place, part in enumerate(_PARTS) if part in used]
+    legend += [(one.label, one.colour) for one in grown.series] if grown is not None else []
+    ranges = range_words(note.name.removesuffix(" range") for note in answer.assumptions if note.code == "device_range")
+    return Figure(
+        title=f"{answer.model} on {answer.cluster.name}",
+        subtitle=f"train, {answer.precision}, batch {answer.batch:,} in all; fastest: {name_of(answer.entries[0])}",
+        panels=(_steps(entries), *([grown] if grown is not None else [])),
+        legend=tuple(legend),
+        footer=f"gpuwise plan. Lines: {ranges}. Data of {answer.data_date}.",
+    )
+
+
+def _whole(answer: PlanAnswer) -> list[PlanEntry]:
+    """Plans on as many GPUs as the fastest: those on fewer take so much longer that nothing else could be seen."""
+    return [entry for entry in answer.entries if entry.gpu_count == answer.entries[0].gpu_count]
+
+
+def _steps(entries: list[PlanEntry]) -> Bars:
+    bars = tuple(_bar(entry) for entry in entries)
+    axis = Axis(title="time of a step", low=0.0, high=max(entry.high_s for entry in entries) * 1.02, unit="s")
+    return Bars(title="Shorter is better", axis=axis, bars=bars, share=0.6)
+
+
+def _bar(entry: PlanEntry) -> Bar:
+    segments = []
+    for place, (part, name) in enumerate(_PARTS.items()):
+        seconds = getattr(entry.estimate, name)
+        if seconds > 0:
+            segments.append(Segment(value=seconds, colour=place, tip=f"{part}: {format_si(seconds, 's')}"))
+    return Bar(
+        label=_short(name_of(entry)),
+        segments=tuple(segments),
+        low=entry.low_s,
+        high=entry.high_s,
+        note=", ".join([format_si(entry.estimate.step_s, "s"), *entry.labels]),
+    )
+
+
+def _short(name: str) -> str:
+    """A plan without its micro-batches.
+
+    >>> _short("data 4 x tensor 2, micro-batch 8 x 2, full recomputation")
+    'data 4 x tensor 2, full recomputation'
+    """
+    return re.sub(r", micro-batch \d+( x \d+)?( \([^)]*\))?", "", name)
+
+
+def _growth(answer: PlanAnswer) -> Plot | None:
+    rows = answer.scaling()
+    series = []
+    for place, (title, key) in enumerate(_GROWTH, start=len(_PARTS)):
+        marks = tuple(
+            Mark(x=row["gpu_count"], y=row[key], tip=f"{row['gpu_count']} GPUs, {title}: {row[key]:,.0f} samples/s")
+            for row in rows
+            if row[key]
+        )
+        if len(marks) > 1:
+            series.append(Series(label=title, colour=place, marks=marks))
+    if not series:
+        return None
+    lines = [Line(points=tuple((mark.x, mark.y) for mark in one.marks), colour=one.colour) for one in series]
+    first, last = series[0].marks[0], series[0].marks[-1]
+    perfect = Line(points=((first.x, first.y), (last.x, first.y * last.x / first.x)), dashed=True)
+    values = [mark.y for one in series for mark in one.marks] + [perfect.points[1][1]]
+    return Plot(
+        title="Samples a second by GPUs; dashed: in proportion",
+        x=Axis(title="GPUs", low=first.x / 1.15, high=last.x * 1.15, log=True),
+        y=Axis(title="samples a second", low=min(values) / 1.3, high=max(values) * 1.3, log=True),
+        series=tuple(series),
+        lines=(*lines, perfect),
+        share=0.4,
+    )

@@ -1,0 +1,207 @@
+"""What a question about plans is answered with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+from gpuwise.core.provenance import Assumption, as_dicts
+from gpuwise.evidence.ranges import Range
+from gpuwise.questions.common.showing import Shown
+from gpuwise.scale.cluster.shape import Cluster
+from gpuwise.scale.plans.recipes import Recipe
+from gpuwise.scale.plans.scaling import FasterLink, ScalePoint
+from gpuwise.scale.plans.types import Estimate
+
+__all__ = ["PLAIN", "PlanAnswer", "PlanEntry", "Separate"]
+
+PLAIN = "plain data parallel"  # a label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEntry:
+    """One plan worth knowing, on so many GPUs; `labels` say why. `width` is measured over predicted time, eight times in ten.
+    `shares`: samples of each kind of GPU, where they differ. `fits`: nine in ten such jobs run."""
+
+    estimate: Estimate
+    gpu_count: int
+    samples: int
+    labels: tuple[str, ...]
+    width: Range
+    mfu_fraction: float
+    bound: str
+    recipes: tuple[Recipe, ...]
+    shares: tuple[tuple[str, int], ...] = ()
+    fits: bool = True
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.samples / self.estimate.step_s
+
+    @property
+    def low_s(self) -> float:
+        return self.estimate.step_s * self.width.low
+
+    @property
+    def high_s(self) -> float:
+        return self.estimate.step_s * self.width.high
+
+    @property
+    def range_basis(self) -> str:
+        """Assumed where no measurement supports the range."""
+        return "measured" if self.width.rows else "assumed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        one, mesh = self.estimate, self.estimate.plan.mesh
+        return {
+            "data": mesh.data,
+            "tensor": mesh.tensor,
+            "pipeline": mesh.pipeline,
+            "expert": mesh.expert,
+            "sequence": mesh.sequence,
+            "zero_stage": one.plan.zero_stage,
+            "micro_batch": one.plan.micro_batch,
+            "recompute": one.plan.recompute,
+            "step_s": one.step_s,
+            "step_low_s": self.low_s,
+            "step_high_s": self.high_s,
+            "range_basis": self.range_basis,
+            "fits": self.fits,
+            "samples_per_s": self.samples_per_s,
+            "mfu_fraction": self.mfu_fraction,
+            "memory": asdict(one.memory) | {"total_bytes": one.memory.total_bytes},
+            "exposed_comm_s": one.exposed_comm_s,
+            "bubble_fraction": one.bubble_s / one.step_s,
+            "bound": self.bound,
+            "labels": list(self.labels),
+            "gpu_count": self.gpu_count,
+            "chunks": mesh.chunks,
+            "micro_count": one.plan.micro_count,
+            "short": one.plan.short,
+            "offload": one.plan.offload,
+            "schedule": one.plan.schedule,
+            "sequence_parallel": mesh.degrees.tokens,
+            "stages": list(one.stages),
+            "compute_s": one.compute_s,
+            "recompute_s": one.recompute_s,
+            "update_s": one.update_s,
+            "hidden_comm_s": one.hidden_comm_s,
+            "bubble_s": one.bubble_s,
+            "wait_s": one.wait_s,
+            "collectives": [asdict(message) for message in one.collectives],
+            "shares": [{"gpu": name, "samples": samples} for name, samples in self.shares],
+            "recipes": [{"framework": recipe.framework, "lines": list(recipe.lines)} for recipe in self.recipes],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Separate:
+    """As many jobs as the GPUs make, each on as few as hold one, beside one job of all with the same samples a GPU."""
+
+    jobs: int
+    gpus_each: int
+    samples_per_s: float
+    one_job_samples_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAnswer(Shown):
+    """Plans by time; `plain` is the one that only divides the samples, fitting or not, where there are several GPUs; `points` how
+    throughput grows with GPUs. Where nothing fits, `smallest` is a cluster that would do with all that was `fixed`."""
+
+    model: str
+    cluster: Cluster
+    batch: int
+    seq: int | None
+    precision: str
+    optimizer: str
+    entries: tuple[PlanEntry, ...]
+    plain: PlanEntry | None
+    tried: int
+    fitting: int
+    rejected: Counter[str]
+    points: tuple[ScalePoint, ...]
+    stops_at: int | None
+    links: tuple[FasterLink, ...]
+    separate: Separate | None
+    smallest: tuple[str, int] | None
+    fixed: tuple[str, ...]
+    least_bytes: float
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    @property
+    def fits(self) -> bool:
+        return bool(self.entries)
+
+    @property
+    def shown(self) -> tuple[PlanEntry, ...]:
+        """The best plans, and the plain one where it is not among them."""
+        if self.plain is None or any(PLAIN in entry.labels for entry in self.entries):
+            return self.entries
+        return (*self.entries, self.plain)
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "model": self.model,
+            "cluster": {
+                "name": self.cluster.name,
+                "gpu": self.cluster.gpu.name,
+                "gpu_count": self.cluster.gpu_count,
+                "gpus_per_node": self.cluster.gpus_per_node,
+                "node_count": self.cluster.node_count,
+                "link": self.cluster.wires.gpu_link.name,
+                "network": self.cluster.network.name if self.cluster.network else None,
+                "network_bytes_per_s": self.cluster.network_bytes_per_s,
+            },
+            "batch": self.batch,
+            "seq": self.seq,
+            "precision": self.precision,
+            "optimizer": self.optimizer,
+            "fits": self.fits,
+            "plans": [entry.to_dict() for entry in self.entries],
+            "plain_data_parallel": self.plain.to_dict() if self.plain else None,
+            "plans_tried": self.tried,
+            "plans_fitting": self.fitting,
+            "rejected": [{"reason": reason, "count": count} for reason, count in self.rejected.most_common()],
+            "scaling": self.scaling(),
+            "stops_at_gpu_count": self.stops_at,
+            "faster_links": [asdict(link) for link in self.links],
+            "separate_jobs": asdict(self.separate) if self.separate else None,
+            "smallest_cluster": {"cluster": self.smallest[0], "gpu_count": self.smallest[1]} if self.smallest else None,
+            "assumptions": as_dicts(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+    def scaling(self) -> list[dict[str, Any]]:
+        """Samples a second and what share of perfect that is, at a fixed batch and at one that grows with the GPUs."""
+        found: list[dict[str, Any]] = []
+        first: tuple[int, float] | None = None
+        first_weak: tuple[int, float] | None = None
+        for point in self.points:
+            rate = _rate(point.strong)
+            weak = _rate(point.weak)
+            first = first or ((point.gpu_count, rate) if rate else None)
+            first_weak = first_weak or ((point.gpu_count, weak) if weak else None)
+            found.append(
+                {
+                    "gpu_count": point.gpu_count,
+                    "samples_per_s": rate,
+                    "efficiency_fraction": _efficiency(rate, point.gpu_count, first),
+                    "weak_samples_per_s": weak,
+                    "weak_efficiency_fraction": _efficiency(weak, point.gpu_count, first_weak),
+                }
+            )
+        return found
+
+
+def _rate(one: Estimate | None) -> float | None:
+    return one.samples / one.step_s if one is not None else None
+
+
+def _efficiency(rate: float | None, count: int, first: tuple[int, float] | None) -> float | None:
+    return (rate / count) / (first[1] / first[0]) if rate and first else None

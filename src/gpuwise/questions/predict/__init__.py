@@ -1,0 +1,1 @@
+"""How fast will a model run on a GPU, and what limits it?"""

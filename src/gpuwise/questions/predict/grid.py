@@ -1,0 +1,165 @@
+"""One model at several batches and in several precisions on several GPUs: a step for each, and where the order turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, permutations
+from typing import Any
+
+from gpuwise.core.errors import BadValue
+from gpuwise.evidence.ranges import pair_range
+from gpuwise.hardware.precisions import supported
+from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
+from gpuwise.questions.common.predictions import predict_captured
+from gpuwise.questions.common.step import named_gpus, parse_batch, step_query, workload_of
+
+__all__ = ["ALIKE", "GridAnswer", "is_grid", "predict_grid"]
+
+ALIKE = 1.05  # times as fast: less than that is no difference
+_MOST = 32  # batches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridAnswer(PredictAnswer):
+    """All steps, by precision, then batch, then GPU. `turns` says who is fastest where, and where a precision does not pay."""
+
+    turns: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of `predict`."""
+        return {**PredictAnswer.to_dict(self), "turns": list(self.turns)}
+
+
+def is_grid(batch: str, precision: str) -> bool:
+    """Whether several batches or precisions are asked for at once."""
+    return "," in batch or ".." in batch or "," in precision
+
+
+def predict_grid(
+    *, batch: str = "", precision: str = "", progress: Callable[[str], None] = lambda text: None, **asked: Any
+) -> GridAnswer:
+    """A step of a model at each batch and precision on each GPU; one capture serves all batches of a precision."""
+    batches = _batches(batch) if batch else []
+    precisions = [part.strip() for part in precision.split(",")]
+    if len(set(precisions)) < len(precisions) or ("" in precisions and len(precisions) > 1):
+        raise BadValue(f"'{precision}' names no precision, or one twice", hint="for example `--precision fp32,amp`")
+    if asked.get("measured"):
+        raise BadValue("a measured step is of one batch and precision", hint="leave `--measured` out, or ask for one of each")
+    answers = [answer for name in precisions for answer in _in_precision(name, batches, asked, progress)]
+    results = tuple(result for answer in answers for result in answer.results)
+    return GridAnswer(
+        model=answers[0].model,
+        results=results,
+        turns=(*_fastest(results), *_slower_precisions(results)),
+        assumptions=_once(note for answer in answers for note in answer.assumptions),
+        notes=(*_once(note for answer in answers for note in answer.notes), *_doubt(results)),
+        data_date=answers[0].data_date,
+    )
+
+
+def _batches(text: str) -> list[int]:
+    """`8,32,128` as it stands; `1..128` by doubling, its end included.
+
+    >>> _batches("8,32"), _batches("1..10")
+    ([8, 32], [1, 2, 4, 8, 10])
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        low = parse_batch(first.strip()) or 0
+        high = (parse_batch(last.strip()) or 0) if dots else low
+        if not 1 <= low <= high:
+            raise BadValue(f"'{part}' is no batch size or range", hint="for example `--batch 8,32,128` or `--batch 1..128`")
+        while low < high:
+            found.append(low)
+            low *= 2
+        found.append(high)
+    if len(found) > _MOST:
+        raise BadValue(f"{len(found)} batches are too many for a table", hint=f"at most {_MOST}")
+    return list(dict.fromkeys(found))
+
+
+def _in_precision(
+    precision: str, batches: Sequence[int], asked: dict[str, Any], progress: Callable[[str], None]
+) -> list[PredictAnswer]:
+    """Every batch on the GPUs that have this precision; all of them where none has, so that the refusal names one."""
+    gpus, _ = named_gpus(asked["gpu"])
+    able = [gpu.name for gpu in gpus if not precision or precision in supported(gpu)]
+    kept = [name for name in asked["gpu"] if named_gpus([name])[0][0].name in able] or asked["gpu"]
+    query = step_query(precision=precision, batch=str(max(batches)) if batches else "", **{**asked, "gpu": kept})
+    workload = workload_of(query, progress)
+    if len(batches) > 1 and "batch" not in workload.symbols:
+        raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint=f"`--batch {workload.batch}`")
+    sizes: list[int | None] = [*batches] or [query.batch]
+    return [predict_captured(workload, replace(query, batch=size)) for size in sizes]
+
+
+def _once(notes: Iterable[Any]) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for note in notes:
+        if note not in found:
+            found.append(note)
+    return tuple(found)
+
+
+def _fastest(results: Sequence[Prediction]) -> list[str]:
+    """For each precision who is the fastest at which batches, and by how much."""
+    told = []
+    for precision, steps in groupby(results, key=lambda result: result.precision):
+        rows = [list(row) for _, row in groupby(steps, key=lambda result: result.batch)]
+        if len(rows[0]) < 2:
+            continue
+        spans = [list(span) for _, span in groupby(rows, key=_winner)]
+        told.append(f"{precision}: " + "; ".join(_span(span, last=span is spans[-1]) for span in spans))
+    return told
+
+
+def _doubt(results: Sequence[Prediction]) -> list[str]:
+    """How large a ratio between GPUs must be to be told for sure."""
+    gpus = {result.gpu.name: result.gpu for result in results}.values()
+    if len(gpus) < 2 or any(gpu.is_cpu for gpu in gpus):
+        return []
+    sure = max(pair_range(one, two).high for one, two in permutations(gpus, 2))
+    return [f"a ratio of GPUs below {sure:.2g} is within the error of a prediction"]
+
+
+def _winner(row: Sequence[Prediction]) -> str:
+    """The fastest GPU, or nothing where the next one is as fast."""
+    ranked = sorted(row, key=lambda result: result.step_s)
+    return ranked[0].gpu.name if ranked[1].step_s > ALIKE * ranked[0].step_s else ""
+
+
+def _span(rows: Sequence[Sequence[Prediction]], *, last: bool) -> str:
+    first, end = rows[0][0].batch, rows[-1][0].batch
+    where = f"at batch {first}" if first == end else f"from batch {first} on" if last else f"at batch {first} to {end}"
+    winner = _winner(rows[0])
+    if not winner:
+        bounds = {result.bound for row in rows for result in row}
+        waits = (
+            ", as all wait for the host"
+            if bounds == {"launch"}
+            else ", as all wait for the loader"
+            if bounds == {"input"}
+            else ""
+        )
+        return f"{where} the fastest are alike{waits}"
+    gains = sorted(sorted(result.step_s for result in row)[1] / min(result.step_s for result in row) for row in rows)
+    by = f"{gains[0]:.2g}" if f"{gains[0]:.2g}" == f"{gains[-1]:.2g}" else f"{gains[0]:.2g} to {gains[-1]:.2g}"
+    return f"{where} {winner} is {by} times as fast as the next"
+
+
+def _slower_precisions(results: Sequence[Prediction]) -> list[str]:
+    """Where another precision than the first makes a step longer."""
+    base = {(result.gpu.name, result.batch): result for result in results if result.precision == results[0].precision}
+    told = []
+    worse = [
+        result
+        for result in results
+        if (first := base.get((result.gpu.name, result.batch))) and result.step_s > ALIKE * first.step_s
+    ]
+    worse.sort(key=lambda result: (result.gpu.name, result.precision))
+    for (name, precision), rows in groupby(worse, key=lambda result: (result.gpu.name, result.precision)):
+        sizes = ", ".join(str(result.batch) for result in rows)
+        told.append(f"{precision} is slower than {results[0].precision} on {name} at batch {sizes}")
+    return told

@@ -1,0 +1,171 @@
+"""Predictions as text: one GPU with the reasons, or several side by side with a sentence on why they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwise.core.units import format_si, format_span
+from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
+from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+
+__all__ = ["render"]
+
+_MEANING = {
+    "compute": "arithmetic on its cores",
+    "memory": "its memory bandwidth",
+    "launch": "the host, which cannot issue kernels fast enough: a faster GPU would not help",
+    "input": "the data loader: a faster GPU would not help",
+    "copy": "copying inputs over PCIe",
+    "communication": "communication between GPUs",
+}
+
+
+def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """One sheet, or a table."""
+    body = _sheet(answer, colour) if len(answer.results) == 1 else _side_by_side(answer, width, colour)
+    notes = [f"note: {note}" for note in answer.notes]
+    said = [line for result in answer.results for line in assumption_lines(result.assumptions)]
+    return body + join_notes([*notes, *dict.fromkeys(said)])
+
+
+def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
+    size = f"batch {result.batch}" + (f", sequence {result.seq}" if result.seq is not None else "")
+    return f"{bold(answer.model, colour=colour)}  {result.mode}, {result.precision}, {size}"
+
+
+def _sheet(answer: PredictAnswer, colour: bool) -> str:
+    result = answer.results[0]
+    shares = sorted(((share, name) for name, share in result.bound_fractions.items() if share >= 0.05), reverse=True)
+    used = _used(result)
+    lines = [
+        f"{_head(answer, result, colour)} on {_cards(result, colour)}",
+        "",
+        f"  step       {_time(result.step_s)}   ({_range(result)})",
+        f"  speed      {_rate(result.samples_per_s)} samples/s" + (f", {used}" if used else ""),
+        f"  limited by {_MEANING[result.bound]}",
+        "             " + ", ".join(f"{name} {share:.0%}" for share, name in shares),
+        f"  memory     {_memory(result)}",
+        "",
+        _ops(result, colour),
+    ]
+    return "\n".join(lines)
+
+
+def _used(result: Prediction) -> str:
+    """The share of the peak; of which, where its name does not say so. The notes say how it can be more than all."""
+    if result.utilisation_fraction is None:
+        return ""
+    which = "" if result.computes_in == result.precision else f" in {result.computes_in}"
+    return f"{result.utilisation_fraction:.0%} of its peak{which}" + (" as counted" if result.utilisation_fraction > 1 else "")
+
+
+def _types(slow: Prediction, fast: Prediction) -> str:
+    """What two steps compute in, where they differ."""
+    if fast.computes_in == slow.computes_in:
+        return fast.computes_in
+    return f"{fast.precision} ({'its' if slow.computes_in == slow.precision else 'the other'} convolutions in TF32)"
+
+
+def _cards(result: Prediction, colour: bool) -> str:
+    if result.gpu_count == 1:
+        return bold(result.gpu.name, colour=colour)
+    return "each of " + bold(f"{result.gpu_count}x {result.gpu.name}", colour=colour)
+
+
+def _range(result: Prediction) -> str:
+    """What the range means: of a CPU, or of a maker whose GPUs were not measured, nobody can say how many lie inside."""
+    ends = f"between {_time(result.step_low_s)} and {_time(result.step_high_s)}"
+    return f"8 measurements in 10 lie {ends}" if result.range_basis == "measured" else f"{ends} is assumed, not measured"
+
+
+def _memory(result: Prediction) -> str:
+    memory, has = result.memory, result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
+    verdict = {"yes": "fits", "narrowly": "fits narrowly, and may not", "NO": "DOES NOT FIT"}[_fits(result)]
+    parts = [
+        ("weights", memory.weight_bytes),
+        ("gradients", memory.gradient_bytes),
+        ("optimizer", memory.optimizer_bytes),
+        ("activations", memory.activation_bytes),
+        ("workspace and framework", memory.workspace_bytes + memory.framework_bytes),
+    ]
+    held = ", ".join(f"{name} {_bytes(value)}" for name, value in parts if value > 0)
+    return f"{_bytes(memory.total_bytes)} of {_bytes(has)}: {verdict} ({held})"
+
+
+def _ops(result: Prediction, colour: bool) -> str:
+    total = sum(row.seconds for row in result.by_op) or 1.0
+    rows = [row for row in result.by_op if row.seconds >= 0.005 * total]
+    return table(
+        [
+            Column(title="  op", cells=[f"  {row.op}" for row in rows], right=False),
+            Column(title="calls", cells=[f"{row.count:,}" for row in rows]),
+            Column(title="time", cells=[_time(row.seconds) for row in rows]),
+            Column(title="share", cells=[f"{row.seconds / total:.0%}" for row in rows]),
+            Column(title="bound by", cells=[row.bound for row in rows], right=False),
+        ],
+        colour=colour,
+    )
+
+
+def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str:
+    results = answer.results
+    columns = [
+        Column(title="GPU", cells=[result.gpu.name for result in results], right=False),
+        Column(title="batch", cells=[str(result.batch) for result in results], drop=2),
+        Column(title="step", cells=[_time(result.step_s) for result in results]),
+        Column(title="range", cells=[format_span(result.step_low_s, result.step_high_s, "s") for result in results], drop=3),
+        Column(title="samples/s", cells=[_rate(result.samples_per_s) for result in results]),
+        Column(title="speed", cells=[_against(result, results) for result in results]),
+        Column(title="limited by", cells=[result.bound for result in results], right=False),
+        Column(title="memory", cells=[_bytes(result.memory.total_bytes) for result in results], drop=4),
+        Column(title="fits", cells=[_fits(result) for result in results], right=False, drop=1),
+    ]
+    many = f" on each of {results[0].gpu_count} GPUs" if results[0].gpu_count > 1 else ""
+    return f"{_head(answer, results[0], colour)}{many}\n\n{table(columns, width=width, colour=colour)}\n\n{_why(results)}"
+
+
+def _against(result: Prediction, results: Sequence[Prediction]) -> str:
+    slowest = min(entry.samples_per_s for entry in results)
+    return f"{result.samples_per_s / slowest:.2f}x"
+
+
+def _why(results: Sequence[Prediction]) -> str:
+    """One sentence on why the fastest is faster than the slowest."""
+    fast, slow = max(results, key=lambda one: one.samples_per_s), min(results, key=lambda one: one.samples_per_s)
+    ratio = fast.samples_per_s / slow.samples_per_s
+    if fast.bound in ("launch", "input") and ratio < 1.3:
+        what = "the host cannot issue kernels" if fast.bound == "launch" else "the data loader cannot deliver"
+        return f"They hardly differ: {what} any faster. A larger batch or `--compile` would show the difference."
+    bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
+    flops = (fast.peak_flops_per_s or 1.0) / (slow.peak_flops_per_s or 1.0)
+    waits = {"launch": "the host", "input": "the data loader"}.get(fast.bound)
+    held = f" {fast.gpu.name} waits for {waits}." if waits else ""
+    return (
+        f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
+        f"{flops:.1f} times the arithmetic in {_types(slow, fast)}, and this model is bound by {_split(slow)}.{held}"
+    )
+
+
+def _split(result: Prediction) -> str:
+    parts = sorted(((share, name) for name, share in result.bound_fractions.items() if share >= 0.15), reverse=True)
+    return " and ".join(f"{name} ({share:.0%})" for share, name in parts)
+
+
+def _fits(result: Prediction) -> str:
+    """Narrowly where one such step in ten would need more than there is."""
+    if not result.fits:
+        return "NO"
+    has = result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
+    return "yes" if result.memory.high_bytes <= has else "narrowly"
+
+
+def _time(seconds: float) -> str:
+    return format_si(seconds, "s")
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 2**30:,.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"

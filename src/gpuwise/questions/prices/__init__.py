@@ -1,0 +1,1 @@
+"""What do GPUs cost, and how old is that price?"""

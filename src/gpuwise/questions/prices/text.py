@@ -1,0 +1,142 @@
+"""Price lists as text, each figure with its date."""
+
+from __future__ import annotations
+
+from gpuwise.core.provenance import Basis
+from gpuwise.money import age
+from gpuwise.money.refresh import Refreshed
+from gpuwise.money.types import Price, Trend
+from gpuwise.questions.prices.answer import GpuPrices, PricesAnswer
+from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+
+__all__ = ["render", "render_refresh"]
+
+_MARKETPLACES = "marketplaces often ask half to a quarter of what large clouds do, and promise less"
+
+
+def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """One GPU with all its offers, a table of GPUs, or the regions."""
+    if answer.regions:
+        return _regions(answer, width, colour)
+    alone = len(answer.rows) == 1
+    body = _sheet(answer, answer.rows[0], width, colour) if alone else _list(answer, width, colour)
+    shown = alone and any(offer.kind == "marketplace" for offer in answer.rows[0].offers)
+    notes = [_dated(answer), *([_MARKETPLACES] if shown else [])]
+    notes += assumption_lines(answer.assumptions)
+    return body + join_notes(notes)
+
+
+def _dated(answer: PricesAnswer) -> str:
+    day, now = answer.data_date, answer.book.today
+    stale = "; `gpuwise prices refresh` fetches today's" if age.is_stale(day, "rent", now) else ""
+    return f"rents of {day}, {age.age_text(day, now)}{stale}"
+
+
+def _buy(row: GpuPrices, answer: PricesAnswer) -> tuple[str, str]:
+    if row.price is None:
+        return "-", ""
+    what = "yours" if row.price.kind == "given" else age.kind_text(row.price).replace(" price of", "")
+    return answer.book.currency.show(row.price.usd), what
+
+
+def _list(answer: PricesAnswer, width: int | None, colour: bool) -> str:
+    rows, show = answer.rows, answer.book.currency.show
+
+    def rent(row: GpuPrices, field: str) -> str:
+        value = None if row.rent is None else getattr(row.rent, field)
+        return "-" if value is None else show(value, 2)
+
+    columns = [
+        Column(title="GPU", cells=[row.gpu.name for row in rows], right=False),
+        Column(title="buy", cells=[_buy(row, answer)[0] for row in rows]),
+        Column(title="of", cells=[_buy(row, answer)[1] for row in rows], right=False, drop=2),
+        Column(title="rent an hour", cells=[rent(row, "usd_per_gpu_hour") for row in rows]),
+        Column(title="lowest", cells=[rent(row, "low_usd_per_gpu_hour") for row in rows]),
+        Column(title="highest", cells=[rent(row, "high_usd_per_gpu_hour") for row in rows], drop=1),
+        Column(title="spot", cells=[rent(row, "spot_usd_per_gpu_hour") for row in rows], drop=3),
+        Column(title="clouds", cells=[str(len(row.rent.clouds)) if row.rent else "-" for row in rows], drop=4),
+    ]
+    return table(columns, width=width, colour=colour)
+
+
+def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool) -> str:
+    show = answer.book.currency.show
+    lines = [bold(row.gpu.name, colour=colour), ""]
+    if row.price is None:
+        lines.append("  buy   no price is known: `--price` gives yours")
+    else:
+        lines.append(f"  buy   {_told(row.price, answer)}")
+        lines += [f"        {_told(other, answer)}" for other in (row.new, row.used) if other not in (None, row.price)]
+    if row.rent is None:
+        return "\n".join([*lines, "  rent  no cloud of the tables has it"])
+    clouds = "one cloud" if len(row.rent.clouds) == 1 else f"the median of {len(row.rent.clouds)} clouds"
+    between = f"{show(row.rent.low_usd_per_gpu_hour)} to {show(row.rent.high_usd_per_gpu_hour)}"
+    lines.append(f"  rent  {show(row.rent.usd_per_gpu_hour)} an hour, {clouds}, {between}")
+    if row.trend is not None:
+        lines.append(f"        {_trend(row.trend, answer)}")
+    offers = row.offers
+    columns = [
+        Column(title="  cloud", cells=[f"  {offer.cloud}" for offer in offers], right=False),
+        Column(title="an hour", cells=[show(offer.usd_per_gpu_hour, 2) for offer in offers]),
+        Column(title="lowest", cells=[show(offer.low_usd_per_gpu_hour, 2) for offer in offers]),
+        Column(title="spot", cells=[_or_dash(offer.spot_usd_per_gpu_hour, answer) for offer in offers]),
+        Column(title="of", cells=[offer.dated.isoformat() for offer in offers], right=False),
+        Column(title="note", cells=[offer.note for offer in offers], right=False, drop=1),
+    ]
+    return "\n".join([*lines, "", table(columns, width=width, colour=colour)])
+
+
+def _told(price: Price | None, answer: PricesAnswer) -> str:
+    """An amount, its range, what it is, of when and from where."""
+    if price is None:
+        return ""
+    show = answer.book.currency.show
+    between = f" ({show(price.low_usd)} to {show(price.high_usd)})" if price.low_usd < price.high_usd else ""
+    source = f"; {price.source}" if price.kind != "given" else ""
+    return f"{show(price.usd)}{between}, {age.price_text(price, answer.book.today)}{source}"
+
+
+def _or_dash(value: float | None, answer: PricesAnswer) -> str:
+    return "-" if value is None else answer.book.currency.show(value, 2)
+
+
+def _trend(found: Trend, answer: PricesAnswer) -> str:
+    show = answer.book.currency.show
+    change = found.last_usd_per_gpu_hour / found.first_usd_per_gpu_hour - 1
+    first, last = show(found.first_usd_per_gpu_hour), show(found.last_usd_per_gpu_hour)
+    clouds = f"{found.first_clouds} and {found.last_clouds} clouds"
+    return f"median of clouds: {first} in {found.first:%Y-%m}, {last} in {found.last:%Y-%m} ({change:+.0%}; {clouds})"
+
+
+def _regions(answer: PricesAnswer, width: int | None, colour: bool) -> str:
+    regions, show = answer.regions, answer.book.currency.show
+    marks = ["*" if region.electricity.basis is Basis.ASSUMED else "" for region in regions]
+    grids = ["*" if region.grid.basis is Basis.ASSUMED else "" for region in regions]
+    columns = [
+        Column(title="region", cells=[region.name for region in regions], right=False),
+        Column(title="also", cells=[", ".join(region.aliases) for region in regions], right=False, drop=2),
+        Column(title="per kWh", cells=[show(r.electricity.usd_per_kwh, 3) + m for r, m in zip(regions, marks, strict=True)]),
+        Column(title="year", cells=[str(region.electricity.year) for region in regions], drop=1),
+        Column(title="kg CO2e per kWh", cells=[f"{r.grid.kg_per_kwh:.3f}{m}" for r, m in zip(regions, grids, strict=True)]),
+        Column(title="year ", cells=[str(region.grid.year) for region in regions], drop=1),
+    ]
+    sources = dict.fromkeys(
+        source
+        for region in regions
+        for source, basis in ((region.grid.source, region.grid.basis), (region.electricity.source, region.electricity.basis))
+        if basis is not Basis.ASSUMED
+    )
+    notes = [
+        "* assumed: a rounded figure from general knowledge; `--kwh-price` gives yours",
+        *(f"source: {one}" for one in sources),
+    ]
+    return table(columns, width=width, colour=colour) + join_notes(notes)
+
+
+def render_refresh(found: Refreshed) -> str:
+    """What was fetched."""
+    lines = [f"{found.offers} offers for {found.gpus} GPUs of {len(found.clouds)} clouds: {found.path}"]
+    if found.unknown:
+        names = ", ".join(sorted(found.unknown, key=lambda name: -found.unknown[name])[:8])
+        lines.append(f"left out, not in the catalogue: {names}")
+    return "\n".join(lines)

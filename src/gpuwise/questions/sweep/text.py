@@ -1,0 +1,48 @@
+"""What a sweep came to, as text: how much of the table is predicted, and why the rest is not."""
+
+from __future__ import annotations
+
+from gpuwise.questions.sweep.answer import SweptAnswer
+from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+
+__all__ = ["render"]
+
+_SHOWN = 12
+_WIDEST = 90
+
+
+def render(answer: SweptAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """The table's name, how much of it is predicted, why the rest is not."""
+    head = f"{answer.out}: {answer.points:,} points, {answer.predicted:,} predicted, {answer.fitting:,} of them fit"
+    asked = (
+        f"{_count(answer.model_count, 'model')} × {_count(answer.gpu_count, 'GPU')} × "
+        f"{_count(len(answer.batches), 'batch', 'batches')} × {_count(len(answer.precisions), 'precision')}"
+    )
+    blocks = [bold(head, colour=colour) + f"\n{asked}"]
+    if answer.already_whole:
+        blocks.insert(0, "nothing left to do: the table is already whole (`--fresh` makes it anew)")
+    if answer.refused:
+        shown = answer.refused[:_SHOWN]
+        columns = [
+            Column(title="points", cells=[f"{one.count:,}" for one in shown]),
+            Column(title="not predicted because", cells=[_cut(one.reason) for one in shown], right=False),
+            Column(title="first seen with", cells=[one.model for one in shown], right=False, drop=1),
+        ]
+        more = len(answer.refused) - len(shown)
+        blocks.append(table(columns, width=width, colour=colour) + (f"\n… and {more} more reasons" if more else ""))
+    return "\n\n".join(blocks) + join_notes(_notes(answer))
+
+
+def _notes(answer: SweptAnswer) -> list[str]:
+    notes = assumption_lines(answer.assumptions)
+    if answer.kept_parts and not answer.already_whole:
+        notes.append(f"{answer.kept_parts} of {answer.part_count} parts were there from before")
+    return notes
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

@@ -1,0 +1,1 @@
+"""Which batch, power limit or settings are fastest?"""

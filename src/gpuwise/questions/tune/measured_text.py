@@ -1,0 +1,106 @@
+"""Settings tried on this machine, as text: the verdict, every change beside its prediction, what was not tried, and the diff."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from gpuwise.live.tune.types import Gain
+from gpuwise.questions.common.findings_text import time_text
+from gpuwise.questions.tune.types import MeasuredAnswer, Tried
+from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+
+__all__ = ["render_measured"]
+
+
+def render_measured(answer: MeasuredAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """The verdict first."""
+    facts = answer.facts
+    where = f"on {facts.device} ({facts.name}), torch {facts.torch}"
+    parts = [bold(answer.verdict, colour=colour), f"{bold(answer.model, colour=colour)} {where}\n{_start(answer)}"]
+    if answer.tried:
+        parts.append(_table(answer, width, colour))
+    parts += [part for part in (_failed(answer), _pruned(answer), _together(answer), _diff(answer)) if part]
+    notes = assumption_lines(answer.assumptions)
+    return "\n\n".join(parts) + join_notes([*notes, *_cautions(answer)])
+
+
+def _start(answer: MeasuredAnswer) -> str:
+    start = answer.start
+    step_s = median(trial.step_s for trial in start)
+    rate = f", {start[0].batch / step_s:,.4g} samples/s at batch {start[0].batch}" if start[0].batch else ""
+    waits = f", waits for input {start[0].wait_fraction:.0%}" if answer.is_script else ""
+    return f"as it is: {time_text(step_s)} a step{rate}{waits}; {_rounds(answer)}, {answer.seconds:,.0f} s in all"
+
+
+def _rounds(answer: MeasuredAnswer) -> str:
+    return "1 round" if len(answer.start) == 1 else f"{len(answer.start)} rounds"
+
+
+def _table(answer: MeasuredAnswer, width: int | None, colour: bool) -> str:
+    rows = [one for one in answer.tried if one.gain is not None]
+    columns = [
+        Column(title="setting", cells=[one.change.name for one in rows], right=False),
+        Column(title="value", cells=[one.change.value for one in rows], right=False),
+        Column(title="predicted", cells=[_expected(one) for one in rows]),
+        Column(title="measured", cells=[f"{one.gain.middle:.2f}" for one in rows if one.gain]),
+        Column(title="range", cells=[_range(one.gain) for one in rows if one.gain]),
+        Column(title="as predicted", cells=[_held(one) for one in rows], drop=1),
+        Column(title="rounds", cells=[str(len(one.trials)) for one in rows], drop=2),
+    ]
+    head = "times as many samples a second:\n" if rows else ""
+    return head + table(columns, width=width, colour=colour) if rows else "none of the changes ran"
+
+
+def _range(gain: Gain) -> str:
+    """One round has none."""
+    return f"{gain.low:.2f} to {gain.high:.2f}" if gain.rounds > 1 else "–"
+
+
+def _expected(one: Tried) -> str:
+    if one.expected is None:
+        return "–"
+    return f"{one.expected.low:.2f} to {one.expected.high:.2f}"
+
+
+def _held(one: Tried) -> str:
+    if one.expected is None or one.gain is None:
+        return "–"
+    if one.is_as_predicted:
+        return "yes"
+    return "more" if one.gain.middle > one.expected.high else "less"
+
+
+def _failed(answer: MeasuredAnswer) -> str:
+    lines = [f"  {one.change.name} {one.change.value}: {one.fault}" for one in answer.tried if one.fault]
+    return "\n".join(["did not run:", *lines]) if lines else ""
+
+
+def _pruned(answer: MeasuredAnswer) -> str:
+    lines = [f"  {one.name} {one.value}".rstrip() + f": {one.reason}" for one in answer.pruned]
+    return "\n".join(["not tried:", *lines]) if lines else ""
+
+
+def _together(answer: MeasuredAnswer) -> str:
+    best = answer.best
+    if best is None:
+        return ""
+    names = ", ".join(f"{change.name} {change.value}" for change in best.changes)
+    product = f"; their gains alone would multiply to {best.product:.2f}" if len(best.changes) > 1 else ""
+    gain = best.gain
+    return f"together, measured anew: {names}: {gain.middle:.2f} ({_range(gain) if gain.rounds > 1 else 'one round'}){product}"
+
+
+def _diff(answer: MeasuredAnswer) -> str:
+    return "\n".join(answer.diff())
+
+
+def _cautions(answer: MeasuredAnswer) -> list[str]:
+    """What speed does not tell."""
+    names = {change.name for change in answer.best.changes} if answer.best else set()
+    ranged = f"a range is that of {_rounds(answer)}" if len(answer.start) > 1 else "one round has no range"
+    notes = [f"{ranged}; a change counts where it was faster in every one of three or more"]
+    if "batch" in names:
+        notes.append("another batch is another training: learning rate and schedule may need to follow")
+    if "precision" in names:
+        notes.append("another precision is another arithmetic: see that the loss still falls")
+    return notes

@@ -1,0 +1,284 @@
+"""Which power limit? Time and energy of a step by watts: predicted for any GPU, or set, measured and restored on this card."""
+
+from __future__ import annotations
+
+import math
+import random
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.core.units import parse
+from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
+from gpuwise.live.sample.power_limit import Card, card_of, held
+from gpuwise.live.tune.models import facts_of, run_model
+from gpuwise.live.tune.types import DeviceFacts, Order, Trial
+from gpuwise.predict import predict_steps
+from gpuwise.predict.power import power_curve
+from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.step import StepQuery, least_watts, step_query, workload_of
+from gpuwise.questions.tune.ask import buildable
+from gpuwise.questions.tune.changes import start_of
+from gpuwise.workload.model.types import Workload
+
+__all__ = ["PowerAnswer", "PowerPoint", "PowerQuery", "measured_points", "power_query", "tune_power"]
+
+_POINTS = 8
+_FREE = 0.99  # of the speed: a limit that keeps it is above what the step draws
+_KEPT = 0.95
+_RUN_S = 6.0  # of timed steps under each limit: clocks and counters follow with some delay
+_OFF = (
+    0.5  # log error of the speed kept, times the share of the limit taken away: published curves of four unseen GPUs, rounded out
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerQuery:
+    """A model on one GPU and the limits to look at; with `apply` on the card of this machine, whose limit is set."""
+
+    asked: dict[str, Any]
+    limits: str = ""
+    apply: bool = False
+    device: str = ""
+    seed: int = 0
+    timeout_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerPoint:
+    """A step under one limit. `speed_fraction` is against the board's own limit; measured figures are None where not measured."""
+
+    limit_watts: float
+    step_s: float
+    speed_fraction: float
+    speed_low_fraction: float
+    speed_high_fraction: float
+    watts: float
+    joules_per_sample: float
+    measured_step_s: float | None = None
+    measured_watts: float | None = None
+    measured_joules_per_sample: float | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerAnswer(Shown):
+    """One model on one GPU by power limit, low to high."""
+
+    model: str
+    gpu: str
+    mode: str
+    precision: str
+    batch: int
+    rated_watts: float
+    points: tuple[PowerPoint, ...]
+    is_measured: bool
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    @property
+    def least_energy(self) -> PowerPoint:
+        """The limit with the fewest joules a sample; measured ones where there are."""
+        return min(self.points, key=lambda point: (point.measured_joules_per_sample or math.inf, point.joules_per_sample))
+
+    @property
+    def cheapest_fast(self) -> PowerPoint:
+        """The lowest limit that keeps 95 % of the speed, in whole per cent as shown; the highest there is where none does."""
+        return next((point for point in self.points if round(self.kept_fraction(point), 2) >= _KEPT), self.points[-1])
+
+    def kept_fraction(self, point: PowerPoint) -> float:
+        """The speed under this limit: of the best measured one where it was measured, else as predicted."""
+        best = min((other.measured_step_s for other in self.points if other.measured_step_s), default=None)
+        return best / point.measured_step_s if best and point.measured_step_s else point.speed_fraction
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "what": "power",
+            "model": self.model,
+            "gpu": self.gpu,
+            "mode": self.mode,
+            "precision": self.precision,
+            "batch": self.batch,
+            "rated_watts": self.rated_watts,
+            "limit_for_95_watts": self.cheapest_fast.limit_watts,
+            "limit_for_least_energy_watts": self.least_energy.limit_watts,
+            "measured": self.is_measured,
+            "limits": [asdict(point) for point in self.points],
+            "assumptions": as_dicts(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+
+def power_query(
+    *, model: str, limits: str = "", apply: bool = False, device: str = "", seed: int = 0, timeout_s: float = 120.0, **asked: Any
+) -> PowerQuery:
+    """The question as typed. `asked` are options of a prediction: gpu, batch, precision, mode, ..."""
+    if apply and asked.get("gpu"):
+        raise BadValue("--apply is about the card of this machine", hint="leave `--gpu` out")
+    if device and not apply:
+        raise BadValue("--device is for --apply: predictions are for a GPU by name", hint='for example `--gpu "RTX 3090"`')
+    size = {"batch": str(asked.pop("batch"))} if asked.get("batch") is not None else {}
+    step = {"gpu": (), **asked, **size, "model": model, "timeout_s": timeout_s}
+    return PowerQuery(asked=step, limits=limits, apply=apply, device=device, seed=seed, timeout_s=timeout_s)
+
+
+def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text: None) -> PowerAnswer:
+    """Time and energy of a step by power limit."""
+    facts = _this_card(query.device) if query.apply else None
+    step = step_query(**(query.asked | ({"gpu": [facts.name]} if facts else {})))
+    if len(step.gpus) != 1 or step.run.gpu_count != 1:
+        raise BadValue("one GPU is tuned at a time", hint='for example `--gpu "RTX 3090"`')
+    gpu, workload = step.gpus[0], workload_of(step, progress)
+    batch = step.batch or workload.batch
+    card = card_of(facts.uuid) if facts else None
+    points = _predicted(workload, step, batch, _limits(query.limits, gpu, card))
+    if facts is not None and card is not None:
+        order = _order(step, workload, batch, facts)
+        with tempfile.TemporaryDirectory(prefix="gpuwise-tune-", ignore_cleanup_errors=True) as folder:
+            points = measured_points(
+                points,
+                card,
+                lambda: run_model(order, facts, timeout_s=query.timeout_s, cache=Path(folder)),
+                seed=query.seed,
+                progress=progress,
+            )
+    return PowerAnswer(
+        model=workload.model,
+        gpu=gpu.name,
+        mode=workload.mode,
+        precision=workload.precision,
+        batch=batch,
+        rated_watts=gpu.tdp_watts or 0.0,
+        points=points,
+        is_measured=query.apply,
+        assumptions=(*step.assumptions, *_told(workload)),
+        data_date=tables.data_date(),
+    )
+
+
+def _told(workload: Workload) -> tuple[Assumption, ...]:
+    off = f"e^±{_OFF:g} a whole limit taken away, from published curves of four GPUs"
+    draws = "what a step draws is taken to be the lowest limit that keeps 99 % of its speed; a lower limit is drawn in full"
+    told: list[Assumption] = [
+        assumed("range of the speed kept", off, "docs/accuracy.md has the curves"),
+        assumed("watts", "by the same curve", draws, basis="computed"),
+    ]
+    if workload.mode == "infer" and workload.seq is not None:
+        effect = "generating text lost up to three times as much speed as predicted under low limits on an RTX 3090"
+        told.append(assumed("language models in inference", "less sure", effect, basis="measured"))
+    return tuple(told)
+
+
+# ---------------------------------------------------------------- predicted
+
+
+def _limits(text: str, gpu: Gpu, card: Card | None) -> tuple[float, ...]:
+    """The limits asked for, or some over what the card takes, low to high."""
+    rated = gpu.tdp_watts
+    if gpu.is_cpu or rated is None:
+        raise BadValue(f"{gpu.name} has no power limit that is known", hint='for example `--gpu "RTX 3090"`')
+    least, most = (card.least / 1e3, card.most / 1e3) if card else (least_watts(gpu), rated)
+    if not text:
+        ladder = np.unique(np.round(np.linspace(least, most, _POINTS) / 5.0) * 5.0)
+        return tuple(sorted({float(min(max(watts, least), most)) for watts in ladder}))
+    found = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        watts = parse(f"{part} W" if part.replace(".", "", 1).isdigit() else part, "power")
+        if not least <= watts <= most:
+            raise BadValue(
+                f"{gpu.name} cannot be held to {watts:g} W",
+                looked_in=f"its limits: {least:.0f} to {most:.0f} W",
+                hint=f"for example `--limits {least:.0f}W,{(least + most) / 2:.0f}W`",
+            )
+        found.append(watts)
+    if not found:
+        raise BadValue(f"'{text}' names no limit", hint="for example `--limits 200W,250W`")
+    return tuple(sorted(set(found)))
+
+
+def _predicted(workload: Workload, step: StepQuery, batch: int, limits: tuple[float, ...]) -> tuple[PowerPoint, ...]:
+    gpu = step.gpus[0]
+    rated = gpu.tdp_watts or limits[-1]
+    finer = np.arange(least_watts(gpu), rated + 1.0)
+    kept = power_curve(workload, gpu, step.run, [*limits, *finer], batch)
+    draws = next((watts for watts, share in zip(finer, kept[len(limits) :], strict=True) if share >= _FREE), rated)
+    sold = predict_steps(workload, [gpu], replace(step.run, power_limit_watts=None), [batch], by_kind=False)
+    sold_s = float(sold.step_s[0, 0])
+    points = []
+    for limit, share in zip(limits, kept, strict=False):
+        watts, off = min(limit, float(draws)), math.exp(_OFF * max(0.0, 1.0 - limit / rated))
+        points.append(
+            PowerPoint(
+                limit_watts=limit,
+                step_s=sold_s / share,
+                speed_fraction=share,
+                speed_low_fraction=share / off,
+                speed_high_fraction=min(1.0, share * off),
+                watts=watts,
+                joules_per_sample=watts * sold_s / share / batch,
+            )
+        )
+    return tuple(points)
+
+
+# ---------------------------------------------------------------- measured
+
+
+def _this_card(device: str) -> DeviceFacts:
+    facts = facts_of(device)
+    if not facts.device.startswith("cuda") or not facts.uuid:
+        raise BadValue(
+            f"the power limit of {facts.device} ({facts.name}) cannot be set",
+            looked_in="what torch sees here",
+            hint="it can on NVIDIA cards; without --apply the answer is predicted: `--gpu NAME`",
+        )
+    return facts
+
+
+def _order(step: StepQuery, workload: Workload, batch: int, facts: DeviceFacts) -> Order:
+    request = step.capture.request
+    settings = replace(request.settings, implementation=start_of(facts)) if workload.mode == "train" else request.settings
+    request = msgspec.structs.replace(request, model=buildable(request.model), batch=batch, seq=workload.seq, settings=settings)
+    return Order(request=request, device=facts.device, compiled=step.capture.compiled, seconds=_RUN_S)
+
+
+def measured_points(
+    points: Sequence[PowerPoint],
+    card: Card,
+    run: Callable[[], Trial],
+    *,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda text: None,
+) -> tuple[PowerPoint, ...]:
+    """The same points with what a run gives under each limit, in a random order; the limit of before is back afterwards."""
+    order = list(range(len(points)))
+    random.Random(seed).shuffle(order)  # noqa: S311 - an order, no secret
+    found = list(points)
+    with held(card) as keeper:
+        for place in order:
+            point = points[place]
+            progress(f"measuring at {point.limit_watts:g} W")
+            keeper.set(round(point.limit_watts * 1000))
+            found[place] = _with(point, run())
+    return tuple(found)
+
+
+def _with(point: PowerPoint, trial: Trial) -> PowerPoint:
+    if trial.fault:
+        return replace(point, fault=trial.fault)
+    return replace(
+        point,
+        measured_step_s=trial.step_s,
+        measured_watts=trial.watts or None,
+        measured_joules_per_sample=trial.watts * trial.step_s / trial.batch if trial.watts else None,
+    )

@@ -1,0 +1,34 @@
+"""Which batch, as text: the points to choose from, and the table behind them."""
+
+from __future__ import annotations
+
+from gpuwise.questions.common.findings_text import time_text
+from gpuwise.questions.tune.batch import TuneAnswer
+from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+
+__all__ = ["render"]
+
+
+def render(answer: TuneAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """The choice first."""
+    head = f"{bold(answer.model, colour=colour)}  {answer.mode}, {answer.precision} on {bold(answer.gpu, colour=colour)}"
+    body = _batches(answer, width, colour)
+    notes = assumption_lines(answer.assumptions)
+    return f"{head}\n\n{body}{join_notes(notes)}"
+
+
+def _batches(answer: TuneAnswer, width: int | None, colour: bool) -> str:
+    best = answer.best
+    enough = ", ".join(f"{share:.0%} from {answer.enough(share).batch:,}" for share in (0.90, 0.95, 0.99))
+    lines = [
+        f"  of the best {best.samples_per_s:,.4g} samples/s: {enough}",
+        f"  doubling stops paying at {answer.stops_paying.batch:,}",
+        f"  largest that fits {answer.largest_batch:,}",
+    ]
+    columns = [
+        Column(title="batch", cells=[f"{point.batch:,}" for point in answer.batches]),
+        Column(title="step", cells=[time_text(point.step_s) for point in answer.batches]),
+        Column(title="samples/s", cells=[f"{point.samples_per_s:,.4g}" for point in answer.batches]),
+        Column(title="of the best", cells=[f"{point.samples_per_s / best.samples_per_s:.0%}" for point in answer.batches]),
+    ]
+    return "\n".join([*lines, "", table(columns, width=width, colour=colour)])

@@ -1,0 +1,75 @@
+"""Accuracy as text: how far off, how often inside the range, beside what simple rules would have said."""
+
+from __future__ import annotations
+
+from gpuwise.questions.validate.answer import BREAKDOWNS, NOISE_FLOOR, ValidateAnswer
+from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+
+__all__ = ["render"]
+
+_NAMED = 5
+_UNSEEN = ", each by a fit that has not seen its GPU"
+
+
+def render(answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None, colour: bool = False) -> str:
+    """The figures in all, the baselines, and one breakdown."""
+    overall = answer.overall
+    own = answer.unseen_family is not None
+    lines = [
+        f"{bold(answer.table, colour=colour)}  {len(answer.residuals):,} of {answer.rows:,} rows predicted"
+        + (_UNSEEN if own else _seen(answer)),
+        "",
+        f"  error      median {_percent(overall.median_ape)}, mean {_percent(overall.mean_ape)}, nine in ten below "
+        f"{_percent(overall.p90_ape)}; bias {_percent(overall.bias)}",
+        f"  ranges     hold {_percent(overall.coverage_fraction)} of the rows (meant to hold 80 %)",
+    ]
+    if overall.kendall_tau is not None:
+        lines.append(
+            f"  order      Kendall tau {overall.kendall_tau:.2f}; speed ratios off by {_percent(overall.ratio_median_ape)}"
+        )
+    if answer.unseen_family is not None:
+        family = answer.unseen_family
+        lines.append(f"  families   unseen: median {_percent(family.median_ape)}, nine in ten below {_percent(family.p90_ape)}")
+    lines += [
+        "",
+        "  simple rules would be off by",
+        *(
+            f"    {name.replace('_', ' '):16} median {_percent(figures['median_ape'])}, "
+            f"nine in ten below {_percent(figures['p90_ape'])}"
+            for name, figures in answer.baselines.items()
+        ),
+    ]
+    if own:
+        lines += ["", "  no predictor can know", *(f"    {what}: {effect}" for what, effect in NOISE_FLOOR)]
+    groups = answer.by[BREAKDOWNS[by]]
+    columns = [
+        Column(title=f"  {by}", cells=[f"  {name}" for name in groups], right=False),
+        Column(title="rows", cells=[f"{entry.rows:,}" for entry in groups.values()]),
+        Column(title="median", cells=[_percent(entry.median_ape) for entry in groups.values()]),
+        Column(title="90 %", cells=[_percent(entry.p90_ape) for entry in groups.values()]),
+        Column(title="bias", cells=[_percent(entry.bias) for entry in groups.values()]),
+        Column(title="in range", cells=[_percent(entry.coverage_fraction) for entry in groups.values()]),
+    ]
+    notes = [f"left out: {count:,} rows, {reason}{_models(answer, reason)}" for reason, count in answer.skipped]
+    notes += assumption_lines(answer.assumptions)
+    if answer.measured_rows:
+        notes.append(
+            f"{answer.measured_rows} row(s) of each (source, model) were taken as the user's own measurements, and not scored"
+        )
+    return "\n".join(lines) + "\n\n" + table(columns, width=width, colour=colour) + join_notes(notes)
+
+
+def _seen(answer: ValidateAnswer) -> str:
+    """How many of the rows are of sources and GPUs in the fit."""
+    return f", {answer.in_sample:,} of them in sample" if answer.in_sample else ""
+
+
+def _models(answer: ValidateAnswer, reason: str) -> str:
+    """The first few models that a reason is about."""
+    names = answer.models.get(reason, ())
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ": " + ", ".join(names[:_NAMED]) + more if names else ""
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"

@@ -1,0 +1,1 @@
+"""Why is the training that runs here slow?"""

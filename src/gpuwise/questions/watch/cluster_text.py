@@ -1,0 +1,73 @@
+"""The GPUs of a cluster as text: the verdict, what they are and did, and the ones in a bad way by name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from gpuwise.diagnose.fleet import FleetFinding, Member
+from gpuwise.questions.common.findings_text import untold
+from gpuwise.questions.watch.cluster import ClusterAnswer
+from gpuwise.render.text import assumption_lines, bold, join_notes
+
+__all__ = ["render"]
+
+_MOST_NAMED = 10
+
+
+def render(answer: ClusterAnswer, *, colour: bool = False) -> str:
+    """Plain text that reads well without colour."""
+    blocks = [bold(answer.verdict, colour=colour), _head(answer)]
+    blocks += [_finding(answer, place, found, colour) for place, found in enumerate(answer.findings, start=1)]
+    return "\n\n".join(blocks) + join_notes(_closing(answer))
+
+
+def _head(answer: ClusterAnswer) -> str:
+    hosts, minutes = len(answer.hosts), answer.window_s / 60
+    span = f"{minutes:.0f} min" if minutes >= 2 else f"{answer.window_s:.0f} s"
+    size = f"{len(answer.devices):,} GPU{'s' if len(answer.devices) != 1 else ''} on {hosts:,} host{'s' if hosts != 1 else ''}"
+    lines = [f"{answer.address}: {size}, the {span} to {answer.ended:%Y-%m-%d %H:%M} UTC"]
+    kinds: dict[str, list[Member]] = defaultdict(list)
+    for product, member in zip(answer.products, answer.members, strict=True):
+        kinds[product].append(member)
+    return "\n".join([*lines, *(_kind(product, members) for product, members in kinds.items())])
+
+
+def _kind(product: str, members: list[Member]) -> str:
+    """One line a product: means, and the hottest."""
+    vitals = [member.vitals for member in members]
+    parts = []
+    for form, values in (
+        ("busy {:.0%}", [one.busy_fraction for one in vitals]),
+        ("SMs active {:.0%}", [one.sm_fraction for one in members]),
+        ("{:,.0f} MHz at load", [None if one.clock_hz is None else one.clock_hz / 1e6 for one in vitals if one.load_count]),
+        ("{:.0f} W", [one.power_watts for one in vitals]),
+        ("memory {:.0%}", [one.memory_used_fraction for one in vitals]),
+    ):
+        known = [value for value in values if value is not None]
+        if known:
+            parts.append(form.format(sum(known) / len(known)))
+    heat = [one.temperature_c for one in vitals if one.temperature_c is not None]
+    parts += [f"up to {max(heat):.0f} °C"] if heat else []
+    return f"{len(members):,} × {product}: {', '.join(parts) or 'no figures'}"
+
+
+def _finding(answer: ClusterAnswer, place: int, found: FleetFinding, colour: bool) -> str:
+    finding = found.finding
+    head = f"{place}. {finding.code}: {finding.title}"
+    gain = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times the work"
+    lost = f"up to {found.lost_gpus:.1f} GPUs' worth of time ({finding.share_fraction:.0%}); fixed: {gain}"
+    lines = [
+        bold(head, colour=colour),
+        f"   {lost if found.lost_gpus else 'no time is known to be lost'}; confidence {finding.confidence}",
+    ]
+    for one in found.named[:_MOST_NAMED]:
+        lines.append(f"   {answer.members[one.number].vitals.name}: {'; '.join(one.finding.evidence)}")
+    more = len(found.named) - _MOST_NAMED
+    lines += [f"   and {more:,} more (--json has all)"] if more > 0 else []
+    return "\n".join([*lines, f"   do: {finding.remedy}", f"   check: {finding.verify}"])
+
+
+def _closing(answer: ClusterAnswer) -> list[str]:
+    lines = untold(answer.abstained, otherwise="not exported")
+    lines += [f"note: {note}" for note in answer.notes]
+    return lines + assumption_lines(answer.assumptions)

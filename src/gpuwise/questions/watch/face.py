@@ -1,0 +1,36 @@
+"""`gpuwise.live` in a program: watches, and prints the verdict at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gpuwise.questions.watch.answer import WatchAnswer
+from gpuwise.questions.watch.here import Watch
+from gpuwise.questions.watch.text import render
+
+__all__ = ["watch"]
+
+
+def watch(
+    items: Iterable[Any] | None = None,
+    *,
+    model: str = "",
+    precision: str = "",
+    profile: bool = True,
+    quiet: bool = False,
+    then: Callable[[WatchAnswer], None] = lambda answer: None,
+) -> Watch:
+    """Watch this program: `with gpuwise.live(): ...`, or `for batch in gpuwise.live(loader): ...`.
+
+    Prints what `gpuwise watch` would; `quiet` leaves that to you (`.answer`; `then` is called with it). `profile` records a few
+    steps of torch programs.
+    """
+
+    def tell(answer: WatchAnswer) -> None:
+        if not quiet:
+            sys.stdout.write(render(answer) + "\n")
+        then(answer)
+
+    return Watch(items, model=model, precision=precision, profile=profile, then=tell)

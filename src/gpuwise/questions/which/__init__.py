@@ -1,0 +1,1 @@
+"""Which GPU should I buy, rent or keep?"""

@@ -1,0 +1,139 @@
+"""What would change the answer of `which`, in words with numbers: prices, hours, money, memory, more cards."""
+
+from __future__ import annotations
+
+from gpuwise.advise.changes import even_hours_per_week, worth_usd
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Limits, Selection, best_bought, shortfall
+from gpuwise.advise.options import Option
+from gpuwise.core.units import GIB
+from gpuwise.questions.which.scene import Scene, a, alike, buys, failures, spent
+
+__all__ = ["changes"]
+
+_FEW = 4
+_ENOUGH_MEMORY = 0.75  # of the best buy's: a used card with less is another kind of card
+_LEAST_PRICE = 0.25  # of the launch price, assumed: below, nobody sells a card that works
+_NEARLY_EQUAL = 1.02
+_MORE_MEMORY = 1.4
+_LITTLE_MORE = 1.25  # times the price
+_FASTER = 1.15  # times: less is not worth the next budget
+
+
+def changes(scene: Scene, chosen: Selection) -> tuple[str, ...]:
+    """What would turn the answer: prices, hours, money, memory, another maker."""
+    taken, best = chosen.bought if scene.query.general else chosen.best, chosen.bought
+    found = [_used(scene, best), _hours(scene, chosen), _faster(scene, chosen), _budget(scene, best)] if best else []
+    found += [_roomier(scene, best), _several_more(scene, best)] if best and best is taken else []
+    return tuple(text for text in (*found, _memory(taken)) if text)
+
+
+def _used(scene: Scene, best: Option) -> str:
+    """Used cards and what they may cost. Prices that no owner of a working card would take are not told."""
+    budget = scene.query.limits.budget_usd or float("inf")
+    always, below = [], []
+    for run in sorted(scene.older, key=lambda run: run.seconds):
+        price = worth_usd(run, scene.query.terms, best) or 0.0
+        enough = run.fits and run.gpu.memory_bytes >= _ENOUGH_MEMORY * best.gpu.memory_bytes
+        if enough and min(price, budget) >= _LEAST_PRICE * (run.gpu.launch_usd or 0.0):
+            name = f"{run.gpu.name} ({run.gpu.memory_bytes / GIB:.0f} GB)"
+            always += [name] if price >= budget else []
+            below += [f"{name} {scene.money(price)}"] if price < budget else []
+    cheaper = f"a used card's runs cost less than those of {a(best.name)}"
+    parts = [f"within the budget: {', '.join(always[:_FEW])}"] if always else []
+    parts += [f"below these prices: {', '.join(below[:_FEW])}"] if below else []
+    return f"{cheaper} {'; '.join(parts)}" if parts else ""
+
+
+def _hours(scene: Scene, chosen: Selection) -> str:
+    if chosen.rented is None or chosen.rented.rent is None or chosen.bought is None or chosen.bought.total_usd is None:
+        return ""
+    hours = even_hours_per_week(chosen.bought, chosen.rented, scene.query.terms)
+    rate = scene.query.book.currency.show(chosen.rented.rent.usd_per_gpu_hour, 2)
+    who, now = f"{a(chosen.rented.name)} at {rate} an hour", 168 * scene.query.terms.utilization
+    if hours is None:
+        return f"renting {who} does the same work for less at any number of hours"
+    if chosen.best is chosen.rented:
+        return f"above {hours:.0f} hours a week {a(chosen.bought.name)} of your own does the same work for less"
+    if hours <= now:
+        return f"below {hours:.0f} hours a week renting {who} does the same work for less"
+    trouble = "it also asks for copying data and waiting for machines"
+    return f"renting {who} does the same work for less up to {hours:.0f} hours a week, so at {now:.0f} too; {trouble}"
+
+
+def _faster(scene: Scene, chosen: Selection) -> str:
+    """What time would cost, where what one has is kept for the money's sake."""
+    kept = chosen.kept
+    if kept is None or chosen.best is not kept or scene.query.limits.budget_usd is not None:
+        return ""
+    faster = [one for one in buys(scene) if one.gpu_count == 1 and not shortfall(one, scene.query.limits)]
+    quick = best_bought([one for one in faster if kept.run.seconds >= WORTH_A_CHANGE * one.run.seconds], Limits())
+    if quick is None or quick.upfront_usd is None:
+        return ""
+    return f"{a(quick.name)} ({scene.money(quick.upfront_usd)}) is {kept.run.seconds / quick.run.seconds:.2f} times as fast"
+
+
+def _roomier(scene: Scene, best: Option) -> str:
+    """The same speed with more memory, for a little more."""
+    able = [
+        one
+        for one in buys(scene)
+        if one.gpu_count == best.gpu_count
+        and one.run.seconds <= _NEARLY_EQUAL * best.run.seconds
+        and one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes
+        and best.upfront_usd
+        and best.upfront_usd <= (one.upfront_usd or float("inf")) <= _LITTLE_MORE * best.upfront_usd
+    ]
+    if not able:
+        return ""
+    more = min(able, key=spent)
+    memory = f"{more.gpu.memory_bytes / GIB:.0f} GB in place of {best.gpu.memory_bytes / GIB:.0f}"
+    return f"{scene.money(spent(more) - spent(best))} more buys {a(more.name)}: as fast, with {memory}"
+
+
+def _budget(scene: Scene, best: Option) -> str:
+    """The next step up."""
+    budget = scene.query.limits.budget_usd
+    if budget is None:
+        return ""
+    better = [
+        option
+        for option in scene.options
+        if option.kind.startswith("buy")
+        and shortfall(option, scene.query.limits) == "budget"
+        and best.run.seconds >= _FASTER * option.run.seconds
+        and alike(option, best)
+    ]
+    if not better:
+        return ""
+    more = best_bought(sorted(better, key=lambda option: option.upfront_usd or 0.0)[:1], Limits())
+    if more is None:
+        return ""
+    over = scene.money((more.upfront_usd or 0.0) - budget)
+    return f"{over} more in the budget buys {a(more.name)}, {best.run.seconds / more.run.seconds:.2f} times as fast"
+
+
+def _several_more(scene: Scene, best: Option) -> str:
+    """A second one of the same."""
+    two = [
+        option
+        for option in (*scene.options, *scene.refused)
+        if option.gpu.name == best.gpu.name and option.gpu_count == 2 * best.gpu_count
+    ]
+    bought = [option for option in two if option.kind == best.kind]
+    if not bought:
+        return ""
+    failed = [line.text for line in failures(scene, bought[0])]
+    gain = best.run.seconds / bought[0].run.seconds
+    trouble = f", but {failed[0]}" if failed else ""
+    more = f"a second {best.gpu.name} makes" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} make"
+    if gain < _FASTER:
+        return f"{more} it no faster as one job ({gain:.2f} times: gradients wait for the link); separate jobs run side by side"
+    return f"{more} it {gain:.2f} times as fast where the code shares its work{trouble}"
+
+
+def _memory(best: Option | None) -> str:
+    if best is None:
+        return ""
+    usable = best.run.paces[0].usable_bytes
+    needed = best.run.needed_bytes / GIB
+    return f"models that need more than {usable / GIB:.0f} GiB do not fit {a(best.gpu.name)}; here {needed:.1f} are needed"

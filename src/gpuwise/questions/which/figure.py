@@ -1,0 +1,142 @@
+"""The figures of `which`: time against cost with the options no other beats, runs for the money, and plain speed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gpuwise.advise.choosing import pareto
+from gpuwise.advise.options import Option, Run
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import format_si
+from gpuwise.questions.which.answer import WhichAnswer
+from gpuwise.render.chart import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
+
+__all__ = ["CHARTS", "check_chart", "choices_figure"]
+
+CHARTS = ("cost", "value", "speed")
+_KINDS = ("buy new", "buy used", "rent", "keep")
+_MOST_BARS = 30
+_APART = 0.22  # on a log scale: names nearer than that would lie over each other
+
+
+def check_chart(name: str) -> None:
+    """Refuse a chart that does not exist, before anything is worked out."""
+    if name not in CHARTS:
+        raise BadValue(f"there is no chart '{name}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
+
+
+def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
+    """One chart of what was looked at."""
+    check_chart(chart)
+    panel = _cost(answer) if chart == "cost" else _value(answer) if chart == "value" else _speed(answer)
+    years, hours = answer.query.terms.years, answer.query.terms.utilization * 168
+    subtitle = f"{answer.query.title}; {hours:.0f} hours a week for {years:g} years" if chart != "speed" else answer.query.title
+    titles = {"cost": "Time against money", "value": "Runs for the money", "speed": "Speed"}
+    return Figure(
+        title=f"{titles[chart]}: {answer.best.name if answer.best else 'picks by budget'}",
+        subtitle=subtitle,
+        panels=(panel,),
+        legend=tuple((kind, place) for place, kind in enumerate(_KINDS) if any(one.kind == kind for one in answer.every))
+        if chart == "cost"
+        else (),
+        footer=f"gpuwise which. Prices to buy: yours, dated, or at launch. Prices to rent of {answer.data_date}.",
+    )
+
+
+def _alone(answer: WhichAnswer) -> list[Option]:
+    """What fits and has a price; several of one card only where they are shown."""
+    shown = {option.key for option in answer.options}
+    return [
+        option
+        for option in answer.every
+        if option.run.fits and option.total_usd is not None and (option.gpu_count == 1 or option.key in shown)
+    ]
+
+
+def _cost(answer: WhichAnswer) -> Plot:
+    options, money = _alone(answer), answer.query.book.currency
+    if not options:
+        raise BadValue("nothing that was looked at fits and has a price: there is nothing to draw", hint="see the text")
+    front = pareto(options)
+    named = _named([*answer.options, *front])
+    series = tuple(
+        Series(label=kind, colour=place, marks=tuple(_mark(option, answer, named) for option in options if option.kind == kind))
+        for place, kind in enumerate(_KINDS)
+    )
+    costs, times = [_total(option, answer) for option in options], [option.run.seconds for option in options]
+    steps = [(_total(option, answer), option.run.seconds) for option in sorted(front, key=lambda option: option.total_usd or 0.0)]
+    return Plot(
+        title="lower and further left is better; the line joins what nothing beats",
+        x=Axis(title=f"{money.code} over the years", low=min(costs) / 1.5, high=max(costs) * 1.5, log=True),
+        y=Axis(title="time of a run", low=min(times) / 1.5, high=max(times) * 1.5, unit="s", log=True),
+        series=tuple(one for one in series if one.marks),
+        lines=(Line(points=tuple(steps)),) if len(steps) > 1 else (),
+        share=1.0,
+    )
+
+
+def _total(option: Option, answer: WhichAnswer) -> float:
+    """In the user's currency."""
+    return (option.total_usd or 0.0) / answer.query.book.currency.usd_per_unit
+
+
+def _named(options: Sequence[Option]) -> set[str]:
+    """Options whose names have room, the first ones before the later."""
+    kept: list[Option] = []
+    for option in options:
+        if option.run.fits and option.total_usd and all(_far(option, other) for other in kept):
+            kept.append(option)
+    return {option.key for option in kept}
+
+
+def _far(one: Option, other: Option) -> bool:
+    money = abs(math.log((one.total_usd or 1.0) / (other.total_usd or 1.0)))
+    return math.hypot(money / 3, math.log(one.run.seconds / other.run.seconds)) > _APART
+
+
+def _mark(option: Option, answer: WhichAnswer, named: set[str]) -> Mark:
+    run, show = option.run, answer.query.book.currency.show
+    return Mark(
+        x=_total(option, answer),
+        y=run.seconds,
+        low=run.seconds * run.low,
+        high=run.seconds * run.high,
+        weight=2.0 if option is answer.best else 1.0,
+        label=option.name if option.key in named else "",
+        tip=f"{option.kind} {option.name}: {format_si(run.seconds, 's')} a run, {show(option.total_usd or 0.0)}",
+    )
+
+
+def _value(answer: WhichAnswer) -> Bars:
+    options = sorted((one for one in _alone(answer) if one.usd_per_run), key=lambda option: option.usd_per_run or 0.0)[
+        :_MOST_BARS
+    ]
+    show = answer.query.book.currency.show
+    best = max((1 / (option.usd_per_run or 1.0) for option in options), default=1.0)
+    bars = tuple(
+        Bar(
+            label=f"{option.name} ({option.kind})",
+            segments=(Segment(value=1 / (option.usd_per_run or 1.0) / best, tip=f"{show(option.usd_per_run or 0.0)} a run"),),
+            note=f"{show(option.usd_per_run or 0.0)} a run",
+        )
+        for option in options
+    )
+    axis = Axis(title="runs for the money, best = 1", low=0.0, high=1.02)
+    return Bars(title="Longer is better: price, machine, electricity or rent included", axis=axis, bars=bars, share=1.0)
+
+
+def _speed(answer: WhichAnswer) -> Bars:
+    runs = {option.gpu.name: option.run for option in answer.every if option.gpu_count == 1}
+    runs |= {run.gpu.name: run for run in answer.older}
+    ranked = sorted(runs.values(), key=lambda run: run.seconds)[:_MOST_BARS]
+    best = ranked[0].seconds
+    bars = tuple(_speed_bar(run, best) for run in ranked)
+    axis = Axis(title="speed, fastest = 1", low=0.0, high=1.02)
+    return Bars(title="Longer is better: one GPU, all jobs", axis=axis, bars=bars, share=1.0)
+
+
+def _speed_bar(run: Run, best: float) -> Bar:
+    note = f"{format_si(run.seconds, 's')} a run" if run.fits else "does not fit"
+    segment = Segment(value=best / run.seconds, tip=f"{run.gpu.name}: {note}")
+    return Bar(label=run.gpu.name, segments=(segment,), note=note, faint=not run.fits)

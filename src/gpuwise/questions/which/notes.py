@@ -1,0 +1,117 @@
+"""What an answer of `which` rests on beside what the question says: batches, ways, prices, rents, ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, RENT_BELOW, WORTH_A_CHANGE
+from gpuwise.advise.job_ways import WAYS
+from gpuwise.advise.market import NEW_MONTHS
+from gpuwise.advise.tasks import Job
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
+from gpuwise.money.age import age_text
+from gpuwise.money.types import Price
+from gpuwise.questions.common.jobs import Priced
+from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.which.scene import Scene
+
+__all__ = ["notes"]
+
+_FEW = 3  # cards that are named one by one
+
+
+def notes(scene: Scene) -> tuple[Assumption, ...]:
+    """What the answer rests on beside what the question says."""
+    query = scene.query
+    found: dict[str, Assumption] = {}
+    for job, priced in zip(query.jobs, scene.priced, strict=True):
+        for note in priced.notes:
+            found.setdefault(note.name, note)
+        if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
+            found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced), code="way")
+    if not query.asked.batch:
+        found["batch"] = _batches(scene)
+    if not query.general:
+        found["rule"] = _rule(query)
+    if query.limits.budget_usd is not None:
+        found["budget"] = _budget(scene)
+    if scene.build:
+        effect = "ok works, tight works with care in what is named; `gpuwise build` tells more, of your machine too"
+        found["build"] = assumed("build", "a usual machine", effect)
+    bought = [option.price for option in scene.options if option.price is not None and option.price.kind != "given"]
+    if bought:
+        yours = f'`--price "{bought[0].gpu}=…"` gives yours'
+        effect = f"shops ask other prices; {yours}; a card is taken as sold new for {NEW_MONTHS} months"
+        found["prices"] = assumed("prices", f"the newest with a date: {_kinds_of(bought)}", effect)
+    rents = [option.rent for option in scene.options if option.rent is not None]
+    if rents:
+        newest = max(rent.dated for rent in rents)
+        effect = f"of {newest.isoformat()}, {age_text(newest, query.book.today)}; single offers differ two to four times"
+        found["rents"] = assumed("rents", "median of clouds", effect)
+    unseen = [option.gpu for option in scene.options if not knows(option.gpu) and not option.gpu.is_cpu]
+    for makers in (False, True):
+        alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
+        names = ", ".join(dict.fromkeys(gpu.vendor if makers else gpu.architecture.generation for gpu in alike))
+        if names and makers:
+            low, high = UNMEASURED_RANGE
+            effect = f"no measurement of GPUs of these makers supports it: {names}"
+            found["assumed ranges"] = assumed("ranges of unmeasured makers", f"{low:g} to {high:g} times the time", effect)
+        elif names:
+            value = "what was missed on generations left out of the fit"
+            found["ranges"] = assumed("ranges", value, f"no GPU of these generations was measured: {names}")
+    return tuple(found.values())
+
+
+def _batches(scene: Scene) -> Assumption:
+    """How many samples make a step; on small cards in parts."""
+    sizes = [(priced.job.model, max((pace.batch for pace in priced.paces.values()), default=0)) for priced in scene.priced]
+    value = str(sizes[0][1]) if len(sizes) == 1 else ", ".join(f"{model} {size}" for model, size in sizes)
+    effect = "as usual, in parts where it does not fit at once; `--batch` says yours, auto takes the fastest"
+    return assumed("batch", value, effect)
+
+
+def _rule(query: WhichQuery) -> Assumption:
+    """How the verdict is chosen."""
+    budget, effect = query.limits.budget_usd, []
+    if not query.kinds & {"buy new", "buy used"}:
+        value = "the rent whose runs cost least"
+    elif budget is None:
+        value = "the card whose runs cost least"
+        effect += [f"a rent only below {RENT_BELOW:g} of that"] if "rent" in query.kinds else []
+    else:
+        value = "the fastest that the budget buys"
+        effect.append(f"one with {NEARLY:g} of its speed for {CLEARLY_CHEAPER:g} of its price goes before it")
+        effect.append(f"several cards go before one only if {WORTH_A_CHANGE:g} times as fast")
+    effect += [f"what you have is kept unless that is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
+    return assumed("rule", value, "; ".join(effect) or "nothing else is looked at")
+
+
+def _budget(scene: Scene) -> Assumption:
+    """What a budget is for."""
+    query = scene.query
+    rents = f"; a rent is within it if all {query.terms.years:g} years of it are" if "rent" in query.kinds else ""
+    what = "cards and the rest of the machine" if query.machine_given else "cards"
+    effect = f"paid for {what} on the first day, electricity not counted{rents}"
+    return assumed("budget", scene.money(query.limits.budget_usd), effect)
+
+
+def _kinds_of(prices: Sequence[Price]) -> str:
+    """How many cards have which kind of price, and of when."""
+    told = []
+    for kind, words in (("launch", "at launch"), ("new", "of shops"), ("used", "used")):
+        days = {price.gpu: price.dated for price in prices if price.kind == kind}
+        first, last = min(days.values(), default=None), max(days.values(), default=None)
+        if first and last:
+            span = f"{first:%Y-%m}" + (f" to {last:%Y-%m}" if f"{first:%Y-%m}" != f"{last:%Y-%m}" else "")
+            told.append(f"{len(days)} {words} ({', '.join(days) + ', ' if len(days) <= _FEW else ''}{span})")
+    return ", ".join(told)
+
+
+def _way(job: Job, priced: Priced) -> str:
+    """Why a job is run this way, and what else could be done."""
+    if priced.skipped:
+        names = [way for way, _ in priced.skipped]
+        return f"{' and '.join(names)} fit{'' if len(names) > 1 else 's'} nothing within reach"
+    sparing = job.ways[job.ways.index(priced.way) + 1 :]
+    return f"{' or '.join(sparing)} would fit smaller GPUs" if sparing else "as this task is done"

@@ -1,0 +1,1 @@
+"""Why was this training slow? From profiler files."""

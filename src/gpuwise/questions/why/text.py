@@ -1,0 +1,149 @@
+"""A diagnosis as text, Markdown or HTML: verdict, one bar of the step, at most five findings, what could not be told."""
+
+from __future__ import annotations
+
+from html import escape
+
+from gpuwise.diagnose.compare import Difference
+from gpuwise.diagnose.types import Finding
+from gpuwise.questions.common.diagnosis import WhyAnswer
+from gpuwise.questions.common.findings_text import (
+    MOST_FINDINGS,
+    bar,
+    cost,
+    finding_text,
+    overlap,
+    shares_of,
+    smaller,
+    time_text,
+    untold,
+)
+from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+
+__all__ = ["FORMATS", "render", "render_html", "render_markdown"]
+
+FORMATS = ("text", "markdown", "html")
+
+_LEAST_SHARE = 0.01
+_UNEVEN = 0.05  # between the median and the mean step, from which on both are told
+
+
+def render(answer: WhyAnswer, *, width: int | None = None, colour: bool = False) -> str:
+    """Plain text that reads well without colour."""
+    blocks = [bold(answer.verdict, colour=colour), _head(answer), _bar(answer)]
+    if len(answer.ranks) > 1:
+        blocks.append(_rank_table(answer, width, colour))
+    blocks += [
+        finding_text(place, finding, colour, answer.view.per)
+        for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1)
+    ]
+    if answer.difference is not None:
+        blocks.append(_difference(answer, answer.difference, width, colour))
+    return "\n\n".join(blocks) + join_notes(_closing(answer))
+
+
+def _head(answer: WhyAnswer) -> str:
+    view = answer.view
+    steps = view.scene.steps
+    where = "CPU" if view.scene.on_cpu else answer.device_name or "unknown GPU"
+    busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.1%}"
+    if steps.steady_count < len(steps.start_ns):
+        busy += f" ({view.facts.busy_fraction:.1%} in steady steps)"
+    count = f"mean of {steps.steady_count}" if steps.steady_count > 1 else "one only"
+    if abs(view.step_s / max(steps.median_s, 1e-12) - 1.0) > _UNEVEN:
+        count += f"; the median is {time_text(steps.median_s)}"
+    length = f"step {time_text(view.step_s)} ({count})" if steps.marked else f"{time_text(view.step_s)} recorded"
+    return "\n".join([*map(str, answer.cut), f"{where}, {length}, {busy}", f"steps: {answer.steps_by}"])
+
+
+def _parts(answer: WhyAnswer) -> list[tuple[str, float]]:
+    return shares_of(answer.view.parts.parts_s, answer.view.parts.step_s)
+
+
+def _bar(answer: WhyAnswer) -> str:
+    hidden = answer.view.parts.hidden_communication_s / answer.view.parts.step_s
+    beside = f"\nhidden beside compute: communication {hidden:.0%}" if hidden >= _LEAST_SHARE else ""
+    return bar(_parts(answer)) + beside
+
+
+def _rank_table(answer: WhyAnswer, width: int | None, colour: bool) -> str:
+    views = [rank.view for rank in answer.ranks]
+    columns = [
+        Column(title="rank", cells=[rank.label for rank in answer.ranks], right=False),
+        Column(title="step", cells=[time_text(view.step_s) for view in views]),
+        Column(title="busy", cells=[f"{view.whole.busy_fraction:.0%}" for view in views]),
+        Column(title="in collectives", cells=[time_text(rank.communication_s) for rank in answer.ranks]),
+        Column(title="exposed", cells=[f"{view.whole.communication_exposed_fraction:.0%}" for view in views], drop=2),
+        Column(title="loader", cells=[f"{view.whole.loader_fraction:.0%}" for view in views], drop=1),
+    ]
+    return table(columns, width=width, colour=colour)
+
+
+def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour: bool) -> str:
+    head = f"against {answer.compared}: {found.verdict}"
+    told = f"by the median step, {time_text(found.before_s)} and {time_text(found.after_s)}; the parts are of mean steps"
+    columns = [
+        Column(title="part", cells=[part.part.replace("_", " ") for part in found.parts], right=False),
+        Column(title="first", cells=[time_text(part.before_s) for part in found.parts]),
+        Column(title="second", cells=[time_text(part.after_s) for part in found.parts]),
+        Column(title="faster", cells=[f"{part.speed_up:.2f}x" if part.speed_up is not None else "–" for part in found.parts]),
+        Column(title="promised", cells=[f"{part.promised:.2f}x" if part.promised else "–" for part in found.parts], drop=1),
+        Column(title="why", cells=[part.why for part in found.parts], right=False, drop=2),
+    ]
+    notes = [f"unlike: {text}" for text in found.unlike] + [f"not known: {text}" for text in found.unknown]
+    return "\n".join([bold(head, colour=colour), told, "", table(columns, width=width, colour=colour), *notes])
+
+
+def _closing(answer: WhyAnswer) -> list[str]:
+    lines = [*smaller(answer.findings), *overlap(answer.findings)]
+    if answer.missing:
+        shown = ", ".join(f"rank {number}" for number in answer.missing[:8]) + (", …" if len(answer.missing) > 8 else "")
+        lines.append(f"missing: {shown}")
+    lines += untold(answer.abstained)
+    lines += [f"note: {note}" for note in answer.notes]
+    lines += assumption_lines(answer.assumptions)
+    return lines
+
+
+def render_markdown(answer: WhyAnswer) -> str:
+    """For an issue or a pull request."""
+    parts = _parts(answer)
+    lines = [f"# {answer.verdict}", "", _head(answer).replace("\n", "  \n"), "", "| part | share |", "|---|---|"]
+    lines += [f"| {name.replace('_', ' ')} | {share:.1%} |" for name, share in parts]
+    for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1):
+        price = cost(finding, answer.view.per) + "."
+        lines += ["", f"## {place}. {finding.title} (`{finding.code}`)", "", price, ""]
+        lines += [f"- {line}" for line in finding.lines]
+        lines += [f"- do: {finding.remedy}", f"- check: {finding.verify}"]
+    if answer.difference is not None:
+        lines += ["", f"## Against {answer.compared}", "", answer.difference.verdict + "."]
+    return "\n".join([*lines, "", *(f"- {line}" for line in _closing(answer))])
+
+
+def render_html(answer: WhyAnswer) -> str:
+    """A page of its own, without scripts; whatever comes from the files is escaped."""
+    bar = "".join(
+        f'<span title="{escape(name)} {share:.1%}" style="width:{share:.4%};background:hsl({place * 47 % 360},55%,60%)"></span>'
+        for place, (name, share) in enumerate(_parts(answer))
+    )
+    legend = ", ".join(f"{escape(name.replace('_', ' '))} {share:.0%}" for name, share in _parts(answer))
+    findings = "".join(_html_finding(finding, answer.view.per) for finding in answer.findings[:MOST_FINDINGS])
+    closing = "".join(f"<li>{escape(line)}</li>" for line in _closing(answer))
+    return (
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>gpuwise why</title>\n<style>{_STYLE}</style>\n'
+        f"<h1>{escape(answer.verdict)}</h1>\n<p>{escape(_head(answer))}</p>\n"
+        f'<div class="bar">{bar}</div>\n<p>{legend}</p>\n<ol>{findings}</ol>\n<ul>{closing}</ul>\n</html>'
+    )
+
+
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:50em;margin:2em auto;padding:0 1em}h1{font-size:1.3em}"
+    ".bar{display:flex;height:1.5em}.bar span{display:block}"
+)
+
+
+def _html_finding(finding: Finding, per: str) -> str:
+    evidence = "".join(f"<li>{escape(line)}</li>" for line in finding.lines)
+    steps = f"<li>do: {escape(finding.remedy)}</li><li>check: {escape(finding.verify)}</li>"
+    head = f"<b>{escape(finding.title)}</b> (<code>{escape(finding.code)}</code>)"
+    return f"<li>{head}<br>{escape(cost(finding, per))}<ul>{evidence}{steps}</ul></li>"

@@ -1,0 +1,1 @@
+"""How anything is drawn: tables in a terminal, charts, files. Knows no question."""

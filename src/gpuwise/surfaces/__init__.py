@@ -1,0 +1,1 @@
+"""Where questions are asked: the command line, the page, notebooks."""

@@ -1,0 +1,9 @@
+"""The whole program: every command."""
+
+from __future__ import annotations
+
+from gpuwise.surfaces.cli.commands import COMMANDS, app_of
+
+__all__ = ["app"]
+
+app = app_of(COMMANDS)

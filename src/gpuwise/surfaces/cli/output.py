@@ -1,0 +1,134 @@
+"""Where answers go: stdout for the answer, stderr for the talk, JSON when asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from gpuwise.core.errors import GpuwiseError
+
+if TYPE_CHECKING:
+    from gpuwise.render.chart import Figure
+
+__all__ = [
+    "Answer",
+    "Kept",
+    "check_figure",
+    "colour",
+    "keeping",
+    "print_answer",
+    "print_json",
+    "print_text",
+    "show_progress",
+    "terminal_width",
+    "wants_figure",
+    "write_figure",
+]
+
+
+@dataclass
+class Kept:
+    """What a command has said and drawn, for a report of it."""
+
+    texts: list[str] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+
+
+_kept: Kept | None = None
+
+
+@contextmanager
+def keeping() -> Iterator[Kept]:
+    """Keep what is printed meanwhile, and let figures be drawn that nobody asked a file for."""
+    global _kept
+    _kept = Kept()
+    try:
+        yield _kept
+    finally:
+        _kept = None
+
+
+def colour() -> bool:
+    """Whether stdout shows bold text."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal, or None where the output goes to a file or pipe and nothing needs to be cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def print_text(text: str) -> None:
+    """Write the answer, whatever encoding the terminal has."""
+    if _kept is not None:
+        _kept.texts.append(text)
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+
+
+def print_json(answer: dict[str, Any]) -> None:
+    """Write one JSON object and nothing else."""
+    text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+    if _kept is not None:
+        _kept.texts.append(text)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        import json
+
+        text = json.dumps(json.loads(text), indent=2)  # signs the terminal does not know are written as numbers
+    sys.stdout.write(text + "\n")
+
+
+class Answer(Protocol):
+    """What a question of `gpuwise.api` comes to."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def print_answer(answer: Answer, render: Callable[..., str], *, json: bool, **options: Any) -> None:
+    """Write an answer: as one JSON object, or as the text that `render` makes of it with these options."""
+    if json:
+        print_json(answer.to_dict())
+    else:
+        print_text(render(answer, **options, width=terminal_width(), colour=colour()))
+
+
+def show_progress(text: str) -> None:
+    """One line on stderr for each thing that long work begins, where a person is watching."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"… {text}\n")
+
+
+def check_figure(path: Path | None) -> None:
+    """Whether the figure that was asked for, if any, can be written: known before the work begins."""
+    if path is not None:
+        from gpuwise.render import files
+
+        files.check_figure(path)
+
+
+def wants_figure(path: Path | None) -> bool:
+    """Whether anybody will look at a figure."""
+    return path is not None or _kept is not None
+
+
+def write_figure(path: Path | None, build: Callable[[], Figure], *, quiet: bool) -> None:
+    """Write the figure where one was asked for, and say where, unless stdout is JSON."""
+    if _kept is not None:
+        with suppress(GpuwiseError):  # where there is nothing to draw the text stands alone
+            _kept.figures.append(build())
+    if path is not None:
+        from gpuwise.render import files
+
+        files.save(build(), path)
+        if not quiet:
+            print_text(f"\nfigure: {path}")

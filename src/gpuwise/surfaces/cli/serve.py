@@ -1,0 +1,73 @@
+"""`gpuwise serve`: the whole tool as a page in the browser of this machine."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from importlib.util import find_spec
+from typing import Annotated, Optional
+
+import typer
+
+from gpuwise.core.errors import BadValue, MissingExtra
+
+__all__ = ["serve"]
+
+_LAST_SECONDS = 3
+_NEEDED = ("fastapi", "uvicorn", "plotly")
+
+
+def serve(
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on. Anything else lets other machines ask, too.")] = "127.0.0.1",
+    allow_host: Annotated[
+        Optional[list[str]], typer.Option("--allow-host", help="A further name this server answers to.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes that work out answers.")] = 2,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+) -> None:
+    """Serve the page and its JSON API on this machine. Nothing leaves it; stop with Ctrl-C."""
+    for package in _NEEDED:
+        if find_spec(package) is None:
+            raise MissingExtra(package, extra="web", needed_for="the page")
+    if not 0 <= port <= 65535:
+        raise BadValue(f"{port} is no port", hint="between 1 and 65535, or 0 for a free one")
+    if not 1 <= workers <= 64:
+        raise BadValue(f"--workers {workers} is no number of processes", hint="between 1 and 64")
+    listener = _listen(host, port)
+    _run(listener, host, allow_host or [], workers, browser)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The open socket, or a clear complaint before anything else starts."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # told so, asyncio sends without delay
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()  # a browser that is quicker than the server waits
+    except (OSError, UnicodeError) as fault:
+        listener.close()
+        reason = fault.strerror if isinstance(fault, OSError) else "not an address"
+        raise BadValue(f"cannot listen on {host}:{port}: {reason}", hint="another port: `gpuwise serve --port 0`") from None
+    return listener
+
+
+def _run(listener: socket.socket, host: str, names: list[str], workers: int, browser: bool) -> None:
+    import webbrowser
+
+    import uvicorn
+
+    from gpuwise.surfaces.web.app import create_app
+    from gpuwise.surfaces.web.safety import LOCAL_HOSTS
+
+    port = listener.getsockname()[1]
+    address = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}/"  # noqa: S104
+    sys.stdout.write(f"gpuwise is at {address}  (Ctrl-C ends it)\n")
+    sys.stdout.flush()
+    if browser:
+        webbrowser.open(address)
+    app = create_app((*LOCAL_HOSTS, host, *names), workers)
+    # Ctrl-C does not wait for an upload that stalls.
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS))
+    server.run(sockets=[listener])

@@ -1,0 +1,196 @@
+"""The server: one route a question, the page, and Plotly's script from its installed package."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, RedirectResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from gpuwise import __version__
+from gpuwise.advise.tasks import tasks
+from gpuwise.box import parts
+from gpuwise.box.types import COOLERS
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.questions.matters.answer import TOPICS
+from gpuwise.surfaces.web import bodies
+from gpuwise.surfaces.web.answers import QUESTIONS
+from gpuwise.surfaces.web.commands import Once, told
+from gpuwise.surfaces.web.pool import Answers
+from gpuwise.surfaces.web.safety import LOCAL_HOSTS, Guard
+from gpuwise.surfaces.web.traces import MOST_BYTES, MOST_FILES, Traces
+from gpuwise.workload.store import cache, zoo
+
+__all__ = ["create_app"]
+
+_Name = Annotated[str, Field(max_length=200)]
+_Bytes = Annotated[int, Field(ge=0, le=2**40)]
+
+_STATIC = Path(str(files("gpuwise.surfaces.web") / "static"))
+_BODIES: dict[str, type[bodies.Body]] = {
+    "gpus": bodies.GpusBody,
+    "predict": bodies.PredictBody,
+    "fit": bodies.FitBody,
+    "compare": bodies.CompareBody,
+    "which": bodies.WhichBody,
+    "cost": bodies.CostBody,
+    "build": bodies.BuildBody,
+    "matters": bodies.MattersBody,
+    "sweep": bodies.SweepBody,
+    "plan": bodies.PlanBody,
+}
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The question could not be understood: error, looked_in, hint."},
+    403: {"description": "Asked by another site."},
+    413: {"description": "Too large."},
+    422: {"description": "A field is missing, unknown or out of bounds: error, looked_in, hint."},
+    503: {"description": "It took too long, or a worker ended."},
+}
+
+
+def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_bytes: int = MOST_BYTES) -> FastAPI:
+    """The whole server; `hosts` are the names it answers to."""
+    answers = Answers(workers)
+    kept = {"accuracy": Once("validate", "--json", folder=cache.folder() / "page"), "machine": Once("doctor", "--json")}
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        answers.start()
+        yield
+        answers.close()
+        for once in kept.values():
+            await once.close()
+
+    app = FastAPI(title="gpuwise", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.add_middleware(Guard, hosts=hosts, uploads=("/api/why",))
+    app.add_exception_handler(RequestValidationError, _not_understood)
+    app.add_exception_handler(HTTPException, _not_served)
+    for name in QUESTIONS:
+        _add_question(app, answers, name, _BODIES[name])
+    _add_why(app, Traces(most_trace_bytes))
+    _add_kept(app, "accuracy", kept["accuracy"], "How wrong are the predictions, on GPUs they had never seen?")
+    _add_kept(app, "machine", kept["machine"], "What is on this machine?")
+    _add_choices(app)
+    _add_page(app)
+    return app
+
+
+def _not_understood(request: Request, fault: Exception) -> Response:
+    """Which fields are wrong and why. What was sent is not sent back: it may be large, or no text."""
+    faults = fault.errors() if isinstance(fault, RequestValidationError) else []
+    said = [f"{' '.join(str(part) for part in one['loc'][1:])[:100]}: {one['msg'][:200]}" for one in faults[:8]]
+    clean = "; ".join(said).encode("utf-8", "replace").decode()
+    return Response(
+        told(clean.removeprefix(": "), "/api.html lists what each question takes"), 422, media_type="application/json"
+    )
+
+
+def _not_served(request: Request, fault: Exception) -> Response:
+    known = fault if isinstance(fault, HTTPException) else HTTPException(500)
+    content = told(known.detail, "/api.html lists what is served")
+    return Response(content, known.status_code, known.headers, media_type="application/json")
+
+
+def _add_question(app: FastAPI, answers: Answers, name: str, body: type[bodies.Body]) -> None:
+    async def ask(asked: bodies.Body, request: Request) -> Response:
+        status, content = await answers.ask(name, asked.model_dump(exclude_defaults=True), request.is_disconnected)
+        return Response(content, status, media_type="application/json")
+
+    ask.__annotations__ = {"asked": body, "request": Request, "return": Response}  # the body differs by question
+    app.post(f"/api/{name}", name=name, responses=_REFUSED, response_class=Response, summary=body.__doc__)(ask)
+
+
+def _add_why(app: FastAPI, traces: Traces) -> None:
+    @app.post("/api/why", responses=_REFUSED, response_class=Response)
+    async def why(
+        request: Request,
+        name: Annotated[list[_Name], Query(min_length=1, max_length=MOST_FILES)],
+        size: Annotated[list[_Bytes] | None, Query(max_length=MOST_FILES)] = None,
+        gpu: Annotated[str, Query(max_length=200)] = "",
+    ) -> Response:
+        """Why is this training slow? The body is the profiler's file as it is, or the files of several ranks one after the
+        other with the `size` of each; `name` tells their formats."""
+        options = [f"--gpu={gpu}"] if gpu else []
+        status, content = await traces.diagnose(request, name, size or [], options)
+        return Response(content, status, media_type="application/json")
+
+
+def _add_kept(app: FastAPI, name: str, once: Once, summary: str) -> None:
+    @app.get(f"/api/{name}", name=name, responses={503: _REFUSED[503]}, response_class=Response, summary=summary)
+    async def ask() -> Response:
+        status, content = await once.ask()
+        return Response(content, status, media_type="application/json")
+
+
+def _add_choices(app: FastAPI) -> None:
+    @app.get("/api/choices")
+    def choices() -> dict[str, Any]:
+        """What can be chosen: models, GPUs, tasks, topics, and the questions this server answers."""
+        return {
+            "models": [
+                {
+                    "name": entry.name,
+                    "title": entry.title,
+                    "family": entry.family,
+                    "aliases": entry.aliases,
+                    "sequence": entry.seq is not None,
+                }
+                for entry in zoo.entries().values()
+            ],
+            "gpus": [
+                {
+                    "name": gpu.name,
+                    "vendor": gpu.vendor,
+                    "segment": gpu.segment,
+                    "memory_bytes": gpu.memory_bytes,
+                    "launched_on": gpu.launched_on.isoformat() if gpu.launched_on else None,
+                }
+                for gpu in load_catalog().curated
+            ],
+            "tasks": [
+                {"name": task.name, "title": task.title, "models": list(dict.fromkeys(job.model for job in task.jobs))}
+                for task in tasks().values()
+            ],
+            "topics": list(TOPICS),
+            "box": _box(),
+            "questions": list(QUESTIONS),
+            "version": __version__,
+        }
+
+
+def _box() -> dict[str, Any]:
+    """What a machine can be made of, for the view that builds one."""
+    told = ("name", "slot_lanes", "generation", "example")
+    return {
+        "platforms": [{key: getattr(platform, key) for key in told} for platform in parts.platforms().values()],
+        "boards": [{"name": entry.name, "slots": entry.slots, "x16": entry.x16} for entry in parts.boards().values()],
+        "outlets": list(parts.outlets()),
+        "coolers": list(COOLERS),
+        "cpus": [gpu.name for gpu in load_catalog().curated if gpu.is_cpu],
+    }
+
+
+def _add_page(app: FastAPI) -> None:
+    spec = find_spec("plotly")
+    script = Path(spec.origin).parent / "package_data" / "plotly.min.js" if spec and spec.origin else None
+
+    @app.get("/plotly.js", include_in_schema=False)
+    def plotly() -> Response:
+        if script is None or not script.is_file():
+            return Response("", 404, media_type="text/javascript")
+        return FileResponse(script, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+
+    @app.get("/api/docs", include_in_schema=False)
+    def docs() -> Response:
+        return RedirectResponse("/api.html")
+
+    app.mount("/", StaticFiles(directory=_STATIC, html=True), name="page")

@@ -1,0 +1,100 @@
+"""Dropped profiler files: streamed to files of their own, diagnosed by a process of its own, and gone afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from gpuwise.surfaces.web.commands import most_memory, run, told
+
+__all__ = ["MOST_BYTES", "MOST_FILES", "Traces"]
+
+MOST_BYTES = 2 * 2**30
+MOST_FILES = 64
+_SECONDS = 300.0
+_ENDINGS = (".xplane.pb", ".json.gz", ".sqlite", ".json", ".gz", ".pb")  # longer ones first
+
+
+class Traces:
+    """Diagnoses what is sent. Traces are large: one at a time, the others wait."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._turn = asyncio.Semaphore(1)
+
+    async def diagnose(
+        self, request: Request, names: Sequence[str], sizes: Sequence[int], options: Sequence[str]
+    ) -> tuple[int, bytes]:
+        """The answer of `gpuwise why` for the files in the body, one after the other; the names only tell their formats."""
+        endings = [next((end for end in _ENDINGS if name.lower().endswith(end)), "") for name in names]
+        if not all(endings):
+            return 400, told(f"'{names[endings.index('')]}' does not end like a trace", f"known are {', '.join(_ENDINGS)}")
+        if len(names) > 1 and len(sizes) != len(names):
+            return 400, told(f"{len(names)} names and {len(sizes)} sizes", "say the size in bytes of each file")
+        with tempfile.TemporaryDirectory(prefix="gpuwise-") as folder:
+            own = secrets.token_hex(8)  # no text of a trace looks like one of our names
+            paths = [Path(folder) / f"{own}-{place}{ending}" for place, ending in enumerate(endings)]
+            if int(request.headers.get("content-length", 0)) > self._most_bytes:
+                return self._too_large()
+            size = await self._save(request.stream(), paths, sizes[:-1] if len(names) > 1 else [])
+            if size > self._most_bytes:
+                return self._too_large()
+            async with self._turn:
+                done = await run(
+                    ["why", *map(str, paths), "--json", *options],
+                    seconds=_SECONDS,
+                    gone=request.is_disconnected,
+                    most_memory_bytes=most_memory(),
+                )
+            if done.code is None:
+                return 503, told(f"nobody waits, or it takes longer than {_SECONDS:.0f} s", "`gpuwise why FILE` has no limit")
+            status, content = done.answer
+            return status, _renamed(content, folder, dict(zip((path.name for path in paths), names, strict=True)))
+
+    def _too_large(self) -> tuple[int, bytes]:
+        return 413, told(f"more than {self._most_bytes / 2**20:,.0f} MiB", "`gpuwise why FILE` reads it from the disk")
+
+    async def _save(self, stream: AsyncIterator[bytes], paths: Sequence[Path], sizes: Sequence[int]) -> int:
+        """Bytes written, each file's to its own, the rest to the last; stops behind the limit."""
+        whole, room = 0, list(sizes)
+        files = [path.open("wb") for path in paths]
+        try:
+            async for chunk in stream:
+                whole += len(chunk)
+                if whole > self._most_bytes:
+                    break
+                while room and len(chunk) >= room[0]:
+                    place = len(sizes) - len(room)
+                    await asyncio.to_thread(files[place].write, chunk[: room[0]])
+                    chunk = chunk[room.pop(0) :]
+                place = len(sizes) - len(room)
+                if room:
+                    room[0] -= len(chunk)
+                await asyncio.to_thread(files[place].write, chunk)
+        finally:
+            for file in files:
+                file.close()
+        return whole
+
+
+def _renamed(content: bytes, folder: str, names: dict[str, str]) -> bytes:
+    """The answer with the names that the user gave in place of those on this server's disk."""
+    longer_first = sorted(names, key=len, reverse=True)
+    ours = re.compile(f"{re.escape(folder)}/|{'|'.join(map(re.escape, longer_first))}")
+
+    def named(value: Any) -> Any:
+        if isinstance(value, str):
+            return ours.sub(lambda found: names.get(found[0], ""), value)
+        if isinstance(value, list):
+            return [named(entry) for entry in value]
+        return {key: named(entry) for key, entry in value.items()} if isinstance(value, dict) else value
+
+    return msgspec.json.encode(named(msgspec.json.decode(content)))
