@@ -8,11 +8,11 @@ from datetime import date
 from gpuwise.advise.options import Option, Run, Terms, owned, rented
 from gpuwise.advise.paces import Pace
 from gpuwise.core.provenance import Basis
+from gpuwise.engine.choices import Choices
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money.carbon import find_region
 from gpuwise.money.tariff import flat
 from gpuwise.money.types import Price, RentRange
-from gpuwise.predict.choices import Choices
 
 GPU = next(gpu for gpu in load_catalog().curated if gpu.name == "RTX 3090")
 DAY = date(2026, 11, 16)

@@ -1,8 +1,23 @@
-"""gpuwise: which GPU should I get, and why is mine slow?"""
+"""gpuwise: which GPU should I get, and why is mine slow?
 
-from typing import Any
+    >>> import gpuwise
+    >>> answer = gpuwise.predict("resnet50", gpu="RTX 3090", batch=64)
+    >>> answer.results[0].bound
+    'memory'
 
-__all__ = ["__version__", "watch"]
+Each question is a function with the names of the command line's options; its answer prints as text, shows itself in a notebook,
+and gives the command's JSON with `to_dict()`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpuwise.questions.fit.answer import fit
+    from gpuwise.questions.predict.answer import predict
+    from gpuwise.questions.watch.face import watch
+
+__all__ = ["__version__", "fit", "predict", "watch"]
 
 __version__ = "0.1.0"
 
@@ -10,7 +25,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Nothing heavy is imported before it is asked for."""
     if name == "watch":
-        from gpuwise.questions.watch.face import watch
-
-        return watch
+        return import_module("gpuwise.questions.watch.face").watch
+    if name in __all__:
+        return getattr(import_module(f"gpuwise.questions.{name}.answer"), name)
     raise AttributeError(f"module 'gpuwise' has no attribute '{name}'")

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from gpuwise import api
 from gpuwise.advise.types import EFFECTS, Rung
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.engine.choices import Choices
+from gpuwise.engine.ways import Ways
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import age
-from gpuwise.predict.choices import Choices
-from gpuwise.predict.ways import Ways
 from gpuwise.questions.fit.answer import FitAnswer
 from gpuwise.questions.fit.figure import memory_figure
 from gpuwise.questions.fit.text import render

@@ -10,7 +10,7 @@ from gpuwise import api
 from gpuwise.box.types import Line
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.prediction_types import Prediction
-from gpuwise.questions.fit.answer import Fit
+from gpuwise.questions.fit.types import Fit
 from gpuwise.questions.matters.case import Matter
 from scenarios.types import Ours, over
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuwise.advise.proposals import Proposal, inference_only, training_only
 from gpuwise.advise.trial import Trial
-from gpuwise.predict.choices import Choices, DoesNotApply
+from gpuwise.engine.choices import Choices, DoesNotApply
 from gpuwise.workload.transform.checkpoint import blocks_of
 
 __all__ = ["split", "zero"]

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from gpuwise.advise.types import Rung
 from gpuwise.core.errors import BadValue
+from gpuwise.engine import Run, predict_steps
+from gpuwise.engine.capacity import LARGEST_BATCH, Room, largest
+from gpuwise.engine.choices import Choices
+from gpuwise.engine.measured import Correction
+from gpuwise.engine.ways import Ways
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict import Run, predict_steps
-from gpuwise.predict.capacity import LARGEST_BATCH, Room, largest
-from gpuwise.predict.choices import Choices
-from gpuwise.predict.measured import Correction
-from gpuwise.predict.ways import Ways
 from gpuwise.step.memory.lifetimes import peak_bytes
 from gpuwise.step.memory.peak import Memory, MemorySetting, memory_of, survives
 from gpuwise.workload.model.evaluate import peak_memory

@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from gpuwise.questions.common.gpu_list import GpuQuery
     from gpuwise.questions.common.plan_case import PlanQuery
     from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
-    from gpuwise.questions.common.predictions import predict, predict_query
+    from gpuwise.questions.common.predictions import predict
     from gpuwise.questions.compare.answer import CompareAnswer, Pair, compare
     from gpuwise.questions.compare.jobs import Job
     from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost, cost
     from gpuwise.questions.cost.ask import CostQuery, cost_query
     from gpuwise.questions.doctor.answer import CheckedGpu, Checkup, doctor
-    from gpuwise.questions.fit.answer import Fit, FitAnswer, FitQuery, fit, fit_query
-    from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow, catalogue_query, fit_catalogue
+    from gpuwise.questions.fit.answer import fit_step as fit
+    from gpuwise.questions.fit.ask import FitQuery
+    from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow, fit_catalogue
+    from gpuwise.questions.fit.types import Fit, FitAnswer
     from gpuwise.questions.gpus.answer import GpuAnswer, gpus
     from gpuwise.questions.matters.answer import MattersAnswer, matters
     from gpuwise.questions.plan.answer import plan
     from gpuwise.questions.plan.ask import plan_query
     from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
     from gpuwise.questions.predict.batches import SweepAnswer, SweepPoint, sweep
-    from gpuwise.questions.predict.grid import GridAnswer, is_grid, predict_grid
+    from gpuwise.questions.predict.grid import GridAnswer
     from gpuwise.questions.prices.answer import PricesAnswer, prices, refresh_prices
     from gpuwise.questions.sweep.answer import SweptAnswer, sweep_models
     from gpuwise.questions.sweep.ask import SweepQuery, sweep_query
@@ -114,7 +116,6 @@ __all__ = [
     "fit_catalogue",
     "fit_query",
     "gpus",
-    "is_grid",
     "matters",
     "plan",
     "plan_query",
@@ -186,24 +187,14 @@ _HOMES = {
         "WhyAnswer",
         "why",
     ),
-    "questions.fit.answer": (
-        "Fit",
-        "FitAnswer",
-        "FitQuery",
-        "fit",
-        "fit_query",
-    ),
+    "questions.fit.types": ("Fit", "FitAnswer"),
+    "questions.fit.ask": ("FitQuery",),
     "questions.fit.catalogue": (
         "CatalogueFit",
         "CatalogueRow",
-        "catalogue_query",
         "fit_catalogue",
     ),
-    "questions.predict.grid": (
-        "GridAnswer",
-        "is_grid",
-        "predict_grid",
-    ),
+    "questions.predict.grid": ("GridAnswer",),
     "questions.gpus.answer": (
         "GpuAnswer",
         "gpus",
@@ -243,10 +234,7 @@ _HOMES = {
         "PredictAnswer",
         "Prediction",
     ),
-    "questions.common.predictions": (
-        "predict",
-        "predict_query",
-    ),
+    "questions.common.predictions": ("predict",),
     "questions.prices.answer": (
         "PricesAnswer",
         "prices",
@@ -297,7 +285,50 @@ _HOMES = {
 }
 
 
+_RENAMED = {"compiled": "compile", "inputs": "input", "timeout_s": "timeout"}
+
+
+def _named(asked: dict[str, Any]) -> dict[str, Any]:
+    return {_RENAMED.get(name, name): value for name, value in asked.items()}
+
+
+def predict_query(**asked: Any) -> Any:
+    """The question of `predict`."""
+    from gpuwise.questions.predict.ask import ask
+    from gpuwise.questions.predict.options import PredictOptions
+
+    return ask(PredictOptions(**_named(asked)))
+
+
+def predict_grid(**asked: Any) -> Any:
+    """`predict` at several batches or precisions."""
+    from gpuwise.questions.predict.grid import predict_grid as grid
+    from gpuwise.questions.predict.options import PredictOptions
+
+    return grid(PredictOptions(**_named(asked)))
+
+
+def fit_query(**asked: Any) -> Any:
+    """The question of `fit`."""
+    from gpuwise.questions.fit.ask import ask
+    from gpuwise.questions.fit.options import FitOptions
+
+    return ask(FitOptions(**_named(asked)))
+
+
+def catalogue_query(**asked: Any) -> Any:
+    """The question of `fit --all`."""
+    from gpuwise.questions.common.step_options import step_options
+    from gpuwise.questions.fit.catalogue import catalogue_query as asked_of_all
+
+    return asked_of_all(step_options(asked))
+
+
 def __getattr__(name: str) -> Any:
+    if name == "fit":
+        from gpuwise.questions.fit.answer import fit_step
+
+        return fit_step
     for module, exports in _HOMES.items():
         if name in exports:
             return getattr(import_module(f"gpuwise.{module}"), name)

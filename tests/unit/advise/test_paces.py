@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from gpuwise import api
 from gpuwise.advise.paces import GRID, Pacer
 from gpuwise.advise.tasks import Job
+from gpuwise.engine.choices import Choices
+from gpuwise.engine.needs import Needs
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict.choices import Choices
-from gpuwise.predict.needs import Needs
 from gpuwise.questions.common.jobs import Asked, price_jobs
 from gpuwise.step.memory.peak import MemorySetting
 

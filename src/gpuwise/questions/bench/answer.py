@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ _SHARE = 0.8  # of the time asked for: starting and ending take some, and the la
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchAnswer(Shown):
     """A profile, and where it was saved, or why it was not."""
+
+    TEXT: ClassVar[str] = "questions.bench.text.render"
 
     profile: Profile
     path: Path | None

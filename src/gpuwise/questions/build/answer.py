@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.box.checks import worst
 from gpuwise.box.power import card_watts
@@ -23,6 +23,9 @@ __all__ = ["BuildAnswer", "build", "build_query"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildAnswer(Shown):
     """All checks, the worst of their verdicts, and what holding the GPUs back would cost."""
+
+    TEXT: ClassVar[str] = "questions.build.text.render"
+    FIGURE: ClassVar[str] = "questions.build.figure.power_figure"
 
     cards: tuple[Cards, ...]
     lines: tuple[Line, ...]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware import tables
@@ -33,6 +33,8 @@ class KindRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureAnswer(Shown):
     """A workload with its totals at its own size."""
+
+    TEXT: ClassVar[str] = "questions.capture.text.render"
 
     workload: Workload
     totals: Totals

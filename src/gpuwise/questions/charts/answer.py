@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -174,6 +174,9 @@ class ChartRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsAnswer(Shown):
     """The GPUs, fastest first. Speeds are against the baseline's in its fastest precision, kind of work by kind of work."""
+
+    TEXT: ClassVar[str] = "questions.charts.text.render"
+    FIGURE: ClassVar[str] = "questions.charts.figure.charts_figure"
 
     query: ChartsQuery
     baseline: ChartRow

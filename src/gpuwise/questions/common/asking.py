@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from gpuwise.core.errors import BadValue
-from gpuwise.predict.choices import Choices
+from gpuwise.engine.choices import Choices
 from gpuwise.questions.common.step import StepQuery, check_precision
 from gpuwise.workload import find
 from gpuwise.workload.model.types import Workload

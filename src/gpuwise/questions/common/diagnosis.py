@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.hardware import tables
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.trace_views import Progress, read_view, read_views
 from gpuwise.trace.read import find_files
 from gpuwise.trace.types import Trace
@@ -64,6 +65,9 @@ class CutFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyAnswer(Shown):
     """What a run spends its time on, what is wrong with it, and what the files cannot tell."""
+
+    TEXT: ClassVar[str] = "questions.why.text.render"
+    FIGURE: ClassVar[str] = "questions.why.figure.causes_figure"
 
     files: tuple[str, ...]
     view: View
@@ -184,7 +188,7 @@ def _expected(view: View, model: str, progress: Progress) -> Expectation | Absta
     batch = shapes.batch_of(view.scene)
     precision = _precision(view)
     mode = "train" if _is_training(view.scene.trace) else "infer"
-    query = step_query(model=model, gpu=[view.gpu.name], mode=mode, precision=precision, batch=str(batch or ""))
+    query = step_query(StepOptions(model, mode=mode, precision=precision, batch=batch or None), gpus=[view.gpu])
     found = predict(query, lambda text: progress(text, 0.0)).results[0]
     setting = f"batch {found.batch}{'' if batch else ' (assumed)'}, {found.precision}, {mode}"
     return Expectation(

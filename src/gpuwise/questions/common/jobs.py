@@ -10,14 +10,16 @@ from gpuwise.advise.paces import Pace, Pacer
 from gpuwise.advise.tasks import Job
 from gpuwise.advise.trial import Trial
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.engine.capacity import room_of
+from gpuwise.engine.choices import Choices
+from gpuwise.engine.ways import Ways
 from gpuwise.evidence.ranges import Range, step_range
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict.capacity import room_of
-from gpuwise.predict.choices import Choices
-from gpuwise.predict.ways import Ways
 from gpuwise.questions.common.asking import asker
 from gpuwise.questions.common.step import step_query, takes_images
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload import find
 
 __all__ = ["Asked", "Priced", "price_jobs", "trial_on", "width"]
@@ -145,9 +147,8 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
     if key in _models:
         return _models[key]
     tells_itself = find.tells_itself(job.model)
-    query = step_query(
-        model=job.model,
-        gpu=[_ANY_MODERN_GPU],
+    options = StepOptions(
+        job.model,
         mode="" if tells_itself else job.mode,
         optimizer=asked.optimizer,
         cpu=asked.cpu,
@@ -155,8 +156,9 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
         phase=job.phase,
         seq=job.seq,
         image=asked.image,
-        timeout_s=asked.timeout_s,
+        timeout=asked.timeout_s,
     )
+    query = step_query(options, gpus=[load_catalog().find(_ANY_MODERN_GPU).gpu])
     ask = asker(query, progress)
     own = None
     if tells_itself:

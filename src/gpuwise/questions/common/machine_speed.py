@@ -9,11 +9,12 @@ from functools import lru_cache
 from gpuwise.box.lanes import CardLink
 from gpuwise.box.power import least_limit
 from gpuwise.box.types import Cards
+from gpuwise.engine import Run, predict_steps
+from gpuwise.engine.power import power_curve
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict import Run, predict_steps
-from gpuwise.predict.power import power_curve
-from gpuwise.questions.common.step import StepQuery, step_on, workload_of
+from gpuwise.questions.common.step import StepQuery, step_query, workload_of
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload.model.types import Workload
 
 __all__ = ["KINDS", "Kind", "LaneCost", "PowerLimit", "images_per_s_of", "lane_costs", "power_limits"]
@@ -31,14 +32,14 @@ class Kind:
     title: str
     model: str
     mode: str
-    batch: str
+    batch: int
     phase: str = ""
 
 
 KINDS = (
-    Kind(name="cnn_training", title="CNN training", model="resnet50", mode="train", batch="64"),
-    Kind(name="transformer_training", title="transformer training", model="bert-base", mode="train", batch="64"),
-    Kind(name="llm_decode", title="LLM answering", model="llama-2-7b", mode="infer", batch="1", phase="decode"),
+    Kind(name="cnn_training", title="CNN training", model="resnet50", mode="train", batch=64),
+    Kind(name="transformer_training", title="transformer training", model="bert-base", mode="train", batch=64),
+    Kind(name="llm_decode", title="LLM answering", model="llama-2-7b", mode="infer", batch=1, phase="decode"),
 )
 
 
@@ -81,7 +82,7 @@ def power_limits(cards: Cards, further: Sequence[float] = ()) -> tuple[PowerLimi
 @lru_cache(maxsize=64)
 def _asked(kind: Kind, gpu: Gpu) -> tuple[StepQuery, Workload]:
     """The work on this GPU; kept, since a page asks for the same GPU with another power supply again and again."""
-    query = step_on([gpu], model=kind.model, mode=kind.mode, batch=kind.batch, phase=kind.phase)
+    query = step_query(StepOptions(kind.model, mode=kind.mode, batch=kind.batch, phase=kind.phase), gpus=[gpu])
     return query, workload_of(query)
 
 
@@ -129,4 +130,4 @@ def images_per_s_of(gpu: Gpu, limit_watts: float | None) -> float:
     """Images a second that one GPU trains on, of the CNN among the kinds."""
     query, workload = _asked(KINDS[0], gpu)
     run = replace(query.run, power_limit_watts=limit_watts)
-    return float(KINDS[0].batch) / _step_s(workload, query.gpus[0], run, query.batch)
+    return KINDS[0].batch / _step_s(workload, query.gpus[0], run, query.batch)

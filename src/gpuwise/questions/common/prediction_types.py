@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware.types import Gpu
@@ -88,6 +88,9 @@ class Prediction:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictAnswer(Shown):
     """The predictions, one for each GPU, in the order asked."""
+
+    TEXT: ClassVar[str] = "questions.predict.text.render"
+    FIGURE: ClassVar[str] = "questions.predict.figure.steps_figure"
 
     model: str
     results: tuple[Prediction, ...]

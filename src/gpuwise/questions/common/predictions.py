@@ -10,11 +10,11 @@ import numpy as np
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import format_si
+from gpuwise.engine import Run, Steps, predict_steps
+from gpuwise.engine.needs import Needs
 from gpuwise.hardware import tables
 from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict import Run, Steps, predict_steps
-from gpuwise.predict.needs import Needs
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.fit_command import fit_of
 from gpuwise.questions.common.peaks import above_peak, step_peak, tf32_fraction

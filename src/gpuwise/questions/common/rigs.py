@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from gpuwise.core.provenance import Assumption
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import predict
 from gpuwise.questions.common.step import counted, named_gpus, step_query
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.scale.cluster.wiring import usual_wires
 
 __all__ = ["Rig", "Throughput", "find_rigs", "throughput"]
@@ -18,11 +18,10 @@ __all__ = ["Rig", "Throughput", "find_rigs", "throughput"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rig:
-    """GPUs that work together: how many of which, and what was typed for each."""
+    """GPUs that work together: how many of which."""
 
     name: str
     parts: tuple[tuple[Gpu, int], ...]
-    typed: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -58,29 +57,27 @@ def find_rigs(texts: Sequence[str]) -> tuple[tuple[Rig, ...], list[Assumption]]:
     found: dict[str, Rig] = {}
     notes: list[Assumption] = []
     for text in texts:
-        parts, typed = [], []
+        parts = []
         for piece in [text] if "=" in text else text.split("+"):  # typed specs are one GPU
             count, name = counted(piece.strip())
             (gpu,), taken = named_gpus([name])
             notes += [note for note in taken if note not in notes]
             parts.append((gpu, count))
-            typed.append(name)
         title = " + ".join(gpu.name if count == 1 else f"{count}x {gpu.name}" for gpu, count in parts)
-        found.setdefault(title, Rig(name=title, parts=tuple(parts), typed=tuple(typed)))
+        found.setdefault(title, Rig(name=title, parts=tuple(parts)))
     return tuple(found.values()), notes
 
 
-def throughput(rig: Rig, progress: Callable[[str], None] = lambda text: None, **job: Any) -> Throughput:
-    """How many samples these GPUs do in a second. As one job each takes an equal share, so the slowest sets the pace."""
-
+def throughput(rig: Rig, job: StepOptions, progress: Callable[[str], None] = lambda text: None) -> Throughput:
+    """How many samples of a job these GPUs do in a second. As one job each takes an equal share, so the slowest sets the pace."""
     link = usual_wires(rig.parts, []).gpu_link.name if len(rig.parts) > 1 else ""  # different cards share no NVLink
 
-    def ask(name: str, count: int) -> PredictAnswer:
-        query = step_query(gpu=[name], gpus=count, **job)
+    def ask(gpu: Gpu, count: int) -> PredictAnswer:
+        query = step_query(replace(job, gpus=count), gpus=[gpu])
         return predict(query.changed(gpu_link=link), progress)
 
-    alone = [ask(name, 1) for name in rig.typed]
+    alone = [ask(gpu, 1) for gpu, _ in rig.parts]
     separate = sum(count * answer.results[0].samples_per_s for answer, (_, count) in zip(alone, rig.parts, strict=True))
-    together = alone if rig.count == 1 else [ask(name, rig.count) for name in rig.typed]
+    together = alone if rig.count == 1 else [ask(gpu, rig.count) for gpu, _ in rig.parts]
     slowest = min((answer.results[0] for answer in together), key=lambda result: (result.fits, result.samples_per_s))
     return Throughput(together_per_s=slowest.samples_per_s, separate_per_s=separate, slowest=slowest, answers=tuple(together))

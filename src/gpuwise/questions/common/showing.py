@@ -7,7 +7,7 @@ How it looks is known in `report/`, which is named here and not imported: answer
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = ["Shown"]
 
@@ -15,13 +15,24 @@ _LOOKS = "gpuwise.surfaces.notebook"
 
 
 class Shown:
-    """An answer that can be looked at."""
+    """An answer that can be looked at. `TEXT` and `FIGURE` name the functions that render and draw it; `says_no` where the answer
+    is "no", which `--strict` turns into an exit code."""
 
     __slots__ = ()
+    TEXT: ClassVar[str]
+    FIGURE: ClassVar[str] = ""
+
+    @property
+    def says_no(self) -> bool:
+        return False
 
     def __init_subclass__(cls) -> None:
         """IPython takes the first of `__repr__` and `_repr_pretty_` that it meets; a dataclass has a `__repr__` of its own."""
         cls._repr_pretty_ = Shown._repr_pretty_  # type: ignore[method-assign]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain data, in the names of the JSON contract."""
+        raise NotImplementedError
 
     def __str__(self) -> str:
         """The text that the command line prints."""

@@ -11,14 +11,16 @@ from typing import Any
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse
+from gpuwise.engine import Measured, Run
 from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu, Host, Loader
-from gpuwise.predict import Measured, Run
 from gpuwise.questions.common.backends import unmeasured_backends
 from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured
+from gpuwise.questions.common.options import names
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.time.loading import images_per_s, seconds_per_image
 from gpuwise.step.time.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting, Stack
@@ -35,7 +37,6 @@ __all__ = [
     "least_watts",
     "named_gpus",
     "parse_batch",
-    "step_on",
     "step_query",
     "takes_images",
     "workload_of",
@@ -64,81 +65,83 @@ class StepQuery:
         return replace(self, run=replace(self.run, **run))
 
 
-def step_query(*, gpu: Sequence[str], gpus: int = 1, on_this_machine: bool = False, **asked: Any) -> StepQuery:
-    """The question as typed, with GPUs by name. `asked` are the options of `step_on`."""
-    if not on_this_machine:
-        _check_names(gpu, gpus)
-        found, notes = named_gpus(gpu)
-        return step_on(found, gpus=gpus, notes=notes, **asked)
-    from gpuwise.questions.common.here import gpu_here, named_here, without_assumed  # looks for a profile of `gpuwise bench`
-
-    found, notes = named_gpus(gpu_here(gpu, gpus))
-    query = step_on(named_here(found), notes=notes, **asked)
-    return replace(query, on_this_machine=True, assumptions=without_assumed(query.assumptions))
-
-
-def step_on(
-    gpus_meant: Sequence[Gpu],
+def step_query(
+    options: StepOptions,
     *,
-    model: str,
-    gpus: int = 1,
-    batch: str | int | None = None,
-    mode: str = "",
-    precision: str = "",
-    optimizer: str = "",
-    compiled: bool = False,
-    stack: str = "",
-    cpu: str = "",
-    pcie: str = "",
+    gpus: Sequence[Gpu] = (),
     link: str = "",
-    loader_samples_per_s: float | None = None,
     image_decode: bool = False,
     workers: int | None = None,
-    power_limit: str = "",
-    measured: Sequence[str] = (),
-    notes: Sequence[Assumption] = (),
-    **captured: Any,
+    on_this_machine: bool = False,
 ) -> StepQuery:
-    """One model on these GPUs, checked and completed with stated defaults. `link` joins several GPUs, as in `plan`; `notes` are
-    what is assumed already.
+    """The question, checked and completed with stated defaults. `gpus` stand in for the names of the options where they are
+    known; `link` joins several GPUs, as in `plan`."""
+    if on_this_machine:
+        from gpuwise.questions.common.here import gpu_here, named_here, without_assumed  # looks for a profile of `gpuwise bench`
 
-    `captured` are options of a capture: seq, image, phase, channels_last, checkpoint, inputs, ..."""
-    found, notes = tuple(gpus_meant), list(notes)
-    _check_count(found, gpus, link)
-    mode = mode or ("infer" if captured.get("phase") else "")
-    filled = {} if find.tells_itself(model) else _defaults(model, mode or "train", precision, optimizer, found, notes)
-    size = parse_batch(batch)
-    given = {"mode": mode, "precision": precision, "optimizer": optimizer, **captured}
-    asked = capture_query(model=model, batch=size or None, compiled=compiled, **{**given, **filled})
-    software, host = _stack(stack, compiled, found, notes), _host(cpu, found, notes)
-    decoder = _decoder(image_decode, workers, loader_samples_per_s)
-    rate = _positive(loader_samples_per_s, "--loader-samples-per-s")
+        found, notes = named_gpus(gpu_here(names(options.gpu), options.gpus))
+        query = _step_on(named_here(found), notes, options, link, image_decode, workers)
+        return replace(query, on_this_machine=True, assumptions=without_assumed(query.assumptions))
+    if gpus:
+        return _step_on(tuple(gpus), [], options, link, image_decode, workers)
+    _check_names(names(options.gpu), options.gpus)
+    return _step_on(*named_gpus(names(options.gpu)), options, link, image_decode, workers)
+
+
+def _step_on(
+    gpus: tuple[Gpu, ...], notes: list[Assumption], options: StepOptions, link: str, image_decode: bool, workers: int | None
+) -> StepQuery:
+    """The question about these GPUs; `notes` are what is assumed already, and grow."""
+    _check_count(gpus, options.gpus, link)
+    mode = options.mode or ("infer" if options.phase else "")
+    own = find.tells_itself(options.model)
+    filled = {} if own else _defaults(options.model, mode or "train", options.precision, options.optimizer, gpus, notes)
+    size = parse_batch(options.batch)
+    asked = capture_query(
+        model=options.model,
+        batch=size or None,
+        seq=options.seq,
+        image=options.image,
+        precision=filled.get("precision", options.precision),
+        mode=mode,
+        optimizer=filled.get("optimizer", options.optimizer),
+        accumulate=options.accumulate,
+        checkpoint=options.checkpoint,
+        channels_last=options.channels_last,
+        compiled=options.compile,
+        phase=options.phase,
+        inputs=names(options.input),
+        timeout_s=options.timeout,
+    )
+    software, host = _stack(options.stack, options.compile, gpus, notes), _host(options.cpu, gpus, notes)
+    decoder = _decoder(image_decode, workers, options.loader_samples_per_s)
+    rate = _positive(options.loader_samples_per_s, "--loader-samples-per-s")
     setting = Setting(
         stack=software,
         host=host,
-        link_bytes_per_s=_link(pcie),
-        loader_samples_per_s=_decoded(decoder, host, workers, gpus, notes) if decoder else rate,
+        link_bytes_per_s=_link(options.pcie),
+        loader_samples_per_s=_decoded(decoder, host, workers, options.gpus, notes) if decoder else rate,
     )
     run = Run(
         setting=setting,
-        gpu_count=gpus,
-        gpu_link=link or pcie,
+        gpu_count=options.gpus,
+        gpu_link=link or options.pcie,
         decoder=decoder,
-        power_limit_watts=_watts(power_limit, found, notes),
-        measured=tuple(_measured(text, size, notes) for text in measured),
+        power_limit_watts=_watts(options.power_limit, gpus, notes),
+        measured=tuple(_measured(text, size, notes) for text in names(options.measured)),
     )
     return StepQuery(
         capture=replace(asked, asked=asked.asked - filled.keys(), assumptions=()),
-        gpus=found,
+        gpus=gpus,
         batch=size,
         run=run,
         assumptions=tuple(notes),
     )
 
 
-def _check_names(names: Sequence[str], count: int) -> None:
+def _check_names(given: Sequence[str], count: int) -> None:
     """Refuse a question that names no GPU."""
-    if not names:
+    if not given:
         meant = f"; `--gpus` counts them: did you mean `--gpu {count}`?" if count > 1 else ""
         raise BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
 
@@ -153,9 +156,9 @@ def _check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
         raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
 
 
-def named_gpus(names: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
+def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
     """The GPUs meant, each once, and what ambiguous names were taken for."""
-    matches = [(name, load_catalog().find(name)) for name in names]
+    matches = [(name, load_catalog().find(name)) for name in texts]
     notes = [
         assumed(
             f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others), code="gpu_name"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
@@ -21,6 +21,7 @@ from gpuwise.questions.common.predictions import predict
 from gpuwise.questions.common.rigs import Rig, Throughput, find_rigs
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import step_query
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.compare.jobs import Job, assumptions_of, jobs_of, run
 from gpuwise.questions.compare.reasons import why
 from gpuwise.scale.cluster.wiring import takes_bridge
@@ -71,6 +72,9 @@ class Deal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareAnswer(Shown):
     """Which is faster in a sentence, all pairs, what each GPU holds and costs, and what would turn the order round."""
+
+    TEXT: ClassVar[str] = "questions.compare.text.render"
+    FIGURE: ClassVar[str] = "questions.compare.figure.ratios_figure"
 
     verdict: str
     rigs: tuple[Rig, ...]
@@ -321,7 +325,7 @@ def _watts_told(rigs: Sequence[Rig], progress: Callable[[str], None]) -> list[st
             continue
         text = f"{gpu.name} draws {low:.0f} to {high or gpu.tdp_watts:.0f} W, as the laptop's maker chose"
         if low < gpu.tdp_watts:
-            query = step_query(model="resnet50", gpu=[gpu.name], batch="64")
+            query = step_query(StepOptions("resnet50", batch=64), gpus=[gpu])
             full, least = (predict(one, progress).results[0].step_s for one in (query, query.changed(power_limit_watts=low)))
             text += f"; at {low:.0f} W a CNN trains at {full / least:.0%} of the speed here"
         told.append(text)

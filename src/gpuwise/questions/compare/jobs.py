@@ -9,6 +9,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.rigs import Rig, Throughput, throughput
+from gpuwise.questions.common.step_options import StepOptions
 
 __all__ = ["Job", "Ran", "assumptions_of", "jobs_of", "run"]
 
@@ -64,8 +65,10 @@ def run(job: Job, rigs: Sequence[Rig], stack: str, cpu: str, progress: Callable[
     """The job on every set, at one batch. A common job is made smaller until it fits all of them, if it ever does."""
 
     def at(batch: str) -> tuple[Throughput, ...]:
-        asked = {"model": job.model, "mode": job.mode, "precision": job.precision or "", "phase": job.phase}
-        return tuple(throughput(rig, progress, **asked, batch=batch, stack=stack, cpu=cpu) for rig in rigs)
+        asked = StepOptions(
+            job.model, mode=job.mode, precision=job.precision or "", phase=job.phase, batch=batch, stack=stack, cpu=cpu
+        )
+        return tuple(throughput(rig, asked, progress) for rig in rigs)
 
     first = found = at(job.batch)
     batch = int(job.batch) if job in _JOBS else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
@@ -16,6 +16,7 @@ from gpuwise.money.ownership import own
 from gpuwise.money.prices import data_date, price_now, rent_median
 from gpuwise.money.types import HOURS_PER_YEAR, Ownership, Price, Rental, RentRange
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.cost.ask import CostQuery, JobQuery, Rent
 
 __all__ = ["SHARES", "BreakEven", "CostAnswer", "JobCost", "cost"]
@@ -55,6 +56,9 @@ class JobCost:
 class CostAnswer(Shown):
     """Owning, renting, and where they cross. `ownership` or `rentals` are missing where no price is known; `other_prices` are
     of the same card in another condition, with the days after which it has paid for itself."""
+
+    TEXT: ClassVar[str] = "questions.cost.text.render"
+    FIGURE: ClassVar[str] = "questions.cost.figure.cost_figure"
 
     query: CostQuery
     ownership: Ownership | None
@@ -346,8 +350,9 @@ def _predicted(query: CostQuery, job: JobQuery, progress: Callable[[str], None])
     from gpuwise.questions.common.predictions import predict  # a model needs the whole machinery; money alone does not
     from gpuwise.questions.common.step import step_query
 
-    names = list(dict.fromkeys([query.asked_as, *([query.rent.asked_as] if query.rent else [])]))
-    asked = step_query(model=job.model, gpu=names, gpus=query.gpu_count, batch=job.batch, precision=job.precision)
+    gpus = list({gpu.name: gpu for gpu in (query.gpu, *([query.rent.gpu] if query.rent else []))}.values())
+    options = StepOptions(job.model, gpus=query.gpu_count, batch=job.batch, precision=job.precision)
+    asked = step_query(options, gpus=gpus)
     results = predict(asked, progress).results
     mine, rented = results[0], results[-1]
     warnings = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.errors import UnknownName
 from gpuwise.hardware import tables
@@ -30,6 +30,8 @@ class CheckedGpu:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup(Shown):
     """What was found on this machine."""
+
+    TEXT: ClassVar[str] = "questions.doctor.text.render"
 
     machine: Machine
     gpus: tuple[CheckedGpu, ...]

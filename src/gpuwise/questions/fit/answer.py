@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
-from datetime import date
-from typing import Any
+from dataclasses import replace
 
 import msgspec
 
@@ -13,140 +11,44 @@ from gpuwise.advise.ladder import Advice, advise
 from gpuwise.advise.market import offered
 from gpuwise.advise.serving import Serving, serving
 from gpuwise.advise.trial import Trial, check_addressable
-from gpuwise.advise.types import Rung
 from gpuwise.core.errors import BadValue
-from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.engine import correction_by
+from gpuwise.engine.capacity import largest, room_of
+from gpuwise.engine.choices import Choices
+from gpuwise.engine.measured import Correction
+from gpuwise.engine.ways import Ways
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook
-from gpuwise.predict import correction_by
-from gpuwise.predict.capacity import Room, largest, room_of
-from gpuwise.predict.choices import Choices
-from gpuwise.predict.measured import Correction
-from gpuwise.predict.ways import Ways
 from gpuwise.questions.common.asking import asker
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.predictions import sized
-from gpuwise.questions.common.showing import Shown
-from gpuwise.questions.common.step import StepQuery, check_precision, step_query
-from gpuwise.step.memory.peak import Memory
+from gpuwise.questions.common.step import StepQuery, check_precision
+from gpuwise.questions.face import face
+from gpuwise.questions.fit.ask import FitQuery, ask
+from gpuwise.questions.fit.catalogue import CatalogueFit, catalogue_query, fit_catalogue
+from gpuwise.questions.fit.options import FitOptions
+from gpuwise.questions.fit.types import Fit, FitAnswer
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.checkpoint import blocks_of
 
-__all__ = ["Fit", "FitAnswer", "FitQuery", "fit", "fit_query"]
+__all__ = ["answer", "fit", "fit_step"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitQuery:
-    """One model on some GPUs; `display` where a desktop runs on the GPU too, `remedies` where more than the verdict is asked."""
-
-    step: StepQuery
-    display: bool = False
-    remedies: bool = True
-
-
-def fit_query(*, display: bool = False, remedies: bool = True, **asked: Any) -> FitQuery:
-    """The question as typed: the options of `predict`, and those of memory."""
-    return FitQuery(step=step_query(**asked), display=display, remedies=remedies)
+def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: None) -> FitAnswer | CatalogueFit:
+    """What a step needs on each GPU, or with `all` on every curated one."""
+    if not options.all:
+        return fit_step(ask(options), progress)
+    if options.gpu:
+        raise BadValue("--all and --gpu were both given", hint="leave one of them out")
+    return fit_catalogue(catalogue_query(options), progress)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """One model on one GPU. `safe_batch` is the largest batch that fits even at the upper end of the range; what does not fit may
-    still get through, slowly (`survives`)."""
-
-    gpu: Gpu
-    gpu_count: int
-    mode: str
-    precision: str
-    optimizer: str
-    batch: int
-    seq: int | None
-    memory: Memory
-    room: Room
-    fits: bool
-    survives: bool
-    probability: float
-    max_batch: int
-    safe_batch: int
-    step_s: float
-    advice: Advice
-    serving: Serving | None
-    assumptions: tuple[Assumption, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
-        return {
-            "gpu": self.gpu.name,
-            "gpu_count": self.gpu_count,
-            "mode": self.mode,
-            "precision": self.precision,
-            "optimizer": self.optimizer,
-            "batch": self.batch,
-            "seq": self.seq,
-            "memory": _memory(self.memory),
-            "usable_memory_bytes": self.room.usable_bytes,
-            "shared_memory": self.room.shared,
-            "fits": self.fits,
-            "survives": self.survives,
-            "fits_probability_fraction": self.probability,
-            "max_batch": self.max_batch,
-            "safe_batch": self.safe_batch,
-            "step_s": self.step_s,
-            "remedies": [_rung(rung) for rung in self.advice.remedies],
-            "not_applicable": [{"name": name, "reason": reason} for name, reason in self.advice.not_applicable],
-            "ladder": [_rung(rung) for rung in self.advice.ladder],
-            "serving": asdict(self.serving) if self.serving else None,
-            "assumptions": as_dicts(self.assumptions),
-        }
-
-
-def _memory(memory: Memory) -> dict[str, Any]:
-    return asdict(memory) | {"total_bytes": memory.total_bytes}
-
-
-def _rung(rung: Rung) -> dict[str, Any]:
-    return {
-        "name": rung.name,
-        "title": rung.title,
-        "effect": rung.effect,
-        "how": rung.how,
-        "gpu": rung.gpu,
-        "gpu_count": rung.gpu_count,
-        "batch": rung.batch,
-        "memory_bytes": rung.memory.total_bytes,
-        "memory": _memory(rung.memory),
-        "fits": rung.fits,
-        "max_batch": rung.max_batch,
-        "step_s": rung.step_s,
-        "cost": rung.cost,
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitAnswer(Shown):
-    """One answer for each GPU, in the order asked."""
-
-    model: str
-    results: tuple[Fit, ...]
-    notes: tuple[str, ...]
-    data_date: date
-
-    @property
-    def fits(self) -> bool:
-        return all(result.fits for result in self.results)
-
-    def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract: the first GPU's keys on top; all under `results` where there are several."""
-        first = {"model": self.model, **self.results[0].to_dict(), "notes": list(self.notes)}
-        several = {"results": [result.to_dict() for result in self.results]} if len(self.results) > 1 else {}
-        return first | several | {"data_date": self.data_date.isoformat()}
-
-
-def fit(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) -> FitAnswer:
+def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) -> FitAnswer:
     """What a step of this model needs on each of these GPUs, and what else could be done."""
     query = asked.step
     ask = asker(query, progress)
@@ -286,3 +188,6 @@ def _serving(query: StepQuery, trial: Trial, final: Choices, workload: Workload)
     ways = Ways(lambda choices: ask(choices))
     longest = zoo.entry(decode.model).longest if zoo.has(decode.model) else None
     return serving(replace(trial, ways=ways, _memories={}), final, longest)
+
+
+fit = face(FitOptions, answer)

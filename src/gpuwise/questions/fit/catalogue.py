@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.engine import predict_steps
+from gpuwise.engine.capacity import room_of
+from gpuwise.engine.needs import Needs
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict import predict_steps
-from gpuwise.predict.capacity import room_of
-from gpuwise.predict.needs import Needs
 from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import StepQuery, step_query
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.memory.peak import Memory, MemorySetting
 from gpuwise.workload.transform.low_precision import as_trained
 
@@ -58,6 +59,8 @@ class CatalogueRow:
 class CatalogueFit(Shown):
     """Every curated GPU, in the order of the catalogue."""
 
+    TEXT: ClassVar[str] = "questions.fit.text.render_catalogue"
+
     model: str
     mode: str
     precision: str
@@ -81,9 +84,9 @@ class CatalogueFit(Shown):
         }
 
 
-def catalogue_query(**asked: Any) -> StepQuery:
-    """The question as typed, for every curated GPU."""
-    query = step_query(**{**asked, "gpu": (_ANY_MODERN_GPU,)})
+def catalogue_query(options: StepOptions) -> StepQuery:
+    """The question for every curated GPU."""
+    query = step_query(options, gpus=[load_catalog().find(_ANY_MODERN_GPU).gpu])
     return replace(query, gpus=load_catalog().curated)
 
 

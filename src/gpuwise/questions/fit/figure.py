@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuwise.advise.types import Rung
 from gpuwise.core.units import GIB
-from gpuwise.questions.fit.answer import Fit, FitAnswer
+from gpuwise.questions.fit.types import Fit, FitAnswer
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Segment
 from gpuwise.step.memory.peak import Memory
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from gpuwise.advise.types import Rung
 from gpuwise.core.units import format_si
-from gpuwise.questions.fit.answer import Fit, FitAnswer
 from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow
+from gpuwise.questions.fit.types import Fit, FitAnswer
 from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
 from gpuwise.step.memory.peak import Memory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, Basis, as_dicts, assumed
 from gpuwise.hardware import tables
@@ -19,6 +19,8 @@ __all__ = ["GpuAnswer", "gpus"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuAnswer(Shown):
     """The GPUs asked for. `matches` says how each given name was understood; it is empty for a listing."""
+
+    TEXT: ClassVar[str] = "questions.gpus.text.render"
 
     gpus: tuple[Gpu, ...]
     matches: tuple[tuple[str, Match], ...]

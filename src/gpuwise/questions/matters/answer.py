@@ -6,13 +6,14 @@ import difflib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware import tables
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import step_query
+from gpuwise.questions.common.step_options import step_options
 from gpuwise.questions.matters import card, host, links, numbers, several, sheet
 from gpuwise.questions.matters.case import Case, Matter
 
@@ -59,6 +60,8 @@ _MOST_GPUS = 8
 class MattersAnswer(Shown):
     """One or all topics, for one case."""
 
+    TEXT: ClassVar[str] = "questions.matters.text.render"
+
     case: str
     topics: tuple[Matter, ...]
     assumptions: tuple[Assumption, ...]
@@ -86,8 +89,8 @@ def matters(
     names = [_find(topic)] if topic else list(TOPICS)
     if not 2 <= gpus <= _MOST_GPUS:
         raise BadValue(f"--gpus {gpus} is no number of several GPUs", hint=f"between 2 and {_MOST_GPUS}")
-    asked = {"model": model or _DEFAULT_MODEL, "gpu": [gpu or _DEFAULT_GPU], **how}
-    query = step_query(**asked)
+    asked = step_options({"model": model or _DEFAULT_MODEL, "gpu": gpu or _DEFAULT_GPU, **how})
+    query = step_query(asked)
     if query.gpus[0].is_cpu:
         raise BadValue(f"{query.gpus[0].name} is a CPU: these questions are about GPUs", hint='for example `--gpu "RTX 3090"`')
     case = Case(query=query, asked=asked, progress=progress, count=gpus)

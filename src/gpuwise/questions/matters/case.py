@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuwise.core.provenance import Assumption
+from gpuwise.engine.capacity import room_of
+from gpuwise.engine.needs import Needs
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict.capacity import room_of
-from gpuwise.predict.needs import Needs
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.predictions import predict_captured
 from gpuwise.questions.common.step import StepQuery, check_precision, step_query, workload_of
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload.model.evaluate import input_bytes, product_values
 from gpuwise.workload.model.types import Workload
 
@@ -44,7 +45,7 @@ class Case:
     """One model, one kind of GPU. It is captured once in each precision, and steps are worked out once each."""
 
     query: StepQuery
-    asked: dict[str, Any]
+    asked: StepOptions
     progress: Callable[[str], None]
     count: int = 2
     _steps: dict[object, Prediction] = field(default_factory=dict)
@@ -90,7 +91,7 @@ class Case:
         precision: str = "",
         watts: float | None = None,
     ) -> StepQuery:
-        query = self.query if not precision else step_query(**{**self.asked, "precision": precision})
+        query = self.query if not precision else step_query(replace(self.asked, precision=precision))
         setting = query.run.setting
         if pcie:
             link = find_link(pcie)

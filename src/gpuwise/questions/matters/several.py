@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -33,15 +35,13 @@ def memory_adds_up(case: Case) -> Matter:
 def mixed_cards(case: Case) -> Matter:
     """A new card beside an old one."""
     other = _elder(case.gpu)
-    typed = case.asked["gpu"][0]
     pair = Rig(
         name=f"{case.gpu.name} + {other.name}",
         parts=((case.gpu, 1), (other, 1)),
-        typed=(typed, typed if other is case.gpu else other.name),
     )
-    single = Rig(name=case.gpu.name, parts=((case.gpu, 1),), typed=(typed,))
-    job = {name: value for name, value in case.asked.items() if name != "gpu"} | {"batch": str(case.step().batch)}
-    alone, both = (throughput(rig, case.progress, **job) for rig in (single, pair))
+    single = Rig(name=case.gpu.name, parts=((case.gpu, 1),))
+    job = replace(case.asked, batch=case.step().batch)
+    alone, both = (throughput(rig, job, case.progress) for rig in (single, pair))
     gain = both.together_per_s / alone.together_per_s
     apart = both.separate_per_s / alone.separate_per_s
     return Matter(

@@ -7,6 +7,7 @@ from typing import Any
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.common.plan_case import PlanQuery
 from gpuwise.questions.common.step import step_query
+from gpuwise.questions.common.step_options import step_options
 from gpuwise.scale.cluster.shape import parse_cluster
 from gpuwise.scale.plans.rules import AXES, Limits
 from gpuwise.scale.plans.types import RECOMPUTE, SCHEDULES
@@ -51,7 +52,7 @@ def plan_query(
     if schedule == "gpipe" and fixed.setdefault("chunks", 1) > 1:
         raise BadValue("gpipe has one chunk a stage", hint="leave `--chunks` or `--schedule gpipe` out")
     fixed |= _settings(micro_batch, zero_stage, recompute, offload)
-    step = step_query(gpu=[gpu.name for gpu, _ in found.kinds], **asked)
+    step = step_query(step_options(asked), gpus=[gpu for gpu, _ in found.kinds])
     return PlanQuery(
         step=step,
         cluster=found,

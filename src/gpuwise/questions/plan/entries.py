@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.predict import Steps, predict_steps
-from gpuwise.predict.ranges import plan_width
+from gpuwise.engine import Steps, predict_steps
+from gpuwise.engine.ranges import plan_width
 from gpuwise.questions.common.peaks import step_peak, tf32_fraction
 from gpuwise.questions.common.plan_case import PlanCase
 from gpuwise.questions.plan.types import PLAIN, PlanEntry

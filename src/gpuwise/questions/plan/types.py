@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import Range
@@ -111,6 +111,9 @@ class Separate:
 class PlanAnswer(Shown):
     """Plans by time; `plain` is the one that only divides the samples, fitting or not, where there are several GPUs; `points` how
     throughput grows with GPUs. Where nothing fits, `smallest` is a cluster that would do with all that was `fixed`."""
+
+    TEXT: ClassVar[str] = "questions.plan.text.render"
+    FIGURE: ClassVar[str] = "questions.plan.figure.plans_figure"
 
     model: str
     cluster: Cluster

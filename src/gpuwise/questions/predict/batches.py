@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
+from gpuwise.engine import predict_steps
 from gpuwise.hardware import tables
-from gpuwise.predict import predict_steps
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import StepQuery, workload_of
@@ -32,6 +32,9 @@ class SweepPoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepAnswer(Shown):
     """The points in the order asked; none for a model that is known at one batch only."""
+
+    TEXT: ClassVar[str] = "questions.predict.batches_text.render_batches"
+    FIGURE: ClassVar[str] = "questions.predict.batches_figure.swept_figure"
 
     model: str
     gpu: str

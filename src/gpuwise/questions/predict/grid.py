@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, permutations
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware.precisions import supported
+from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import predict_captured
-from gpuwise.questions.common.step import named_gpus, parse_batch, step_query, workload_of
+from gpuwise.questions.common.step import named_gpus, parse_batch, workload_of
+from gpuwise.questions.predict.ask import ask
+from gpuwise.questions.predict.options import PredictOptions
 
 __all__ = ["ALIKE", "GridAnswer", "is_grid", "predict_grid"]
 
@@ -24,6 +27,9 @@ _MOST = 32  # batches
 class GridAnswer(PredictAnswer):
     """All steps, by precision, then batch, then GPU. `turns` says who is fastest where, and where a precision does not pay."""
 
+    TEXT: ClassVar[str] = "questions.predict.grid_text.render"
+    FIGURE: ClassVar[str] = "questions.predict.grid_figure.grid_figure"
+
     turns: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -31,22 +37,21 @@ class GridAnswer(PredictAnswer):
         return {**PredictAnswer.to_dict(self), "turns": list(self.turns)}
 
 
-def is_grid(batch: str, precision: str) -> bool:
+def is_grid(options: PredictOptions) -> bool:
     """Whether several batches or precisions are asked for at once."""
-    return "," in batch or ".." in batch or "," in precision
+    batch = str(options.batch or "")
+    return "," in batch or ".." in batch or "," in options.precision
 
 
-def predict_grid(
-    *, batch: str = "", precision: str = "", progress: Callable[[str], None] = lambda text: None, **asked: Any
-) -> GridAnswer:
+def predict_grid(options: PredictOptions, progress: Callable[[str], None] = lambda text: None) -> GridAnswer:
     """A step of a model at each batch and precision on each GPU; one capture serves all batches of a precision."""
-    batches = _batches(batch) if batch else []
-    precisions = [part.strip() for part in precision.split(",")]
+    batches = _batches(str(options.batch)) if options.batch else []
+    precisions = [part.strip() for part in options.precision.split(",")]
     if len(set(precisions)) < len(precisions) or ("" in precisions and len(precisions) > 1):
-        raise BadValue(f"'{precision}' names no precision, or one twice", hint="for example `--precision fp32,amp`")
-    if asked.get("measured"):
+        raise BadValue(f"'{options.precision}' names no precision, or one twice", hint="for example `--precision fp32,amp`")
+    if options.measured:
         raise BadValue("a measured step is of one batch and precision", hint="leave `--measured` out, or ask for one of each")
-    answers = [answer for name in precisions for answer in _in_precision(name, batches, asked, progress)]
+    answers = [answer for name in precisions for answer in _in_precision(name, batches, options, progress)]
     results = tuple(result for answer in answers for result in answer.results)
     return GridAnswer(
         model=answers[0].model,
@@ -81,13 +86,14 @@ def _batches(text: str) -> list[int]:
 
 
 def _in_precision(
-    precision: str, batches: Sequence[int], asked: dict[str, Any], progress: Callable[[str], None]
+    precision: str, batches: Sequence[int], options: PredictOptions, progress: Callable[[str], None]
 ) -> list[PredictAnswer]:
     """Every batch on the GPUs that have this precision; all of them where none has, so that the refusal names one."""
-    gpus, _ = named_gpus(asked["gpu"])
+    texts = names(options.gpu)
+    gpus, _ = named_gpus(texts)
     able = [gpu.name for gpu in gpus if not precision or precision in supported(gpu)]
-    kept = [name for name in asked["gpu"] if named_gpus([name])[0][0].name in able] or asked["gpu"]
-    query = step_query(precision=precision, batch=str(max(batches)) if batches else "", **{**asked, "gpu": kept})
+    kept = [name for name in texts if named_gpus([name])[0][0].name in able] or texts
+    query = ask(replace(options, precision=precision, batch=max(batches) if batches else None, gpu=kept))
     workload = workload_of(query, progress)
     if len(batches) > 1 and "batch" not in workload.symbols:
         raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint=f"`--batch {workload.batch}`")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware.catalog import load_catalog
@@ -38,6 +38,8 @@ class GpuPrices:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricesAnswer(Shown):
     """Prices of the GPUs asked for, or of all that can be rented; regions where those were asked for."""
+
+    TEXT: ClassVar[str] = "questions.prices.text.render"
 
     rows: tuple[GpuPrices, ...]
     regions: tuple[Region, ...]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,6 +59,8 @@ class Refused:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptAnswer(Shown):
     """What a sweep came to. `kept_parts` were there before it was begun this time; `already_whole` where the table was, too."""
+
+    TEXT: ClassVar[str] = "questions.sweep.text.render"
 
     out: Path
     model_count: int

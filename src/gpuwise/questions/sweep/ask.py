@@ -15,6 +15,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.runs.versions import Versions, versions
 from gpuwise.questions.common.step import named_gpus, step_query
+from gpuwise.questions.common.step_options import step_options
 from gpuwise.questions.sweep.models_file import digests, read_models, stated
 from gpuwise.workload import find
 from gpuwise.workload.capture.settings import PRECISIONS
@@ -96,7 +97,9 @@ def sweep_query(
     gpus_meant(named)
     notes += named_gpus([name for name in named if name not in _GROUPS])[1]
     given = {name: value for name, value in {"mode": mode, **options}.items() if value not in (None, "", False)}
-    probe = step_query(model="resnet50", gpu=(ANY_MODERN_GPU,), precision="fp32", **{**given, "seq": None, "image": None})
+    probe = step_query(
+        step_options({**given, "model": "resnet50", "gpu": ANY_MODERN_GPU, "precision": "fp32", "seq": None, "image": None})
+    )
     notes += [note for note in probe.assumptions if note.code in ("stack", "cpu")]
     return SweepQuery(
         models=read_models(models, here=not on.startswith("dask://")),

@@ -11,13 +11,14 @@ import msgspec
 import numpy as np
 
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.engine import predict_steps
+from gpuwise.engine.needs import Needs
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict import predict_steps
-from gpuwise.predict.needs import Needs
 from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.runs.versions import check_versions
 from gpuwise.questions.common.step import step_query
+from gpuwise.questions.common.step_options import step_options
 from gpuwise.questions.sweep.ask import ANY_MODERN_GPU, SweepTask, gpus_meant
 from gpuwise.step.types import Array
 from gpuwise.workload.model.coverage import coverage
@@ -97,7 +98,7 @@ def _usable(gpu: Gpu) -> float:
 
 def _priced(task: SweepTask) -> Block:
     """All that can be predicted of the task; the other points have a reason."""
-    query = step_query(model=task.stated, gpu=(ANY_MODERN_GPU,), precision=task.precision, **task.options)
+    query = step_query(step_options({**task.options, "model": task.stated, "gpu": ANY_MODERN_GPU, "precision": task.precision}))
     workload = as_trained(captured(query.capture))
     gpus = gpus_meant(task.gpus)
     sizes = [size for size in task.batches if "batch" in workload.symbols or size == workload.batch]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.engine import predict_steps
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.bench import store
 from gpuwise.live.bench.price import price
-from gpuwise.predict import predict_steps
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import StepQuery, workload_of
@@ -42,6 +42,9 @@ class BatchPoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneAnswer(Shown):
     """One model on one GPU, by batch."""
+
+    TEXT: ClassVar[str] = "questions.tune.text.render"
+    FIGURE: ClassVar[str] = "questions.tune.figure.tuned_figure"
 
     what: str
     model: str

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -17,15 +17,16 @@ import numpy as np
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.core.units import parse
+from gpuwise.engine import predict_steps
+from gpuwise.engine.power import power_curve
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.sample.power_limit import Card, card_of, held
 from gpuwise.live.tune.models import facts_of, run_model
 from gpuwise.live.tune.types import DeviceFacts, Order, Trial
-from gpuwise.predict import predict_steps
-from gpuwise.predict.power import power_curve
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import StepQuery, least_watts, step_query, workload_of
+from gpuwise.questions.common.step_options import step_options
 from gpuwise.questions.tune.ask import buildable
 from gpuwise.questions.tune.changes import start_of
 from gpuwise.workload.model.types import Workload
@@ -73,6 +74,8 @@ class PowerPoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerAnswer(Shown):
     """One model on one GPU by power limit, low to high."""
+
+    TEXT: ClassVar[str] = "questions.tune.power_text.render_power"
 
     model: str
     gpu: str
@@ -127,15 +130,14 @@ def power_query(
         raise BadValue("--apply is about the card of this machine", hint="leave `--gpu` out")
     if device and not apply:
         raise BadValue("--device is for --apply: predictions are for a GPU by name", hint='for example `--gpu "RTX 3090"`')
-    size = {"batch": str(asked.pop("batch"))} if asked.get("batch") is not None else {}
-    step = {"gpu": (), **asked, **size, "model": model, "timeout_s": timeout_s}
+    step = {"gpu": (), **asked, "model": model, "timeout_s": timeout_s}
     return PowerQuery(asked=step, limits=limits, apply=apply, device=device, seed=seed, timeout_s=timeout_s)
 
 
 def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text: None) -> PowerAnswer:
     """Time and energy of a step by power limit."""
     facts = _this_card(query.device) if query.apply else None
-    step = step_query(**(query.asked | ({"gpu": [facts.name]} if facts else {})))
+    step = step_query(step_options(query.asked | ({"gpu": facts.name} if facts else {})))
     if len(step.gpus) != 1 or step.run.gpu_count != 1:
         raise BadValue("one GPU is tuned at a time", hint='for example `--gpu "RTX 3090"`')
     gpu, workload = step.gpus[0], workload_of(step, progress)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gpuwise.core.errors import BadFile, GpuwiseError, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.engine import Run, predict_steps
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, Range, change_range, knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
@@ -16,7 +17,6 @@ from gpuwise.live.bench import store
 from gpuwise.live.bench.price import price
 from gpuwise.live.bench.types import Profile
 from gpuwise.live.tune.types import DeviceFacts
-from gpuwise.predict import Run, predict_steps
 from gpuwise.step.memory.peak import memory_of
 from gpuwise.step.time.cpu import CPU_RANGE
 from gpuwise.step.time.stacks import find_stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.live.tune.types import LEAST_ROUNDS, Change, DeviceFacts, Gain, Trial, Variant
@@ -74,6 +74,8 @@ class Best:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAnswer(Shown):
     """Settings of one model or script on one device of this machine."""
+
+    TEXT: ClassVar[str] = "questions.tune.measured_text.render_measured"
 
     model: str
     facts: DeviceFacts

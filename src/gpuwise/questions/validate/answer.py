@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,9 @@ class ValidateAnswer(Shown):
     family of models. A file of the user's is predicted by the shipped fit: `unseen_family` is None, and `in_sample` counts the
     rows of sources and GPUs that this fit has seen. `models` are those that a reason in `skipped` is about.
     """
+
+    TEXT: ClassVar[str] = "questions.validate.text.render"
+    FIGURE: ClassVar[str] = "questions.validate.figure.accuracy_figure"
 
     table: str
     rows: int

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, as_dicts
@@ -24,6 +24,7 @@ from gpuwise.live.sample.steps import Pace, typical_pace
 from gpuwise.live.sample.types import Run
 from gpuwise.questions.common.diagnosis import WhyAnswer, finding_dict, why
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.watch.vitals import catalogue_gpu, used_gpus, vitals_of
 
 __all__ = ["WatchAnswer", "check_expected", "judge", "watch_command", "watch_pid"]
@@ -39,6 +40,8 @@ Tick = Callable[[Session], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchAnswer(Shown):
     """What a watched run spent its time on, what is wrong with it, and what could not be seen."""
+
+    TEXT: ClassVar[str] = "questions.watch.text.render"
 
     title: str
     run: Run
@@ -128,7 +131,7 @@ def check_expected(model: str, precision: str) -> None:
         from gpuwise.questions.common.capturing import captured
         from gpuwise.questions.common.step import step_query
 
-        captured(step_query(model=model, mode="train", precision=precision, gpu=["cpu"]).capture)
+        captured(step_query(StepOptions(model, mode="train", precision=precision, gpu="cpu")).capture)
 
 
 def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> WatchAnswer:
@@ -228,14 +231,20 @@ def _expected(run: Run, pace: Pace | None, model: str, precision: str) -> tuple[
     from gpuwise.questions.common.step import step_query
 
     gpu = _gpu(run)
-    batch = str(pace.batch) if pace and pace.batch else ""
-    where: dict[str, Any] = {"gpu": [gpu.name], "gpus": len(used_gpus(run))} if gpu else {"gpu": [], "on_this_machine": True}
+    batch = pace.batch if pace and pace.batch else None
     if gpu is None and not _cpu_was_measured():
         reason = f"nothing is expected of {model}: no GPU of the catalogue was seen"
         return Abstained(
             code=SLOWER, reason=reason, record_next="`gpuwise bench` measures the CPU, to expect something of it"
         ), ()
-    query = step_query(model=model, mode="train", precision=precision or ("" if gpu else "fp32"), batch=batch, **where)
+    options = StepOptions(
+        model,
+        mode="train",
+        precision=precision or ("" if gpu else "fp32"),
+        batch=batch,
+        gpus=len(used_gpus(run)) if gpu else 1,
+    )
+    query = step_query(options, gpus=[gpu] if gpu else [], on_this_machine=gpu is None)
     found = predict(query).results[0]
     setting = (
         f"batch {found.batch}{'' if batch else ' (assumed)'}, {found.precision}{'' if precision else ' (assumed)'}, training"

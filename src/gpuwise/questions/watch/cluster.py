@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timezone
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
@@ -40,6 +40,8 @@ _WORDS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAnswer(Shown):
     """What GPUs did over a window, which of them are in a bad way, and what could not be seen."""
+
+    TEXT: ClassVar[str] = "questions.watch.cluster_text.render"
 
     address: str
     fleet: Fleet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -41,6 +41,9 @@ class WhichAnswer(Shown):
     """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
     that are sold used only, without a price; `ways` says how each job is run, the same on all; `remedied` are cards
     that hold with remedies what does not fit as asked, each with a sentence."""
+
+    TEXT: ClassVar[str] = "questions.which.text.render"
+    FIGURE: ClassVar[str] = "questions.which.figure.choices_figure"
 
     query: WhichQuery
     verdict: str

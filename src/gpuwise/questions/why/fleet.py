@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -88,6 +88,8 @@ class FleetTask(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetAnswer(Shown):
     """Every run, the worst first."""
+
+    TEXT: ClassVar[str] = "questions.why.fleet_text.render"
 
     jobs: tuple[Diagnosed, ...]
     each: str

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from gpuwise import __version__
+from gpuwise.questions.registry import QUESTIONS
 
 __all__ = ["COMMANDS", "app_of"]
 
@@ -49,7 +50,7 @@ def app_of(names: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_root)
     for name in names:
-        command = getattr(import_module(f"gpuwise.surfaces.cli.{name}"), name)
+        command = _command(name)
         if name not in _NO_ANSWER:
             from gpuwise.surfaces.cli.reports import with_report
 
@@ -57,6 +58,16 @@ def app_of(names: Sequence[str]) -> typer.Typer:
         settings = {"allow_interspersed_args": False} if name in _OPTIONS_FIRST else None
         app.command(context_settings=settings)(command)
     return app
+
+
+def _command(name: str) -> Callable[..., None]:
+    """Made from the options of its question, or written by hand."""
+    if name in QUESTIONS:
+        from gpuwise.surfaces.cli.derive import command_of
+
+        return command_of(QUESTIONS[name])
+    found: Callable[..., None] = getattr(import_module(f"gpuwise.surfaces.cli.{name}"), name)
+    return found
 
 
 def _show_version(wanted: bool) -> None:

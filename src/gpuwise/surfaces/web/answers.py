@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from gpuwise import api
 from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.questions.common.step import step_query
+from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.registry import QUESTIONS as DECLARED
+from gpuwise.questions.registry import Question
 from gpuwise.workload.store import zoo
 
 __all__ = ["QUESTIONS", "answer", "warm"]
@@ -65,7 +70,7 @@ def _gpus(options: Options) -> dict[str, Any]:
 def _sweep(options: Options) -> dict[str, Any]:
     given = _given(options)
     batches = given.pop("batches")
-    return api.sweep(api.predict_query(**given), batches).to_dict()
+    return api.sweep(step_query(StepOptions(**given)), batches).to_dict()
 
 
 def _compare(options: Options) -> dict[str, Any]:
@@ -73,10 +78,14 @@ def _compare(options: Options) -> dict[str, Any]:
     return api.compare(given.pop("names"), **given).to_dict()
 
 
+def _declared(question: Question, options: Options) -> dict[str, Any]:
+    """A question whose options are declared."""
+    found: dict[str, Any] = question.answer(question.options(**_given(options))).to_dict()
+    return found
+
+
 QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "gpus": _gpus,
-    "predict": lambda options: api.predict(api.predict_query(**_given(options))).to_dict(),
-    "fit": lambda options: api.fit(api.fit_query(**_given(options))).to_dict(),
     "compare": _compare,
     "which": lambda options: api.which(api.which_query(**_given(options))).to_dict(),
     "cost": lambda options: api.cost(api.cost_query(**_given(options))).to_dict(),
@@ -84,5 +93,7 @@ QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "matters": lambda options: api.matters(**_given(options)).to_dict(),
     "sweep": _sweep,
 }
-if hasattr(api, "plan"):  # comes with the part that divides work over many GPUs
-    QUESTIONS["plan"] = lambda options: api.plan(api.plan_query(**_given(options))).to_dict()
+QUESTIONS["plan"] = lambda options: api.plan(api.plan_query(**_given(options))).to_dict()
+for _one in DECLARED.values():
+    if _one.page:
+        QUESTIONS[_one.name] = partial(_declared, _one)

@@ -22,11 +22,13 @@ from gpuwise.box import parts
 from gpuwise.box.types import COOLERS
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.matters.answer import TOPICS
+from gpuwise.questions.registry import QUESTIONS as DECLARED
 from gpuwise.surfaces.web import bodies
 from gpuwise.surfaces.web.answers import QUESTIONS
 from gpuwise.surfaces.web.commands import Once, told
 from gpuwise.surfaces.web.pool import Answers
 from gpuwise.surfaces.web.safety import LOCAL_HOSTS, Guard
+from gpuwise.surfaces.web.schema import body_of
 from gpuwise.surfaces.web.traces import MOST_BYTES, MOST_FILES, Traces
 from gpuwise.workload.store import cache, zoo
 
@@ -38,8 +40,6 @@ _Bytes = Annotated[int, Field(ge=0, le=2**40)]
 _STATIC = Path(str(files("gpuwise.surfaces.web") / "static"))
 _BODIES: dict[str, type[bodies.Body]] = {
     "gpus": bodies.GpusBody,
-    "predict": bodies.PredictBody,
-    "fit": bodies.FitBody,
     "compare": bodies.CompareBody,
     "which": bodies.WhichBody,
     "cost": bodies.CostBody,
@@ -75,7 +75,7 @@ def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(HTTPException, _not_served)
     for name in QUESTIONS:
-        _add_question(app, answers, name, _BODIES[name])
+        _add_question(app, answers, name, _BODIES.get(name) or body_of(DECLARED[name].options))
     _add_why(app, Traces(most_trace_bytes))
     _add_kept(app, "accuracy", kept["accuracy"], "How wrong are the predictions, on GPUs they had never seen?")
     _add_kept(app, "machine", kept["machine"], "What is on this machine?")

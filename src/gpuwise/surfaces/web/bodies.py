@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.surfaces.web.schema import Body, body_of
 
 __all__ = [
     "Body",
     "BuildBody",
     "CompareBody",
     "CostBody",
-    "FitBody",
     "GpusBody",
     "MattersBody",
     "PlanBody",
-    "PredictBody",
     "RunBody",
-    "StepBody",
     "SweepBody",
     "WhichBody",
 ]
@@ -35,12 +35,6 @@ Years = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 Money = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 
-class Body(BaseModel):
-    """A question; names that it does not have are refused, not ignored."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 class RunBody(Body):
     """How a model is run, whichever it is."""
 
@@ -53,42 +47,10 @@ class RunBody(Body):
     cpu: Name = ""
 
 
-class StepBody(RunBody):
-    """A model and how it is run."""
-
-    model: Name
-    gpu: Names
-    gpus: Count = 1
-    optimizer: Name = ""
-    compiled: bool = Field(default=False, alias="compile")
-    channels_last: bool = False
-    checkpoint: bool = False
-    stack: Name = ""
-    pcie: Name = ""
-    loader_samples_per_s: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] | None = None
-    power_limit: Name = ""
-    measured: Names = []
-
-
-class PredictBody(StepBody):
-    """How fast, and what limits it?"""
-
-    link: Name = ""
-    image_decode: bool = False
-    workers: Annotated[int, Field(ge=1, le=1024)] | None = None
-
-
-class SweepBody(StepBody):
+class SweepBody(body_of(StepOptions)):  # type: ignore[misc]
     """How does throughput grow with the batch?"""
 
     batches: Annotated[list[Size], Field(min_length=1, max_length=64)]
-
-
-class FitBody(StepBody):
-    """Will it fit, and what if not?"""
-
-    display: bool = False
-    remedies: bool = True
 
 
 class CompareBody(Body):

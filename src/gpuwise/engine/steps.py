@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.engine.measured import Correction, correction_of
+from gpuwise.engine.needs import Needs
+from gpuwise.engine.ranges import Widths, widths_of
+from gpuwise.engine.run import Run
+from gpuwise.engine.waits import total, waits_of
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict.measured import Correction, correction_of
-from gpuwise.predict.needs import Needs
-from gpuwise.predict.ranges import Widths, widths_of
-from gpuwise.predict.run import Run
-from gpuwise.predict.waits import total, waits_of
 from gpuwise.step.memory.peak import Memory, MemorySetting
 from gpuwise.step.time.least import least_s
 from gpuwise.step.time.simulate import simulate

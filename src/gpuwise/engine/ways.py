@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.predict.choices import Choices, DoesNotApply
-from gpuwise.predict.run import Run
+from gpuwise.engine.choices import Choices, DoesNotApply
+from gpuwise.engine.run import Run
 from gpuwise.step.time.stacks import default_stack, find_stack
 from gpuwise.step.types import Stack
 from gpuwise.workload.compile.fuse import fused

@@ -9,10 +9,10 @@ from functools import reduce
 import numpy as np
 
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.engine.run import Measured, Run
 from gpuwise.evidence.parallel import unknown_range
 from gpuwise.evidence.ranges import Range, pair_range, step_range
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict.run import Measured, Run
 from gpuwise.step.types import BOUNDS, Array, StepTimes
 
 __all__ = ["Widths", "plan_width", "range_notes", "width_of", "widths_of"]

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from gpuwise.core.errors import BadValue
+from gpuwise.engine.run import Run
+from gpuwise.engine.steps import predict_steps
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict.run import Run
-from gpuwise.predict.steps import predict_steps
 from gpuwise.workload.model.types import Workload
 
 __all__ = ["power_curve"]

@@ -19,6 +19,7 @@ from gpuwise.questions.common.machine_speed import images_per_s_of
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.rigs import find_rigs, throughput
 from gpuwise.questions.common.runs.versions import versions
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.plan.types import PLAIN
 from gpuwise.questions.sweep.ask import SweepTask
 from gpuwise.questions.sweep.block import block_of, decode
@@ -148,8 +149,8 @@ def by_plan(job: Job) -> float:
 
 def by_compare(job: Job) -> float:
     (rig,), _ = find_rigs([f"{job.count}x {job.device.name}"])
-    asked = {"model": job.model, "mode": job.mode, "phase": job.phase, "precision": job.precision, "batch": str(job.batch)}
-    return throughput(rig, **asked, stack="", cpu="").slowest.step_s
+    asked = StepOptions(job.model, mode=job.mode, phase=job.phase, precision=job.precision, batch=job.batch)
+    return throughput(rig, asked).slowest.step_s
 
 
 def by_cost(job: Job) -> float:
@@ -187,7 +188,7 @@ def by_sweep(job: Job) -> float:
 
 
 def by_build(job: Job) -> float:
-    return job.batch / images_per_s_of(job.device.name, None)
+    return job.batch / images_per_s_of(job.device, None)
 
 
 def whole_memory(job: Job) -> bool:

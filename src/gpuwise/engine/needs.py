@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gpuwise.engine.capacity import largest
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict.capacity import largest
 from gpuwise.step.memory.device import library_buffers
 from gpuwise.step.memory.lifetimes import lives_of, peak_bytes, tensor_bytes_of
 from gpuwise.step.memory.peak import Memory, MemorySetting, around_bytes, memory_of, reserved_bytes_of

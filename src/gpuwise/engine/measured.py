@@ -12,9 +12,9 @@ import numpy as np
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import format_si
+from gpuwise.engine.run import Measured
 from gpuwise.evidence.ranges import TRUST
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict.run import Measured
 from gpuwise.step.types import Array
 
 __all__ = ["Correction", "correction_of"]

@@ -7,10 +7,10 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
+from gpuwise.engine.needs import Needs
+from gpuwise.engine.run import Run
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
-from gpuwise.predict.needs import Needs
-from gpuwise.predict.run import Run
 from gpuwise.scale.cluster.shape import Cluster, usual_cluster
 from gpuwise.scale.split.data_parallel import all_reduce_s, averaged, exposed_s, gradient_bytes, slowed_fraction, waits_fraction
 from gpuwise.scale.split.timeline import gradients_of, timeline_at

@@ -1,0 +1,153 @@
+"""How the options of a question are declared: once, as a dataclass whose fields say what they are for.
+
+The command line, the page's JSON API, its reference and the Python functions are all made from that dataclass:
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class PredictOptions:
+        "Predict the time and memory of a step."
+        model: Annotated[str, Option(help="...", argument=True)] = field(kw_only=False)
+        gpu: Annotated[Names, Option(help="...")] = ()
+
+A field's name is its name everywhere: `--power-limit`, `power_limit=`, `"power_limit"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Optional, Union, get_args, get_origin, get_type_hints
+
+__all__ = [
+    "Accumulate",
+    "Batch",
+    "ChannelsLast",
+    "Checkpoint",
+    "Compile",
+    "Cpu",
+    "CurrencyRate",
+    "Declared",
+    "GpuCount",
+    "GpuNames",
+    "Image",
+    "Inputs",
+    "Link",
+    "LoaderRate",
+    "Measured",
+    "Mode",
+    "Model",
+    "Names",
+    "Optimizer",
+    "Option",
+    "Pcie",
+    "Phase",
+    "PowerLimit",
+    "Precision",
+    "PriceFile",
+    "Prices",
+    "Seq",
+    "Stack",
+    "Timeout",
+    "declared",
+    "names",
+]
+
+Names = Union[str, Sequence[str]]  # one name, or several
+_MOST_SAMPLES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """How a field is offered to people. `low` and `high` bound a number, `most` the length of a list; an `argument` has its place
+    on the command line instead of a flag. What names a file or code of the user is never taken from the page (`page=False`)."""
+
+    help: str
+    flag: str = ""
+    metavar: str = ""
+    argument: bool = False
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    least: int = 0
+    most: int = 16
+    page: bool = True
+
+
+class Declared(NamedTuple):
+    """A field as the surfaces see it: what it holds (`names`, `text`, `size`, `whole`, `number`, `flag` or `file`), whether it
+    may be left out, and its default."""
+
+    name: str
+    kind: str
+    option: Option
+    required: bool
+    optional: bool
+    default: Any
+
+
+@cache
+def declared(options: type) -> tuple[Declared, ...]:
+    """All fields of an options class, in their order."""
+    hints = get_type_hints(options, include_extras=True)
+    found = []
+    for one in fields(options):
+        hint, *notes = get_args(hints[one.name])
+        (option,) = (note for note in notes if isinstance(note, Option))
+        parts = set(get_args(hint)) if get_origin(hint) is Union else {hint}
+        kind = _kind(hint, parts - {type(None)})
+        default = one.default if one.default is not MISSING else None
+        found.append(Declared(one.name, kind, option, one.default is MISSING, type(None) in parts, default))
+    return tuple(found)
+
+
+def _kind(hint: Any, parts: set[Any]) -> str:
+    if hint == Names or any(get_origin(part) in (tuple, list) for part in parts):
+        return "names"
+    if parts == {int, str}:
+        return "size"
+    kinds = {str: "text", int: "whole", float: "number", bool: "flag", Path: "file"}
+    (part,) = parts
+    return kinds[part]
+
+
+def names(given: Names) -> tuple[str, ...]:
+    """One name or several, as several.
+
+    >>> names("RTX 3090"), names(["RTX 3090", "T4"])
+    (('RTX 3090',), ('RTX 3090', 'T4'))
+    """
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+# ---------------------------------------------------------------- options that several questions share, so that they read alike
+
+_MODEL = "A zoo name, a workload file, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json or file.py:Net."
+Model = Annotated[str, Option(help=_MODEL, argument=True)]
+GpuNames = Annotated[Names, Option(help="A GPU by any name, or typed specs; may be repeated.")]
+GpuCount = Annotated[int, Option(help="How many of each GPU.", low=1, high=4096)]
+Batch = Annotated[
+    Union[int, str, None], Option(help="Samples per step and GPU, or auto for the largest that fits.", low=1, high=_MOST_SAMPLES)
+]
+Seq = Annotated[Optional[int], Option(help="Sequence length in tokens.", low=1, high=_MOST_SAMPLES)]
+Image = Annotated[Optional[int], Option(help="Image size in pixels.", low=1, high=_MOST_SAMPLES)]
+Precision = Annotated[str, Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8.")]
+Mode = Annotated[str, Option(help="train (the default) or infer.")]
+Optimizer = Annotated[str, Option(help="none, sgd, momentum, adam, adamw, adafactor, lion or adam8bit.")]
+Phase = Annotated[str, Option(help="prefill or decode, for generating language models.")]
+Compile = Annotated[bool, Option(help="Run as torch.compile would.")]
+ChannelsLast = Annotated[bool, Option(help="NHWC memory layout.")]
+Accumulate = Annotated[Optional[int], Option(help="Micro-batches accumulated into one step.", low=1, high=_MOST_SAMPLES)]
+Checkpoint = Annotated[bool, Option(help="Recompute activations of repeated blocks.")]
+Inputs = Annotated[Names, Option(help="An input by hand: x=batch,3,224,224:fp32.", page=False)]
+Stack = Annotated[str, Option(help="Software, such as torch-2.4 or tf-2.4.")]
+Cpu = Annotated[str, Option(help="The host: desktop, laptop, server, or a CPU's name.")]
+Pcie = Annotated[str, Option(help="The link of the GPU, such as 'PCIe 3.0 x8'; counts the copies of inputs.")]
+Link = Annotated[str, Option(help="What joins several GPUs: 'PCIe 3.0 x8', NVLink, 'PCIe 4.0 x16, no p2p'.")]
+LoaderRate = Annotated[Optional[float], Option(help="What the data loader delivers, in samples per second.", above=0, high=1e12)]
+PowerLimit = Annotated[str, Option(help="A power limit below the GPU's own, such as 250W.")]
+Measured = Annotated[Names, Option(help="A step you measured: 'RTX 3090=412ms'; may be repeated.")]
+Timeout = Annotated[float, Option(help="Seconds a capture may take.", page=False)]
+Prices = Annotated[Names, Option(help="Your price: 'RTX 3090=700'; may be repeated.")]
+PriceFile = Annotated[Optional[Path], Option(help="A file of your prices (TOML).", page=False)]
+CurrencyRate = Annotated[str, Option(help="A currency and its worth in dollars, such as EUR=1.08.")]

@@ -1,0 +1,22 @@
+"""How fast will a model run on a GPU, and what limits it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuwise.questions.common.prediction_types import PredictAnswer
+from gpuwise.questions.common.predictions import predict as predict_step
+from gpuwise.questions.face import face
+from gpuwise.questions.predict.ask import ask
+from gpuwise.questions.predict.grid import is_grid, predict_grid
+from gpuwise.questions.predict.options import PredictOptions
+
+__all__ = ["answer", "predict"]
+
+
+def answer(options: PredictOptions, progress: Callable[[str], None] = lambda text: None) -> PredictAnswer:
+    """A step on each GPU; at several batches and precisions a grid of them."""
+    return predict_grid(options, progress) if is_grid(options) else predict_step(ask(options), progress)
+
+
+predict = face(PredictOptions, answer)

@@ -1,0 +1,29 @@
+"""What `predict` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Optional, Union
+
+from gpuwise.questions.common.options import Link, Option
+from gpuwise.questions.common.step_options import StepOptions
+
+__all__ = ["PredictOptions"]
+
+_BATCH = "Samples per step and GPU, or auto for the largest power of two that fits; several: 8,32,128, or 1..128 by doubling."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictOptions(StepOptions):
+    """Predict the time and memory of a step on one or several GPUs, with a range and what limits it."""
+
+    SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
+
+    batch: Annotated[Union[int, str, None], Option(help=_BATCH)] = None
+    precision: Annotated[str, Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; several: fp32,amp.")] = ""
+    link: Link = ""
+    image_decode: Annotated[bool, Option(help="Work out the loader: JPEG files, on the host's cores.")] = False
+    workers: Annotated[Optional[int], Option(help="Loader processes of each GPU, with --image-decode.", low=1, high=1024)] = None
+    on_this_machine: Annotated[bool, Option(help="On the device that `gpuwise bench` measured here; no --gpu.", page=False)] = (
+        False
+    )

@@ -1,0 +1,102 @@
+"""Commands made from the options that questions declare: nothing is said twice."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from gpuwise.questions.common.options import Declared, declared
+from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.registry import Question
+from gpuwise.surfaces.cli.output import check_figure, print_answer, show_progress, wants_figure, write_figure
+
+__all__ = ["command_of"]
+
+_TYPES: dict[str, Any] = {"text": str, "size": str, "whole": int, "number": float, "flag": bool, "file": Path}
+# What the command line adds to every question, or to those that ask for it with `SURFACE`.
+_JSON = ("json", bool, False, typer.Option("--json", help="Print JSON."))
+_SURFACE = {
+    "figure": (
+        "figure",
+        Optional[Path],
+        None,
+        typer.Option("--figure", help="Also draw it: FILE.svg, FILE.html or FILE.png."),
+    ),
+    "strict": ("strict", bool, False, typer.Option("--strict", help="Exit with 1 if the answer is no.")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was typed: values by name, apart from those that are only about how the answer is shown."""
+
+    options: Any
+    shown: dict[str, Any]
+    surface: dict[str, Any]
+
+
+def command_of(question: Question) -> Callable[..., None]:
+    """The command of a question: its options as flags, its answer printed."""
+    options = question.options
+    looks: type | None = getattr(options, "LOOKS", None)
+    surface = [_JSON, *(_SURFACE[name] for name in getattr(options, "SURFACE", ()))]
+
+    def command(**values: Any) -> None:
+        given = {name: value for name, value in values.items() if value is not None}
+        own = {one.name: given[one.name] for one in declared(options) if one.name in given}
+        shown = {one.name: given[one.name] for one in fields(looks) if one.name in given} if looks else {}
+        surfaced = {name: given.get(name) for name, _, _, _ in surface}
+        _answer(question, _Asked(options(**own), shown, surfaced))
+
+    parameters = [_parameter(one) for one in (*declared(options), *(declared(looks) if looks else ()))]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+        for name, kind, default, option in surface
+    ]
+    command.__name__ = question.name
+    command.__doc__ = options.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+def _parameter(one: Declared) -> inspect.Parameter:
+    kind: Any = Optional[list[str]] if one.kind == "names" else _TYPES[one.kind]
+    default = one.default
+    if one.kind == "names":
+        default = None
+    elif one.kind == "size":
+        default = "" if default is None else str(default)
+    elif one.optional:
+        kind = Optional[kind]
+    flag = one.option.flag or f"--{one.name.replace('_', '-')}"
+    metavar = one.option.metavar or None
+    if one.option.argument:
+        note: Any = typer.Argument(help=one.option.help, metavar=metavar)
+    else:
+        note = typer.Option(flag, help=one.option.help, metavar=metavar)
+    empty = inspect.Parameter.empty if one.required else default
+    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[kind, note])
+
+
+def _answer(question: Question, asked: _Asked) -> None:
+    figure, json = asked.surface.get("figure"), bool(asked.surface["json"])
+    check_figure(figure)
+    answer: Shown = question.answer(asked.options, show_progress)
+    print_answer(answer, _named(answer.TEXT), json=json, **asked.shown)
+    if wants_figure(figure) and answer.FIGURE:
+        write_figure(figure, lambda: _named(answer.FIGURE)(answer, **asked.shown), quiet=json)
+    if asked.surface.get("strict") and answer.says_no:
+        raise typer.Exit(1)
+
+
+def _named(where: str) -> Callable[..., Any]:
+    module, _, function = where.rpartition(".")
+    found: Callable[..., Any] = getattr(import_module(f"gpuwise.{module}"), function)
+    return found
