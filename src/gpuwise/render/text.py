@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpuwise.core.provenance import Assumption
 
-__all__ = ["Column", "assumption_lines", "bold", "join_notes", "range_words", "table"]
+__all__ = ["WIDTH", "Column", "assumption_lines", "bold", "folded", "join_notes", "range_words", "table", "wrapped"]
+
+WIDTH = 100  # columns, where the terminal does not say
+_NAMED = 3  # assumptions that a brief answer names
+# What changes an answer most, first; others follow in the order in which they were made.
+_MATTER = (
+    "model",
+    "task",
+    "precision",
+    "stack",
+    "cpu",
+    "batch",
+    "seq",
+    "optimizer",
+    "link",
+    "prices",
+    "price",
+    "utilisation",
+    "years",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +82,34 @@ def assumption_lines(assumptions: Iterable[Assumption]) -> list[str]:
     ['assumed: batch = 128 (the usual one)']
     """
     return [f"{note.basis}: {note.name} = {note.value} ({note.effect})" for note in assumptions]
+
+
+def folded(assumptions: Sequence[Assumption], *, verbose: bool) -> list[str]:
+    """What an answer rests on: a line each, or in brief one line that names the few that matter most.
+
+    >>> notes = [assumed("optimizer", "adamw", "the usual one"), assumed("precision", "amp", "faster")]
+    >>> folded(notes, verbose=False)
+    ['assumes precision amp, optimizer adamw; `-v` says why']
+    """
+    once = list(dict.fromkeys(assumptions))
+    if verbose or not once:
+        return assumption_lines(once)
+    order = {code: place for place, code in enumerate(_MATTER)}
+    first = sorted(once, key=lambda note: order.get(note.code, len(order)))[:_NAMED]
+    rest = f"`-v` lists all {len(once)}" if len(once) > len(first) else "`-v` says why"
+    return [f"assumes {', '.join(f'{note.name} {_short(note.value)}' for note in first)}; {rest}"]
+
+
+def _short(value: str) -> str:
+    """Up to the first comma or semicolon."""
+    return value.replace(";", ",").split(",")[0]
+
+
+def wrapped(text: str, width: int | None, indent: str = "") -> str:
+    """A sentence on lines of this width; those after the first are indented."""
+    return "\n".join(
+        textwrap.wrap(text, width or WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    )
 
 
 def range_words(assumed_of: Iterable[str]) -> str:

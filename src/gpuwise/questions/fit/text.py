@@ -8,7 +8,7 @@ from gpuwise.advise.types import Rung
 from gpuwise.core.units import format_si
 from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow
 from gpuwise.questions.fit.types import Fit, FitAnswer
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 from gpuwise.step.memory.peak import Memory
 
 __all__ = ["bar", "render", "render_catalogue"]
@@ -22,17 +22,17 @@ _KINDS = (
     ("L", "libraries and allocator", ""),
 )
 _TIMES = "GPU time: of all GPUs together for the same samples, against the step as asked; 0.50x is twice as fast"
+_MOST_REMEDIES = 6  # in a brief answer: those that suffice come first
 _WORTH = 0.99  # a remedy that leaves more than this of the peak is not shown as one
 
 
-def render(answer: FitAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(answer: FitAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """One sheet, or a table."""
     alone = len(answer.results) == 1
-    body = _sheet(answer, answer.results[0], width, colour) if alone else _side_by_side(answer, width, colour)
+    body = _sheet(answer, answer.results[0], width, colour, verbose) if alone else _side_by_side(answer, width, colour)
     notes = [f"note: {note}" for note in answer.notes if not note.startswith(("hyper-parameters", "captured as"))]
-    shown = answer.results[0].assumptions
-    said = assumption_lines(shown)
-    return body + join_notes([*notes, *said])
+    said = folded(answer.results[0].assumptions, verbose=verbose)
+    return body + join_notes([wrapped(line, width, "  ") for line in (*notes, *said)])
 
 
 def _head(model: str, result: Fit | CatalogueFit, colour: bool) -> str:
@@ -43,7 +43,7 @@ def _head(model: str, result: Fit | CatalogueFit, colour: bool) -> str:
 # ---------------------------------------------------------------- one GPU
 
 
-def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool) -> str:
+def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool, verbose: bool) -> str:
     count = f"{result.gpu_count} x " if result.gpu_count > 1 else ""
     lines = [
         f"{_head(answer.model, result, colour)} on {count}{bold(result.gpu.name, colour=colour)}",
@@ -56,7 +56,9 @@ def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool) -> s
     ]
     remedies = _shown(result)
     if remedies:
-        lines += ["", _remedies(result, remedies, width, colour), f"  {_TIMES}"]
+        kept = remedies if verbose else remedies[:_MOST_REMEDIES]
+        left = f"; `-v` lists all {len(remedies)} remedies" if len(kept) < len(remedies) else ""
+        lines += ["", _remedies(result, kept, width, colour), wrapped(f"  {_TIMES}{left}", width, "  ")]
     if not result.fits and result.advice.not_applicable:
         lines += ["", *_ladder(result, colour)]
     return "\n".join(lines)
@@ -212,7 +214,7 @@ def _makes_fit(result: Fit) -> str:
 # ---------------------------------------------------------------- the catalogue
 
 
-def render_catalogue(answer: CatalogueFit, *, width: int | None = None, colour: bool = False) -> str:
+def render_catalogue(answer: CatalogueFit, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """GPUs by the memory they have."""
     sizes: dict[tuple[float, int], list[CatalogueRow]] = {}
     for row in sorted(answer.results, key=lambda row: (row.usable_bytes, row.max_batch)):
@@ -228,8 +230,8 @@ def render_catalogue(answer: CatalogueFit, *, width: int | None = None, colour: 
     need = _gib(answer.results[0].memory.total_bytes) if answer.results else "nothing"
     count = sum(row.fits for row in answer.results)
     body = f"{_head(answer.model, answer, colour)}: needs {need}; fits {count} of {len(answer.results)} GPUs"
-    said = assumption_lines(answer.assumptions)
-    return f"{body}\n\n{table(columns, width=width, colour=colour)}" + join_notes(said)
+    said = folded(answer.assumptions, verbose=verbose)
+    return f"{body}\n\n{table(columns, width=width or WIDTH, colour=colour)}" + join_notes(said)
 
 
 def _newest(rows: Sequence[CatalogueRow]) -> str:

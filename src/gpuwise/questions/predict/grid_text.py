@@ -6,12 +6,12 @@ from gpuwise.core.provenance import Assumption
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.predict.grid import GridAnswer
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
 
-def render(answer: GridAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(answer: GridAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """A step and what limits it in each cell."""
     first = answer.results[0]
     keys = list(dict.fromkeys((result.precision, result.batch) for result in answer.results))
@@ -27,9 +27,10 @@ def render(answer: GridAnswer, *, width: int | None = None, colour: bool = False
         columns.append(Column(title="limited by", cells=[_limit(one) for one in found], right=False))
     size = f", sequence {first.seq}" if first.seq is not None else ""
     head = f"{bold(answer.model, colour=colour)}  {first.mode}{size}, one step"
-    said = assumption_lines(_assumptions(answer))
+    said = folded(_assumptions(answer), verbose=verbose)
     notes = [*answer.turns, *(f"note: {note}" for note in answer.notes), *said]
-    return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
+    shown = table(columns, width=width or WIDTH, colour=colour)
+    return f"{head}\n\n{shown}" + join_notes([wrapped(note, width, "  ") for note in notes])
 
 
 def _limit(result: Prediction | None) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from gpuwise.core.units import format_si, format_span
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
+_WORTH_A_ROW = 0.02  # of a step: ops below that are left out of a brief answer
 _MEANING = {
     "compute": "arithmetic on its cores",
     "memory": "its memory bandwidth",
@@ -20,12 +21,13 @@ _MEANING = {
 }
 
 
-def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """One sheet, or a table."""
-    body = _sheet(answer, colour) if len(answer.results) == 1 else _side_by_side(answer, width, colour)
-    notes = [f"note: {note}" for note in answer.notes]
-    said = [line for result in answer.results for line in assumption_lines(result.assumptions)]
-    return body + join_notes([*notes, *dict.fromkeys(said)])
+    alone = len(answer.results) == 1
+    body = _sheet(answer, width, colour, verbose) if alone else _side_by_side(answer, width, colour)
+    notes = [wrapped(f"note: {note}", width, "  ") for note in answer.notes]
+    said = folded([note for result in answer.results for note in result.assumptions], verbose=verbose)
+    return body + join_notes([*notes, *(wrapped(line, width, "  ") for line in said)])
 
 
 def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
@@ -33,7 +35,7 @@ def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
     return f"{bold(answer.model, colour=colour)}  {result.mode}, {result.precision}, {size}"
 
 
-def _sheet(answer: PredictAnswer, colour: bool) -> str:
+def _sheet(answer: PredictAnswer, width: int | None, colour: bool, verbose: bool) -> str:
     result = answer.results[0]
     shares = sorted(((share, name) for name, share in result.bound_fractions.items() if share >= 0.05), reverse=True)
     used = _used(result)
@@ -44,9 +46,9 @@ def _sheet(answer: PredictAnswer, colour: bool) -> str:
         f"  speed      {_rate(result.samples_per_s)} samples/s" + (f", {used}" if used else ""),
         f"  limited by {_MEANING[result.bound]}",
         "             " + ", ".join(f"{name} {share:.0%}" for share, name in shares),
-        f"  memory     {_memory(result)}",
+        wrapped(f"  memory     {_memory(result)}", width, " " * 13),
         "",
-        _ops(result, colour),
+        _ops(result, colour, verbose),
     ]
     return "\n".join(lines)
 
@@ -92,9 +94,9 @@ def _memory(result: Prediction) -> str:
     return f"{_bytes(memory.total_bytes)} of {_bytes(has)}: {verdict} ({held})"
 
 
-def _ops(result: Prediction, colour: bool) -> str:
+def _ops(result: Prediction, colour: bool, verbose: bool) -> str:
     total = sum(row.seconds for row in result.by_op) or 1.0
-    rows = [row for row in result.by_op if row.seconds >= 0.005 * total]
+    rows = [row for row in result.by_op if row.seconds >= (0.005 if verbose else _WORTH_A_ROW) * total]
     return table(
         [
             Column(title="  op", cells=[f"  {row.op}" for row in rows], right=False),
@@ -121,7 +123,7 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
         Column(title="fits", cells=[_fits(result) for result in results], right=False, drop=1),
     ]
     many = f" on each of {results[0].gpu_count} GPUs" if results[0].gpu_count > 1 else ""
-    return f"{_head(answer, results[0], colour)}{many}\n\n{table(columns, width=width, colour=colour)}\n\n{_why(results)}"
+    return f"{_head(answer, results[0], colour)}{many}\n\n{table(columns, width=width or WIDTH, colour=colour)}\n\n{wrapped(_why(results), width)}"
 
 
 def _against(result: Prediction, results: Sequence[Prediction]) -> str:

@@ -20,7 +20,10 @@ __all__ = ["command_of"]
 
 _TYPES: dict[str, Any] = {"text": str, "size": str, "whole": int, "number": float, "flag": bool, "file": Path}
 # What the command line adds to every question, or to those that ask for it with `SURFACE`.
-_JSON = ("json", bool, False, typer.Option("--json", help="Print JSON."))
+_EVERY = (
+    ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print everything, with all assumptions.")),
+    ("json", bool, False, typer.Option("--json", help="Print JSON.")),
+)
 _SURFACE = {
     "figure": (
         "figure",
@@ -45,7 +48,7 @@ def command_of(question: Question) -> Callable[..., None]:
     """The command of a question: its options as flags, its answer printed."""
     options = question.options
     looks: type | None = getattr(options, "LOOKS", None)
-    surface = [_JSON, *(_SURFACE[name] for name in getattr(options, "SURFACE", ()))]
+    surface = [*_EVERY, *(_SURFACE[name] for name in getattr(options, "SURFACE", ()))]
 
     def command(**values: Any) -> None:
         given = {name: value for name, value in values.items() if value is not None}
@@ -89,7 +92,7 @@ def _answer(question: Question, asked: _Asked) -> None:
     figure, json = asked.surface.get("figure"), bool(asked.surface["json"])
     check_figure(figure)
     answer: Shown = question.answer(asked.options, show_progress)
-    print_answer(answer, _named(answer.TEXT), json=json, **asked.shown)
+    print_answer(answer, _named(answer.TEXT), json=json, verbose=bool(asked.surface["verbose"]), **asked.shown)
     if wants_figure(figure) and answer.FIGURE:
         write_figure(figure, lambda: _named(answer.FIGURE)(answer, **asked.shown), quiet=json)
     if asked.surface.get("strict") and answer.says_no:

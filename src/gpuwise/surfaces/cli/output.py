@@ -94,12 +94,15 @@ class Answer(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
-def print_answer(answer: Answer, render: Callable[..., str], *, json: bool, **options: Any) -> None:
-    """Write an answer: as one JSON object, or as the text that `render` makes of it with these options."""
+def print_answer(answer: Answer, render: Callable[..., str], *, json: bool, verbose: bool | None = None, **options: Any) -> None:
+    """Write an answer: as one JSON object, or as the text that `render` makes of it with these options: brief, or with `verbose`
+    whole."""
     if json:
         print_json(answer.to_dict())
-    else:
-        print_text(render(answer, **options, width=terminal_width(), colour=colour()))
+        return
+    if verbose is not None:
+        options["verbose"] = verbose
+    print_text(render(answer, **options, width=terminal_width(), colour=colour()))
 
 
 def show_progress(text: str) -> None:
