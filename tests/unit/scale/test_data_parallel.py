@@ -10,11 +10,14 @@ import pytest
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.scale.cluster import parse_cluster, usual_cluster
-from gpuwise.scale.data_parallel import all_reduce_s, data_parallel, gradient_bytes, threaded_s
+from gpuwise.scale.data_parallel import all_reduce_s, data_parallel, exposed_s, gradient_bytes, threaded_s, waits_fraction
 from gpuwise.scale.timeline import gradients_of, timeline_of
 from gpuwise.step.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting
+from gpuwise.units import MIB
 from gpuwise.workload import zoo
+from gpuwise.workload.sources.request import Request
+from gpuwise.workload.sources.settings import Settings
 from gpuwise.workload.types import Workload
 
 CNNS = [("alexnet", 128), ("alexnet", 256)]
@@ -100,3 +103,20 @@ def test_the_closed_form_is_there_for_one_number() -> None:
     assert all_reduce_s(1e9, gpu, 1) == 0.0
     assert 1e9 / 450e9 < all_reduce_s(1e9, gpu, 8) < 1e9 / 150e9
     assert all_reduce_s(1e9, gpu, 4096) > all_reduce_s(1e9, gpu, 8)
+
+
+@pytest.mark.parametrize(("precision", "width"), [("bf16", 2), ("amp", 4), ("fp32", 4)])
+def test_a_gradient_is_as_wide_as_its_weight(precision: str, width: int) -> None:
+    model = zoo.load("gpt2", Request(model="gpt2", settings=Settings(mode="train", precision=precision, optimizer="adamw")))
+    assert gradient_bytes(model) == pytest.approx(width * model.parameters)
+    assert gradients_of(model).size_bytes.sum() == pytest.approx(width * model.parameters, rel=0.02)
+
+
+@pytest.mark.parametrize("gpu_s", [0.001, 1.0, 100.0])
+def test_without_a_graph_at_least_the_last_bucket_is_felt(gpu_s: float) -> None:
+    card = load_catalog().find("RTX 3090").gpu
+    last, whole = all_reduce_s(25 * MIB, card, 4), all_reduce_s(1e9, card, 4)
+    felt = exposed_s(1e9, card, 4, gpu_s) / (1.0 + waits_fraction(4))
+    waited = waits_fraction(4) * gpu_s / (1.0 + waits_fraction(4))
+    assert last * 0.999 <= felt - waited <= whole * 1.001
+    assert exposed_s(1e9, card, 1, gpu_s) == 0.0
