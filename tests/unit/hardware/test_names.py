@@ -197,3 +197,9 @@ def test_vendor_words_choose_between_vendors() -> None:
 def test_tokens_split_glued_names() -> None:
     assert tokens("rtx3090ti") == ("rtx", "3090", "ti")
     assert tokens("A100-SXM4-40GB") == ("a100", "sxm4", "40gb")
+
+
+@pytest.mark.parametrize("name", ["RTX 3090 20GB", "RTX 4090 28 GB", "A100 64GB", "T4 12GB"])
+def test_a_memory_that_no_such_card_has_is_an_error(name: str) -> None:
+    with pytest.raises(UnknownName):
+        load_catalog().find(name)
