@@ -139,3 +139,11 @@ def test_what_cannot_be_seen_is_said() -> None:
         "cpu_starved",
     }
     assert all(entry.reason and entry.record_next for entry in abstained)
+
+
+@pytest.mark.parametrize(("lanes", "lost"), [(8, 1 / 2), (4, 3 / 4), (2, 7 / 8)])
+def test_a_link_that_is_always_busy_costs_what_the_missing_lanes_would_carry(lanes: int, lost: float) -> None:
+    (found,) = run_live_checks(with_gpu(pcie_lanes=lanes, traffic_bytes_per_s=1e12))[0]
+    assert found.code == "pcie_degraded"
+    assert found.share_fraction == pytest.approx(lost)
+    assert found.gain.high == pytest.approx(16 / lanes)

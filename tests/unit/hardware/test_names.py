@@ -203,3 +203,10 @@ def test_tokens_split_glued_names() -> None:
 def test_a_memory_that_no_such_card_has_is_an_error(name: str) -> None:
     with pytest.raises(UnknownName):
         load_catalog().find(name)
+
+
+@pytest.mark.parametrize("name", ["4090", "3080 10GB", "2070", "1080"])
+def test_a_laptop_part_is_meant_only_where_the_name_says_so(name: str) -> None:
+    found = load_catalog().find(name)
+    assert "laptop" not in {gpu.segment for gpu in (found.gpu, *found.others)}
+    assert load_catalog().find(f"{name.split()[0]} laptop").gpu.segment == "laptop"

@@ -16,6 +16,7 @@ from gpuwise.money.box.checks import check_build
 from gpuwise.money.box.outlet import efficiency
 from gpuwise.money.box.parts import find_board, find_platform, usual_box
 from gpuwise.money.box.power import load_watts, peak_watts
+from gpuwise.money.box.slots import thickness
 from gpuwise.money.box.types import Box, Cards, Line
 from gpuwise.money.cloud import rent
 from gpuwise.money.currency import Currency
@@ -151,3 +152,10 @@ def test_blowers_may_stand_beside_each_other_up_to_300_watts(watts: float, verdi
     box = replace(usual_box(2, None), board=board, case_slots=8, cooler="blower")
     card = replace(gpu("RTX 2070"), slots=2.0, tdp_watts=watts)
     assert line(card, 2, box, "cooling").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("slots", "cooler", "taken"), [(2.0, None, 2), (2.2, None, 3), (2.7, None, 3), (3.5, "blower", 2), (3.0, "water", 1)]
+)
+def test_a_card_takes_every_position_it_reaches_into(slots: float, cooler: str | None, taken: int) -> None:
+    assert thickness(replace(gpu("RTX 3090"), slots=slots), cooler) == taken

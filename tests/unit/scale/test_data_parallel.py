@@ -120,3 +120,14 @@ def test_without_a_graph_at_least_the_last_bucket_is_felt(gpu_s: float) -> None:
     waited = waits_fraction(4) * gpu_s / (1.0 + waits_fraction(4))
     assert last * 0.999 <= felt - waited <= whole * 1.001
     assert exposed_s(1e9, card, 1, gpu_s) == 0.0
+
+
+def test_threads_issue_every_forward_pass_and_make_every_copy_of_the_model() -> None:
+    """`nn.DataParallel` on n GPUs: n - 1 further forward passes, and n copies, each about as dear as one for the host."""
+
+    def passes(count: int) -> float:
+        cluster = parse_cluster(f"{count}x RTX 3090")[0]
+        return threaded_s(workload("resnet50"), cluster, 1.0) - threaded_s(workload("resnet50"), cluster, 0.0)
+
+    assert passes(4) / passes(2) == pytest.approx((3 + 4) / (1 + 2))
+    assert passes(3) / passes(2) == pytest.approx((2 + 3) / (1 + 2))

@@ -309,3 +309,23 @@ def test_the_vendor_is_told_by_name_or_by_the_width_of_a_warp(name: str, warp: i
     described = {"id": 0, "name": name, "numSms": 104} | ({} if warp is None else {"warpSize": warp})
     (device,) = read_trace(training(Run(gpu=described), steps=2).write(tmp_path / "a.json")).devices
     assert (device.vendor, device.sm_count) == (vendor, 104)
+
+
+@pytest.mark.parametrize(
+    ("category", "kind"),
+    [
+        ("cuda_runtime", Kind.RUNTIME),
+        ("cuda_driver", Kind.RUNTIME),  # Triton launches through the driver
+        ("hip_runtime", Kind.RUNTIME),
+        ("Runtime", Kind.RUNTIME),
+        ("gpu_memset", Kind.MEMSET),
+        ("user_annotation", Kind.MARK),
+        ("gpu_user_annotation", Kind.DEVICE_MARK),
+        ("something new", Kind.OTHER),
+    ],
+)
+def test_categories_of_profilers_old_and_new_are_known(category: str, kind: Kind, tmp_path: Path) -> None:
+    run = Run()
+    run.span(category, "cuLaunchKernel", 1.0, 2.0, correlation=5)
+    (row,) = read_trace(run.write(tmp_path / "a.json")).events.of(kind).correlation
+    assert row == (5 if kind in (Kind.RUNTIME, Kind.MEMSET) else -1)

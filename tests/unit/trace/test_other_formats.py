@@ -51,7 +51,9 @@ def test_nsys_gives_kernels_copies_and_calls(tmp_path: Path) -> None:
     assert len(kernels) == 5
     assert set(kernels.correlation) == set(calls.correlation)
     assert trace.names[calls.name[0]] == "cudaLaunchKernel"
-    assert trace.names[trace.events.of(Kind.MEMCPY).name[0]] == "Memcpy HtoD (Pageable -> Device)"
+    copies = trace.events.of(Kind.MEMCPY)
+    assert trace.names[copies.name[0]] == "Memcpy HtoD (Pageable -> Device)"
+    assert (copies.size_bytes.tolist(), copies.duration_ns.tolist()) == ([1_000_000], [50_000])
 
 
 def test_rows_that_end_before_they_start_are_counted(tmp_path: Path) -> None:
