@@ -56,11 +56,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether the package's own tests noticed, which of them, and how long they took."""
+    """Whether the package's own tests noticed, and how long they took."""
 
     fault: Fault
     caught: bool
-    by: str
     seconds: float
 
 
@@ -108,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for one in faults
         if (not options.only or one.name in options.only) and (not options.package or one.package in options.package)
     ]
+    if not chosen:
+        parser.error("no fault is in both --only and --package")
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
         verdicts = _run(chosen, texts, Path(folder))
     print(_table(verdicts))
@@ -128,8 +129,9 @@ def _run(faults: Sequence[Fault], texts: Mapping[str, str], folder: Path) -> lis
             caught, by = _judged(fault.package, folder)
         finally:
             _write(path, whole)
-        verdicts.append(Verdict(fault=fault, caught=caught, by=by, seconds=time.monotonic() - started))
-        print(f"{'caught  ' if caught else 'SURVIVED'} {verdicts[-1].seconds:5.1f} s  {fault.package}: {fault.name}", flush=True)
+        verdicts.append(Verdict(fault=fault, caught=caught, seconds=time.monotonic() - started))
+        told = f"by {by.rpartition('::')[2]}" if caught else ""
+        print(f"{'caught' if caught else 'SURVIVED':8} {verdicts[-1].seconds:5.1f} s  {fault.name} {told}", flush=True)
     return verdicts
 
 
