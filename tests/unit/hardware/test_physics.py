@@ -103,3 +103,9 @@ def _is_answered(ask: Callable[[], object]) -> None:
     except GpuwiseError as error:
         problem = error
     assert problem is None or (problem.message and problem.hint)
+
+
+def test_a_framework_gets_the_matrix_engine_where_there_is_one() -> None:
+    assert BASE.best_peak("fp16") == BASE.peak_flops_per_s["matrix"]["fp16"]
+    assert BASE.best_peak("fp32") == PEAK
+    assert load_catalog().find("GTX 1080").gpu.best_peak("bf16") is None

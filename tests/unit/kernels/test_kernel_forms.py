@@ -190,3 +190,15 @@ def test_a_long_copy_reaches_less_of_old_hbm_and_of_amds(name: str, low: float, 
     gpu = load_catalog().find(name).gpu
     taken = times(moved(1e9), gpus_of([gpu]), load_constants()).seconds[0, 0]
     assert low < 8e9 / taken / gpu.memory_bytes_per_s < high
+
+
+def test_an_image_laid_channels_first_is_rearranged_by_a_kernel_of_its_own_for_the_matrix_engine() -> None:
+    launches = np.broadcast_to(cost(convolution(32, 64, 64, 28, 9, 0, "fp16")).launches, (1, len(NAMES)))
+    assert dict(zip(NAMES, launches[0], strict=True)) == {name: 1 if name == "GTX 1070" else 2 for name in NAMES}
+
+
+def test_hbm_leaves_more_of_the_power_to_the_chip_than_gddr() -> None:
+    on = gpus(100.0).take(slice(0, 4))  # the others would have nothing left at 100 W
+    stacked, apart = (replace(on, hbm=np.full_like(on.hbm, flag)) for flag in (1.0, 0.0))
+    work = product(1, 8192, 8192, 8192, "fp16")
+    assert np.all(cost(work, stacked).compute_s < cost(work, apart).compute_s)

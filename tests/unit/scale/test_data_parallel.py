@@ -11,7 +11,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.scale.cluster import parse_cluster, usual_cluster
 from gpuwise.scale.data_parallel import all_reduce_s, data_parallel, exposed_s, gradient_bytes, threaded_s, waits_fraction
-from gpuwise.scale.timeline import gradients_of, timeline_of
+from gpuwise.scale.timeline import gradients_of, recomputing, timeline_of
 from gpuwise.step.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting
 from gpuwise.units import MIB
@@ -131,3 +131,12 @@ def test_threads_issue_every_forward_pass_and_make_every_copy_of_the_model() -> 
 
     assert passes(4) / passes(2) == pytest.approx((3 + 4) / (1 + 2))
     assert passes(3) / passes(2) == pytest.approx((2 + 3) / (1 + 2))
+
+
+def test_recomputing_makes_the_backward_pass_longer_and_leaves_the_forward_pass() -> None:
+    line = timeline_of(workload("resnet50"), load_catalog().find("RTX 3090").gpu, setting())
+    longer = recomputing(line, 0.25)
+    assert longer.forward_end_s == line.forward_end_s
+    assert longer.backward_end_s == pytest.approx(line.backward_end_s + 0.25)
+    assert longer.step_s == pytest.approx(line.step_s + 0.25)
+    assert longer.call_end_s[-1] == pytest.approx(line.call_end_s[-1] + 0.25)

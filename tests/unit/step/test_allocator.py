@@ -220,3 +220,12 @@ def test_expandable_segments_grow_by_pages_of_2_and_20_mib(asked: int, reserved:
     allocator = ExpandableAllocator()
     allocator.allocate(asked)
     assert allocator.reserved == reserved * MIB
+
+
+def test_expandable_segments_split_off_every_rest() -> None:
+    allocator = ExpandableAllocator()
+    first, behind = allocator.allocate(1024), allocator.allocate(512)
+    allocator.release(first)
+    allocator.allocate(512)
+    assert behind.size == 512
+    assert allocator.allocated == 1024

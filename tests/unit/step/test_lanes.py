@@ -17,7 +17,7 @@ from gpuwise.kernels.constants import load_constants
 from gpuwise.step.loading import images_per_s, workers_for
 from gpuwise.step.ops import ops_of
 from gpuwise.step.simulate import simulate
-from gpuwise.step.stacks import as_run, default_stack
+from gpuwise.step.stacks import as_run, default_stack, stacks
 from gpuwise.step.types import Setting, Steps
 from gpuwise.workload import zoo
 from gpuwise.workload.evaluate import product_values
@@ -145,3 +145,11 @@ def test_the_workers_asked_for_are_just_enough(name: str, host: str, rate: float
         return
     assert images_per_s(loader, cpu, workers) >= rate * (1 - 1e-9)
     assert workers == 1 or images_per_s(loader, cpu, workers - 1) < rate * (1 + 1e-9)
+
+
+def test_compiled_steps_and_graphs_relieve_the_host() -> None:
+    found: dict[bool, set[float]] = {True: set(), False: set()}
+    for stack in stacks():
+        found[stack.how == "eager"].add(stack.host_factor)
+    assert found[True] == {1.0}
+    assert max(found[False]) < 0.5

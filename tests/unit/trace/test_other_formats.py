@@ -128,3 +128,13 @@ def test_times_of_xplane_begin_at_their_line_and_are_rounded(picoseconds: int, n
     events = read_trace(tmp_path / "f").events
     assert events.start_ns.tolist() == [1_000 + nanoseconds, 1_700_000_000_000_000_000 + nanoseconds]
     assert events.duration_ns.tolist() == [nanoseconds] * 2
+
+
+def test_ranges_that_are_pushed_or_started_are_marks_and_other_events_are_not(tmp_path: Path) -> None:
+    path = nsys(tmp_path / "f.sqlite", kernels=2)
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, globalTid INTEGER, text TEXT)")
+        rows = [(10, 20, kind, 7 << 24, f"kind {kind}") for kind in (34, 59, 60, 75)]
+        database.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?)", rows)
+    trace = read_trace(path)
+    assert sorted(trace.names[name] for name in trace.events.of(Kind.MARK).name) == ["kind 59", "kind 60"]
