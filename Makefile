@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check format clean long-tail page axe site docs fuzz audit licences release
+.PHONY: help demo test check format clean long-tail page axe site docs fuzz mutants audit licences release
 
 help:
 	@echo "make demo    set up $(VENV) and predict ResNet-50 on three GPUs"
@@ -14,6 +14,7 @@ help:
 	@echo "make check   the fast inner loop"
 	@echo "make release build and check what would be published: docs/releasing.md"
 	@echo "make fuzz    ask every parser with broken inputs for ten minutes (MINUTES=60 for longer)"
+	@echo "make mutants plant faults in a copy and see whether the tests catch them, some ten minutes"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -74,6 +75,10 @@ check: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	$(BIN)/python tools/fuzz.py --minutes $(or $(MINUTES),10)
 
+# Faults planted one at a time in a copy of the source: nine in ten must be caught by the tests of their own package.
+mutants: $(VENV)/.dev
+	$(BIN)/python tools/mutants.py $(if $(PACKAGE),--package $(PACKAGE))
+
 # Tools of a release in an environment of their own: no part of what tests run with.
 $(VENV)-release/.done: | $(BIN)/python
 	$(PYTHON) -m venv $(VENV)-release
@@ -87,7 +92,7 @@ audit: $(VENV)-release/.done
 licences: $(VENV)/.dev
 	$(BIN)/python tools/check_licences.py --extras
 
-release: $(VENV)-release/.done
+release: $(VENV)-release/.done mutants
 	$(VENV)-release/bin/python tools/release.py --tools $(VENV)-release/bin/python
 
 format: $(VENV)/.dev

@@ -10,6 +10,7 @@ from statistics import median
 
 import pytest
 
+from gpuwise.core.units import GIB
 from gpuwise.hardware import physics, tables
 from gpuwise.hardware.names import tokens
 from gpuwise.hardware.types import Gpu
@@ -193,3 +194,8 @@ def test_planted_error_is_caught(name: str, planted: dict[str, str], field: str)
     row = _row(name)
     assert physics.faults(tables.gpu_from_row(row, source=source)) == ()
     assert field in {fault.field for fault in physics.faults(tables.gpu_from_row(row | planted, source=source))}
+
+
+def test_the_gtx_970_has_three_and_a_half_gib_of_fast_memory_and_a_half_of_slow() -> None:
+    card = next(gpu for gpu in tables.curated_gpus() if gpu.name == "GTX 970")
+    assert (card.usable_memory_bytes, card.slow_memory_bytes, card.memory_bytes) == (3.5 * GIB, 0.5 * GIB, 4 * GIB)

@@ -88,6 +88,7 @@ def test_a_region_is_found_by_every_spelling_and_none_means_two() -> None:
     assert carbon.find_region(carbon.DEFAULT_REGION).name == carbon.DEFAULT_REGION
 
 
+@pytest.mark.slow
 def test_the_tables_are_what_the_tool_makes_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     root = Path(__file__).parents[2]
     evidence = root.parent / "shared" / "evidence"

@@ -146,3 +146,18 @@ def test_a_slow_step_says_that_its_range_is_of_the_prediction() -> None:
     assert found.share_fraction == pytest.approx(0.5)
     assert found.gain.high == pytest.approx(2.5)
     assert "prediction" in found.gain.beyond
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "severity"),
+    [
+        (1.0, 1.049, "minor"),
+        (1.0, 1.051, "moderate"),
+        (1.19, 1.19, "moderate"),
+        (1.0, 1.43, "moderate"),  # the middle of a range is on a scale of ratios
+        (1.21, 1.21, "major"),
+        (1.0, 1.45, "major"),
+    ],
+)
+def test_a_finding_is_minor_below_5_percent_and_major_above_20(low: float, high: float, severity: str) -> None:
+    assert finding(0.9, Gain(low=low, high=high)).severity == severity

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpuwise.diagnose.registry import run_live_checks
+from gpuwise.diagnose.fleet import Member
+from gpuwise.diagnose.registry import run_fleet_checks, run_live_checks
 from gpuwise.diagnose.vitals import GpuVitals, Vitals
 
 GPU = GpuVitals(
@@ -139,3 +140,25 @@ def test_what_cannot_be_seen_is_said() -> None:
         "cpu_starved",
     }
     assert all(entry.reason and entry.record_next for entry in abstained)
+
+
+@pytest.mark.parametrize(("lanes", "lost"), [(8, 1 / 2), (4, 3 / 4), (2, 7 / 8)])
+def test_a_link_that_is_always_busy_costs_what_the_missing_lanes_would_carry(lanes: int, lost: float) -> None:
+    (found,) = run_live_checks(with_gpu(pcie_lanes=lanes, traffic_bytes_per_s=1e12))[0]
+    assert found.code == "pcie_degraded"
+    assert found.share_fraction == pytest.approx(lost)
+    assert found.gain.high == pytest.approx(16 / lanes)
+
+
+def test_of_a_lower_clock_a_third_is_felt_at_least_and_all_at_most() -> None:
+    """What waits for memory does not follow the clock: the page of `throttled`."""
+    (found,) = run_live_checks(with_gpu(reasons={"thermal (software)": 0.3}, clock_hz=1.695e9 / 1.3))[0]
+    assert (found.gain.low, found.gain.high) == (pytest.approx(1.1), pytest.approx(1.3))
+
+
+def test_a_gpu_that_holds_up_a_job_loses_as_many_gpus_as_wait_for_it() -> None:
+    member = Member(place="host 1", peers="job 7", assumed=False, vitals=GPU)
+    slow = replace(member, vitals=replace(GPU, clock_hz=0.5 * 1.69e9))
+    (found,) = [one for one in run_fleet_checks([member] * 7 + [slow]) if one.finding.code == "straggler"]
+    assert found.named[0].holds == 8
+    assert found.lost_gpus == pytest.approx(8 / 2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpuwise.diagnose.checks import host_sync
-from gpuwise.diagnose.parts import take_apart
+from gpuwise.diagnose.parts import launch_latency_ns, take_apart
 from gpuwise.diagnose.replay import Change, record
 from gpuwise.diagnose.scene import Scene, make_scene
 from gpuwise.diagnose.view import make_view
@@ -187,3 +187,13 @@ def test_making_the_values_of_an_unbind_belongs_to_reading_them(tmp_path: Path, 
     found = host_sync.check(make_view(scene(run, tmp_path), None))
     assert found is not None
     assert found.seconds_per_step * 1e6 == pytest.approx(lost_us, rel=0.02)
+
+
+def test_what_a_launch_takes_is_read_from_kernels_that_found_the_device_free(tmp_path: Path) -> None:
+    """Half of the kernels start 8 µs after their launch, the others wait for them in the queue."""
+    run = Run()
+    for _ in range(20):
+        run.launch(HGEMM, 500.0)
+        run.launch(RELU, 500.0)
+        run.host_us = max(run.free_us.values())
+    assert launch_latency_ns(scene(run, tmp_path)) == 8_000

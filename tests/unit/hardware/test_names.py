@@ -197,3 +197,16 @@ def test_vendor_words_choose_between_vendors() -> None:
 def test_tokens_split_glued_names() -> None:
     assert tokens("rtx3090ti") == ("rtx", "3090", "ti")
     assert tokens("A100-SXM4-40GB") == ("a100", "sxm4", "40gb")
+
+
+@pytest.mark.parametrize("name", ["RTX 3090 20GB", "RTX 4090 28 GB", "A100 64GB", "T4 12GB"])
+def test_a_memory_that_no_such_card_has_is_an_error(name: str) -> None:
+    with pytest.raises(UnknownName):
+        load_catalog().find(name)
+
+
+@pytest.mark.parametrize("name", ["4090", "3080 10GB", "2070", "1080"])
+def test_a_laptop_part_is_meant_only_where_the_name_says_so(name: str) -> None:
+    found = load_catalog().find(name)
+    assert "laptop" not in {gpu.segment for gpu in (found.gpu, *found.others)}
+    assert load_catalog().find(f"{name.split()[0]} laptop").gpu.segment == "laptop"

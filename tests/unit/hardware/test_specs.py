@@ -9,6 +9,7 @@ import pytest
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.core.provenance import Basis
 from gpuwise.core.units import GIB, MIB
+from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.specs import gpu_from_text, read_catalog
 
@@ -29,6 +30,17 @@ def test_a_figure_nobody_gave_is_marked_assumed() -> None:
     assert 10 * MIB < gpu.l2_bytes < 100 * MIB
     assert gpu.fact("l2_bytes").basis is Basis.ASSUMED
     assert "median" in gpu.fact("l2_bytes").note
+
+
+def test_an_assumed_cache_grows_with_the_units_up_to_that_of_the_largest_relative() -> None:
+    def cache(units: int) -> float:
+        text = GOOD.replace("sm=60", f"sm={units}").replace("500GB/s,tdp=200W", "1000GB/s,tdp=500W")
+        return gpu_from_text(text).l2_bytes or 0.0
+
+    ada = [gpu.l2_bytes or 0.0 for gpu in tables.curated_gpus() if gpu.architecture.id == "ada"]
+    assert cache(20) == pytest.approx(cache(60) / 3)
+    assert cache(20) < max(ada)
+    assert cache(300) == max(ada)
 
 
 def test_accumulate_half_halves_the_matrix_rates_that_accumulate_in_fp32() -> None:
@@ -84,6 +96,12 @@ def test_user_catalogue_is_found_before_ours(tmp_path: Path) -> None:
     assert catalog.find("lab card").gpu.sm_count == 60
     assert catalog.find("RTX 3090").gpu.sm_count == 60
     assert load_catalog(_write(tmp_path, ROW.replace("Lab card", "A100"))).find("a100").gpu.sm_count == 60
+
+
+def test_a_users_card_wins_over_a_shipped_alias(tmp_path: Path) -> None:
+    """`A6000` is an alias of ours; the user's own card of that name is meant."""
+    assert load_catalog().find("a6000").gpu.name == "RTX A6000"
+    assert load_catalog(_write(tmp_path, ROW.replace("Lab card", "A6000"))).find("a6000").gpu.sm_count == 60
 
 
 @pytest.mark.parametrize(

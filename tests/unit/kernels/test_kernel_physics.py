@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.kernels.constants import load_constants
 from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.memory_bound import CLASSES
 from gpuwise.kernels.registry import MODELS, times
-from gpuwise.kernels.types import DTYPES, Gpus, Group, Ops
+from gpuwise.kernels.types import DTYPES, Gpus, Ops
+from making_ops import attention, convolution, moved, product, recurrent
 
 NAMES = (
     "GTX 960M",
@@ -38,95 +38,6 @@ SIZES = st.integers(1, 4096)
 @cache
 def gpus() -> Gpus:
     return gpus_of([load_catalog().find(name).gpu for name in NAMES])
-
-
-def ops(kind: str, **columns: Any) -> Ops:
-    count = max(np.size(value) for value in columns.values())
-    shaped = {name: np.broadcast_to(np.asarray(value, float), (count,)).reshape(-1, 1) for name, value in columns.items()}
-    return Ops(count=count, groups=(Group(kind=kind, rows=np.arange(count), columns=shaped),))
-
-
-def product(batch: Any = 1, m: Any = 1, n: Any = 1, k: Any = 1, dtype: str = "fp32") -> Ops:
-    batch, m, n, k = (np.asarray(value, float) for value in (batch, m, n, k))
-    width = {"fp32": 4, "tf32": 4, "fp64": 8, "fp8": 1, "int8": 1}.get(dtype, 2)
-    return ops(
-        "matmul",
-        batch=batch,
-        m=m,
-        n=n,
-        k=k,
-        dtype=DTYPES.index(dtype),
-        aligned=(n % 8 == 0) & (k % 8 == 0),
-        read=batch * (m * k + k * n) * width,
-        written=batch * m * n * width,
-    )
-
-
-def convolution(
-    n: float, c: float, k: float, side: float, taps: float, which: int, dtype: str = "fp32", groups: float = 1
-) -> Ops:
-    width = 4 if dtype == "fp32" else 2
-    x, w, y = n * c * side**2 * width, c * k / groups * taps * width, n * k * side**2 * width
-    return ops(
-        "conv",
-        n=n,
-        c_in=c,
-        c_out=k,
-        kernel=taps,
-        out_positions=side**2,
-        in_positions=side**2,
-        dtype=DTYPES.index(dtype),
-        groups=groups,
-        **{"pass": which},
-        strided=0,
-        nhwc=0,
-        depthwise=groups >= c and groups > 1,
-        read=(x + w, y + w, x + y)[which],
-        written=(y, x, w)[which],
-    )
-
-
-def attention(
-    batch: float = 1, heads: float = 8, q: float = 128, kv: float = 128, width: float = 64, backward: int = 0, unfused: int = 0
-) -> Ops:
-    return ops(
-        "attention",
-        batch=batch,
-        heads=heads,
-        kv_heads=heads,
-        q_len=q,
-        kv_len=kv,
-        head_dim=width,
-        value_dim=width,
-        dtype=DTYPES.index("fp16"),
-        backward=backward,
-        causal=0,
-        unfused=unfused,
-        read=2 * batch * heads * width * (q + 2 * kv),
-        written=2 * batch * heads * width * q,
-    )
-
-
-def moved(elements: float, name: str = "elementwise") -> Ops:
-    return ops("memory_bound", **{"class": CLASSES.index(name)}, read=4 * elements, written=4 * elements, launches=1, looked=0)
-
-
-def recurrent(steps: float, batch: float, hidden: float, backward: int = 0) -> Ops:
-    return ops(
-        "rnn",
-        steps=steps,
-        batch=batch,
-        input=hidden,
-        hidden=hidden,
-        layers=1,
-        directions=1,
-        dtype=0,
-        gates=4,
-        backward=backward,
-        width=4,
-        read=4 * steps * batch * hidden,
-        written=4 * steps * batch * hidden,
-    )
 
 
 SAMPLES = [
@@ -204,8 +115,8 @@ def test_half_precision_pays_where_there_are_tensor_cores_and_not_on_gtx_10() ->
     ratio = (seconds(product(1, 4096, 4096, 4096)) / seconds(product(1, 4096, 4096, 4096, "fp16")))[0]
     by_name = dict(zip(gpus().names, ratio, strict=True))
     assert all(by_name[name] > 1.3 for name in ("RTX 2080 Ti", "T4", "RTX 3090", "RTX 4090", "A100 PCIe 40GB", "H100 SXM 80GB"))
-    assert by_name["GTX 1070"] < 1.15
-    assert by_name["Titan Xp"] < 1.15
+    for name in ("GTX 1070", "Titan Xp"):  # fp16 runs at 1/64 there, so libraries store in it and compute in fp32
+        assert 0.6 < by_name[name] < 1.15
 
 
 def test_a_lower_power_limit_is_never_faster() -> None:

@@ -34,7 +34,7 @@ def test_mixed_cards_share_the_slowest_lanes_and_no_bridge() -> None:
     assert cluster.gpu_count == 3
     assert [(gpu.name, count) for gpu, count in cluster.kinds] == [("RTX 3090", 2), ("RTX 2080 Ti", 1)]
     assert cluster.wires.gpu_link.name == "PCIe 3.0 x8"
-    assert any(note["name"] == "link of 2x RTX 3090 + 1x RTX 2080 Ti" for note in notes)
+    assert any(note.name == "link of 2x RTX 3090 + 1x RTX 2080 Ti" for note in notes)
 
 
 @pytest.mark.parametrize(("card", "peers"), [("GTX 1080 Ti", True), ("RTX 4090", False), ("RTX 6000 Ada", True), ("L40S", True)])
@@ -65,7 +65,7 @@ def test_networks_nobody_named_are_stated() -> None:
     desktops, notes = parse_cluster("2x2x RTX 4090")
     assert desktops.network is not None
     assert desktops.network.name == "Ethernet 10 Gbit"
-    assert {"network", "link of 2x RTX 4090"} <= {note["name"] for note in notes}
+    assert {"network", "link of 2x RTX 4090"} <= {note.name for note in notes}
     assert parse_cluster("4x8xH100 SXM")[0].network_bytes_per_s == pytest.approx(8 * 400e9 / 8)
 
 

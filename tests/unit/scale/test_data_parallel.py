@@ -7,13 +7,16 @@ from functools import cache
 import numpy as np
 import pytest
 
+from gpuwise.core.units import MIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.scale.cluster.shape import parse_cluster, usual_cluster
-from gpuwise.scale.split.data_parallel import all_reduce_s, data_parallel, gradient_bytes, threaded_s
-from gpuwise.scale.split.timeline import gradients_of, timeline_of
+from gpuwise.scale.split.data_parallel import all_reduce_s, data_parallel, exposed_s, gradient_bytes, threaded_s, waits_fraction
+from gpuwise.scale.split.timeline import gradients_of, recomputing, timeline_of
 from gpuwise.step.time.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo
 
@@ -100,3 +103,40 @@ def test_the_closed_form_is_there_for_one_number() -> None:
     assert all_reduce_s(1e9, gpu, 1) == 0.0
     assert 1e9 / 450e9 < all_reduce_s(1e9, gpu, 8) < 1e9 / 150e9
     assert all_reduce_s(1e9, gpu, 4096) > all_reduce_s(1e9, gpu, 8)
+
+
+@pytest.mark.parametrize(("precision", "width"), [("bf16", 2), ("amp", 4), ("fp32", 4)])
+def test_a_gradient_is_as_wide_as_its_weight(precision: str, width: int) -> None:
+    model = zoo.load("gpt2", Request(model="gpt2", settings=Settings(mode="train", precision=precision, optimizer="adamw")))
+    assert gradient_bytes(model) == pytest.approx(width * model.parameters)
+    assert gradients_of(model).size_bytes.sum() == pytest.approx(width * model.parameters, rel=0.02)
+
+
+@pytest.mark.parametrize("gpu_s", [0.001, 1.0, 100.0])
+def test_without_a_graph_at_least_the_last_bucket_is_felt(gpu_s: float) -> None:
+    card = load_catalog().find("RTX 3090").gpu
+    last, whole = all_reduce_s(25 * MIB, card, 4), all_reduce_s(1e9, card, 4)
+    felt = exposed_s(1e9, card, 4, gpu_s) / (1.0 + waits_fraction(4))
+    waited = waits_fraction(4) * gpu_s / (1.0 + waits_fraction(4))
+    assert last * 0.999 <= felt - waited <= whole * 1.001
+    assert exposed_s(1e9, card, 1, gpu_s) == 0.0
+
+
+def test_threads_issue_every_forward_pass_and_make_every_copy_of_the_model() -> None:
+    """`nn.DataParallel` on n GPUs: n - 1 further forward passes, and n copies, each about as dear as one for the host."""
+
+    def passes(count: int) -> float:
+        cluster = parse_cluster(f"{count}x RTX 3090")[0]
+        return threaded_s(workload("resnet50"), cluster, 1.0) - threaded_s(workload("resnet50"), cluster, 0.0)
+
+    assert passes(4) / passes(2) == pytest.approx((3 + 4) / (1 + 2))
+    assert passes(3) / passes(2) == pytest.approx((2 + 3) / (1 + 2))
+
+
+def test_recomputing_makes_the_backward_pass_longer_and_leaves_the_forward_pass() -> None:
+    line = timeline_of(workload("resnet50"), load_catalog().find("RTX 3090").gpu, setting())
+    longer = recomputing(line, 0.25)
+    assert longer.forward_end_s == line.forward_end_s
+    assert longer.backward_end_s == pytest.approx(line.backward_end_s + 0.25)
+    assert longer.step_s == pytest.approx(line.step_s + 0.25)
+    assert longer.call_end_s[-1] == pytest.approx(line.call_end_s[-1] + 0.25)

@@ -58,3 +58,16 @@ def test_fully_slowed_compute_adds_every_message() -> None:
     ready = np.linspace(0.1, 1.0, 8)
     found = overlapped(ready, np.full(8, 30 * MIB), 1.0, lambda size: np.full(size.shape, 0.2), slowed_fraction=1.0)
     assert found.exposed_s == pytest.approx(8 * 0.2)
+
+
+def test_a_bucket_that_is_just_full_is_sent() -> None:
+    assert bucket_ends(np.array([1 * MIB, 25 * MIB, 10 * MIB, 15 * MIB, 24 * MIB, 1.0])).tolist() == [0, 1, 3, 5]
+
+
+def test_compute_is_slower_under_every_message_of_a_row() -> None:
+    """Two messages of a second, from 1 s to 3 s, the second called for during the first: at half speed the two seconds
+    hold one second of work, so work of 2.5 s ends at 3.5 s."""
+    ready, sizes = np.array([1.0, 1.25, 2.5]), np.array([30 * MIB, 30 * MIB, 1.0])
+    found = overlapped(ready, sizes, 2.5, lambda size: np.where(size > 2.0, 1.0, 0.0), slowed_fraction=0.5)
+    assert found.start_s.tolist() == [1.0, 2.0, 3.5]
+    assert found.exposed_s == pytest.approx(1.0)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gpuwise.hardware.machines import find_host
-from gpuwise.scale.cluster.shape import parse_cluster
+from gpuwise.hardware.types import Host
+from gpuwise.scale.cluster.shape import Cluster, parse_cluster
 from gpuwise.scale.plans.costs import Costs
 from gpuwise.scale.plans.search import estimate
 from gpuwise.scale.plans.types import Mesh, Plan
 from gpuwise.scale.plans.unit_times import Sizes
+from gpuwise.scale.split.share import Degrees
 from gpuwise.step.memory.peak import MemorySetting, memory_of
 from gpuwise.step.time.stacks import as_run, default_stack
 from gpuwise.step.types import Setting
@@ -34,14 +38,19 @@ JOBS = [
 NEAR = {"plain": 1e-6, "accumulating": 0.04, "ZeRO-1": 0.05, "ZeRO-2": 0.05, "ZeRO-3": 0.08, "recomputing": 0.10}
 
 
-@pytest.mark.parametrize(("name", "precision", "size"), JOBS)
-def test_plans_hold_what_rewritten_steps_hold(name: str, precision: str, size: int) -> None:
+def costs_of(name: str, precision: str, size: int, cluster: Cluster, host: Host | None = None) -> Costs:
     settings = Settings(mode="train", precision=precision, optimizer="adamw")
     workload = zoo.load(name, Request(model=name, settings=settings))
-    cluster, _ = parse_cluster(f"{RANKS}xA100 SXM 80GB")
-    setting = as_run(Setting(stack=default_stack(), host=find_host("desktop")), workload)
+    setting = as_run(Setting(stack=default_stack(), host=host or find_host("desktop")), workload)
     sizes = Sizes(batches=np.array([float(size)]), seq=float(workload.seq) if workload.seq else None)
-    costs = Costs(parts=parts_of(workload), gpu=cluster.gpu, setting=setting, sizes=sizes)
+    return Costs(parts=parts_of(workload), gpu=cluster.gpu, setting=setting, sizes=sizes)
+
+
+@pytest.mark.parametrize(("name", "precision", "size"), JOBS)
+def test_plans_hold_what_rewritten_steps_hold(name: str, precision: str, size: int) -> None:
+    cluster, _ = parse_cluster(f"{RANKS}xA100 SXM 80GB")
+    costs = costs_of(name, precision, size, cluster)
+    workload = costs.parts.workload
     cases = {
         "plain": (workload, {}),
         "accumulating": (accumulating(workload), {"micro_count": 4}),
@@ -52,3 +61,25 @@ def test_plans_hold_what_rewritten_steps_hold(name: str, precision: str, size: i
         exact = memory_of(rewritten, float(size), gpu=cluster.gpu, setting=MemorySetting(gpu_count=RANKS)).total_bytes
         plan = Plan(mesh=Mesh(data=RANKS), micro_batch=size, **how)
         assert estimate(costs, cluster, plan).memory.total_bytes == pytest.approx(exact, rel=NEAR[case]), case
+
+
+def test_zero_3_gathers_the_unit_that_runs_and_the_next() -> None:
+    for ranks in (2, 8):
+        cluster, _ = parse_cluster(f"{ranks}xA100 SXM 80GB")
+        costs = costs_of("gpt2", "amp", 4, cluster)
+        weights = costs.memory(Degrees()).weight
+        found = estimate(costs, cluster, Plan(mesh=Mesh(data=ranks), micro_batch=4, zero_stage=3)).memory
+        assert found.weight_bytes == pytest.approx(costs.counts @ weights / ranks + 2 * weights.max())
+
+
+def test_an_offloaded_update_reads_gradients_and_rewrites_weights_and_state_in_the_hosts_memory() -> None:
+    """With AdamW in fp32 a parameter has 4 bytes of gradient that are read, and 12 of weight and state read and written."""
+    cluster, _ = parse_cluster("A100 SXM 80GB")
+    plan = Plan(mesh=Mesh(), micro_batch=4, offload=True)
+    taken = {}
+    for rate in (1e9, 2e9):
+        host = replace(find_host("desktop"), memory_bytes_per_s=rate)
+        costs = costs_of("gpt2", "amp", 4, cluster, host)
+        taken[rate] = estimate(costs, cluster, plan).step_s
+    moved = (taken[1e9] - taken[2e9]) / (1 / 1e9 - 1 / 2e9)
+    assert moved == pytest.approx((4 + 2 * 12) * costs.parts.workload.parameters, rel=0.02)

@@ -213,3 +213,19 @@ def test_a_limit_is_never_passed(requests: list[tuple[bool, int]], expandable: b
         except OutOfMemory:
             assert allocator.retries  # not before the cache was given back
         assert allocator.peak_reserved <= limit * MIB
+
+
+@pytest.mark.parametrize(("asked", "reserved"), [(512, 2), (MIB, 2), (MIB + 1, 20), (20 * MIB, 20), (21 * MIB, 40)])
+def test_expandable_segments_grow_by_pages_of_2_and_20_mib(asked: int, reserved: int) -> None:
+    allocator = ExpandableAllocator()
+    allocator.allocate(asked)
+    assert allocator.reserved == reserved * MIB
+
+
+def test_expandable_segments_split_off_every_rest() -> None:
+    allocator = ExpandableAllocator()
+    first, behind = allocator.allocate(1024), allocator.allocate(512)
+    allocator.release(first)
+    allocator.allocate(512)
+    assert behind.size == 512
+    assert allocator.allocated == 1024

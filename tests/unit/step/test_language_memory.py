@@ -92,3 +92,12 @@ def test_more_tokens_and_more_batch_are_never_less(method: str, weights: str, ev
     here = adaptation_memory(TINY, how, batch=batch, seq=seq).allocated_bytes
     assert adaptation_memory(TINY, how, batch=batch + 1, seq=seq).allocated_bytes > here
     assert adaptation_memory(TINY, how, batch=batch, seq=seq + 1).allocated_bytes > here
+
+
+@pytest.mark.parametrize(("kv_heads", "kib"), [(32, 512), (8, 128)])
+def test_a_token_in_the_cache_has_a_key_and_a_value_in_every_layer(kv_heads: int, kib: int) -> None:
+    """Half a MiB a token in a model of Llama 2's 7B shape; a quarter of it with a quarter of the heads (Llama 3, 8B)."""
+    shape = DecoderShape(hidden=4096, layers=32, heads=32, kv_heads=kv_heads, head_dim=128, intermediate=11008, vocabulary=32000)
+    few, more = (generation_memory(shape, batch=2, tokens=tokens).kv_cache_bytes for tokens in (100, 101))
+    assert more - few == 2 * kib * 1024
+    assert generation_memory(shape, batch=2, tokens=100, split="tensor", devices=4).kv_cache_bytes == few / 4

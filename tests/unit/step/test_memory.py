@@ -10,9 +10,9 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.allocator import CachingAllocator, TorchSettings
 from gpuwise.step.memory.bfc import BfcSettings
-from gpuwise.step.memory.device import framework_bytes, memory_data, preallocated_bytes
+from gpuwise.step.memory.device import framework_bytes, library_buffers, memory_data, preallocated_bytes
 from gpuwise.step.memory.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
-from gpuwise.step.memory.peak import MemorySetting, by_module, largest_batch, memory_of, survives
+from gpuwise.step.memory.peak import MemorySetting, by_module, largest_batch, memory_of, reserved_bytes_of, survives
 from gpuwise.step.memory.replay import replay
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import Request
@@ -193,3 +193,55 @@ def test_a_replay_keeps_the_optimizer_state_and_ends_with_nothing_else_new() -> 
     assert allocator.allocated == pytest.approx(sizes[lives.tensor[lasting]].sum(), rel=0.02)
     assert found.allocated_bytes >= peak_bytes(workload, 8, None)
     assert found.reserved_bytes >= found.allocated_bytes
+
+
+# ---------------------------------------------------------------- what lies beside tensors, by what the docs say
+
+
+def test_cublas_has_a_workspace_for_each_thread_that_calls_it_and_backward_has_its_own() -> None:
+    for card in (None, gpu("RTX 3090"), gpu("H100 SXM 80GB")):
+        (one,) = library_buffers(card, products=True, training=False)
+        assert library_buffers(card, products=True, training=True) == (one, one)
+        assert library_buffers(card, products=False, training=True) == ()
+
+
+def test_tensorflow_leaves_less_on_devices_below_2_gib() -> None:
+    card, small = gpu("RTX 3090"), 225 * 2**20  # 225 MiB: the guide "Limiting GPU memory growth"
+    for size, left in ((2**30, small), (2 * 2**30 - 1, small), (2 * 2**30, 1536 * 2**20)):
+        assert size - preallocated_bytes(replace(card, usable_memory_bytes=float(size)), "tensorflow") == left
+
+
+def test_a_range_never_begins_below_the_tensors(workload: Workload) -> None:
+    for batch in (1, 16, 64, 512, 4096):
+        found = memory_of(workload, batch)
+        assert found.allocated_bytes <= found.low_bytes < found.total_bytes
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_buffers_of_messages_come_with_the_second_gpu(count: int) -> None:
+    alone, joined = (memory_of(load("resnet50"), 8, setting=MemorySetting(gpu_count=number)) for number in (1, count))
+    assert alone.communication_bytes == 0
+    assert joined.communication_bytes == memory_data().value("collective_bytes") > 0
+    assert joined.total_bytes - alone.total_bytes == pytest.approx(joined.communication_bytes)
+
+
+def test_a_step_without_room_for_what_convolutions_borrow_does_not_run() -> None:
+    workload, setting = load("vgg16"), MemorySetting(allocator=TorchSettings(expandable_segments=True))  # which wastes least
+    found = memory_of(workload, 64, setting=setting)
+    borrowed = memory_data().value("convolution_share") * convolved_bytes(workload, 64, None)
+    tensors = found.allocated_bytes + found.framework_bytes
+    assert borrowed > 0.1 * tensors
+    assert not survives(workload, tensors + 0.9 * borrowed, 64, setting=setting)
+    assert survives(workload, 1.02 * tensors + borrowed, 64, setting=setting)
+
+
+def test_between_two_simulated_batches_the_allocator_holds_more_than_tensors_as_at_both() -> None:
+    workload = load("resnet50")
+
+    def slack(batch: int) -> float:
+        return reserved_bytes_of(workload, batch) / memory_of(workload, batch).allocated_bytes
+
+    low, high = sorted((slack(64), slack(512)))
+    assert low > 1.01
+    for batch in (65, 100, 200, 400, 511):
+        assert 0.999 * low <= slack(batch) <= 1.001 * high

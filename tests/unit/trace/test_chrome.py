@@ -283,3 +283,49 @@ def test_table_is_in_order_of_start_with_parents_first(tmp_path: Path) -> None:
     assert (steps >= 0).all()
     same = steps == 0
     assert (np.diff(events.duration_ns)[same] <= 0).all()
+
+
+def test_fractions_of_a_microsecond_are_rounded_to_the_nearest_nanosecond(tmp_path: Path) -> None:
+    """0.29 and 1.001 are a little less in binary than on paper: cut off, they would lose a nanosecond."""
+    run = Run(begin_us=0.0)
+    for start, duration in ((10.29, 0.29), (20.001, 1.001), (30.0, 4.999)):
+        run.span("kernel", HGEMM, start, duration, device=0, stream=7, correlation=1)
+    events = read_trace(run.write(tmp_path / "a.json")).events
+    assert events.start_ns.tolist() == [10_290, 20_001, 30_000]
+    assert events.duration_ns.tolist() == [290, 1_001, 4_999]
+
+
+@pytest.mark.parametrize(
+    ("name", "warp", "vendor"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 32, "NVIDIA"),
+        ("Tesla V100-SXM2-32GB", None, "NVIDIA"),
+        ("AMD Instinct MI210", None, "AMD"),
+        ("", 64, "AMD"),  # ROCm often leaves the name out; its wavefronts are 64 wide
+        ("", 32, "NVIDIA"),
+    ],
+)
+def test_the_vendor_is_told_by_name_or_by_the_width_of_a_warp(name: str, warp: int | None, vendor: str, tmp_path: Path) -> None:
+    described = {"id": 0, "name": name, "numSms": 104} | ({} if warp is None else {"warpSize": warp})
+    (device,) = read_trace(training(Run(gpu=described), steps=2).write(tmp_path / "a.json")).devices
+    assert (device.vendor, device.sm_count) == (vendor, 104)
+
+
+@pytest.mark.parametrize(
+    ("category", "kind"),
+    [
+        ("cuda_runtime", Kind.RUNTIME),
+        ("cuda_driver", Kind.RUNTIME),  # Triton launches through the driver
+        ("hip_runtime", Kind.RUNTIME),
+        ("Runtime", Kind.RUNTIME),
+        ("gpu_memset", Kind.MEMSET),
+        ("user_annotation", Kind.MARK),
+        ("gpu_user_annotation", Kind.DEVICE_MARK),
+        ("something new", Kind.OTHER),
+    ],
+)
+def test_categories_of_profilers_old_and_new_are_known(category: str, kind: Kind, tmp_path: Path) -> None:
+    run = Run()
+    run.span(category, "cuLaunchKernel", 1.0, 2.0, correlation=5)
+    (row,) = read_trace(run.write(tmp_path / "a.json")).events.of(kind).correlation
+    assert row == (5 if kind in (Kind.RUNTIME, Kind.MEMSET) else -1)

@@ -51,7 +51,9 @@ def test_nsys_gives_kernels_copies_and_calls(tmp_path: Path) -> None:
     assert len(kernels) == 5
     assert set(kernels.correlation) == set(calls.correlation)
     assert trace.names[calls.name[0]] == "cudaLaunchKernel"
-    assert trace.names[trace.events.of(Kind.MEMCPY).name[0]] == "Memcpy HtoD (Pageable -> Device)"
+    copies = trace.events.of(Kind.MEMCPY)
+    assert trace.names[copies.name[0]] == "Memcpy HtoD (Pageable -> Device)"
+    assert (copies.size_bytes.tolist(), copies.duration_ns.tolist()) == ([1_000_000], [50_000])
 
 
 def test_rows_that_end_before_they_start_are_counted(tmp_path: Path) -> None:
@@ -85,3 +87,54 @@ def test_reading_leaves_the_database_alone(tmp_path: Path) -> None:
     read_trace(path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["f.sqlite"]
+
+
+def test_ids_of_two_processes_are_told_apart(tmp_path: Path) -> None:
+    path = nsys(tmp_path / "f.sqlite", kernels=3)
+    other = 9 << 24
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT start, end, deviceId, streamId, correlationId, ?, demangledName, "
+            "shortName, gridX, gridY, gridZ FROM CUPTI_ACTIVITY_KIND_KERNEL",
+            (other,),
+        )
+        database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (5, 6, 0, ?, 2)", (other + 3,))
+    trace = read_trace(path)
+    kernels, calls = trace.events.of(Kind.KERNEL), trace.events.of(Kind.RUNTIME)
+    assert len(set(kernels.correlation.tolist())) == 6
+    own = kernels.correlation[kernels.process == calls.process[calls.start_ns == 5][0]]
+    assert calls.correlation[calls.start_ns == 5][0] in own
+
+
+def test_blocks_of_a_grid_are_counted_in_all_three_directions(tmp_path: Path) -> None:
+    """Without a count of multiprocessors they are kept as a negative number."""
+    path = nsys(tmp_path / "f.sqlite", kernels=2)
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = 3, gridY = 5, gridZ = 7 WHERE correlationId = 0")
+        database.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = 11, gridY = 1, gridZ = 1 WHERE correlationId = 1")
+    assert read_trace(path).events.of(Kind.KERNEL).blocks_per_sm.tolist() == [-105.0, -11.0]
+
+
+@pytest.mark.parametrize(
+    ("picoseconds", "nanoseconds"), [(0, 0), (499, 0), (500, 1), (1_499, 1), (1_500, 2), (7_000_000_999_999, 7_000_001_000)]
+)
+def test_times_of_xplane_begin_at_their_line_and_are_rounded(picoseconds: int, nanoseconds: int, tmp_path: Path) -> None:
+    name = message((1, 1), (2, message((1, 1), (2, "fusion"))))
+    lines = [
+        message((2, title), (3, start), (4, message((1, 1), (2, picoseconds), (3, picoseconds))))
+        for title, start in (("Stream #1(Compute)", 1_000), ("Stream #2(Compute)", 1_700_000_000_000_000_000))
+    ]
+    (tmp_path / "f").write_bytes(message((1, message((2, "/device:GPU:0"), *((3, line) for line in lines), (4, name)))))
+    events = read_trace(tmp_path / "f").events
+    assert events.start_ns.tolist() == [1_000 + nanoseconds, 1_700_000_000_000_000_000 + nanoseconds]
+    assert events.duration_ns.tolist() == [nanoseconds] * 2
+
+
+def test_ranges_that_are_pushed_or_started_are_marks_and_other_events_are_not(tmp_path: Path) -> None:
+    path = nsys(tmp_path / "f.sqlite", kernels=2)
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, globalTid INTEGER, text TEXT)")
+        rows = [(10, 20, kind, 7 << 24, f"kind {kind}") for kind in (34, 59, 60, 75)]
+        database.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?)", rows)
+    trace = read_trace(path)
+    assert sorted(trace.names[name] for name in trace.events.of(Kind.MARK).name) == ["kind 59", "kind 60"]

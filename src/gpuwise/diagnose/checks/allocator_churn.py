@@ -1,7 +1,7 @@
 """Memory is allocated from the driver inside steps.
 
 ## What it sees
-`cudaMalloc`, `cudaFree`, `hipMalloc`, `hipFree` in steady steps.
+`cudaMalloc`, `cudaFree`, `hipMalloc`, `hipFree` in steady steps, of half a percent of the time or more.
 
 ## Why it costs time
 These calls wait for the device and take milliseconds. PyTorch keeps freed memory in a pool so that steady steps need none:

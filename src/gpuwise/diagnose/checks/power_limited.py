@@ -1,7 +1,8 @@
 """The power limit is below the default.
 
 ## What it sees
-The limit that the driver enforces against the one the card is sold with. For information: it may be meant.
+The limit that the driver enforces against the one the card is sold with, told from 2 % below it on. For information: it may be
+meant.
 
 ## Why it costs time
 Under full load the clock is lowered until the power fits the limit.
