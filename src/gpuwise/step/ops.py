@@ -22,6 +22,8 @@ __all__ = ["Choices", "ops_of"]
 _PASSES = {"forward": 0.0, "data": 1.0, "weight": 2.0}
 _GATES = {"lstm": 4.0, "gru": 3.0}
 _TENSORS_A_LAUNCH = 50.0  # a multi-tensor kernel takes a few dozen tensors at a time
+_RESIZES = ("upsample_", "_upsample_", "im2col")
+_SAMPLERS = ("grid_sampler", "torchvision::roi_align", "torchvision::_roi_align")  # read where another tensor says
 _CLASS = {name: float(place) for place, name in enumerate(CLASSES)}
 
 
@@ -134,6 +136,9 @@ def _class_of(op: Op, choices: Choices, mode: str) -> str:
         if "group_norm" in op.name and choices.nhwc:
             return "group_norm_nhwc"  # rearranged before and after
         return ("batch_norm" if "batch_norm" in op.name else "row_norm") + backward
+    if _is_resize(op):
+        nearest = "nearest" in op.name or op.name == "im2col"
+        return "copy" if not op.name.startswith(_SAMPLERS) and (nearest or not backward) else "index"
     if op.kind in ("pool", "embedding"):
         return op.kind + backward
     return op.kind if op.kind in _CLASS else "other"
@@ -150,9 +155,17 @@ def _launches(ops: Sequence[Op], values: Array) -> Array:
     return np.stack(columns, axis=1).reshape(-1, 1)
 
 
+def _is_resize(op: Op) -> bool:
+    """Whether an op of kind `pool` moves values from one grid to another: few of the image to each of the result, so that its
+    bytes are what it costs. Gradients that several values give to one are added by atomics, as a scatter does."""
+    return op.kind == "pool" and op.name.startswith(_RESIZES + _SAMPLERS)
+
+
 def _looked(ops: Sequence[Op], values: Array) -> Array:
     """Values a pooling window looks at; nothing for other ops."""
-    columns = [values[:, op.sizes[1]] * values[:, op.sizes[2]] if op.kind == "pool" else np.zeros(values.shape[0]) for op in ops]
+    windows = [op.kind == "pool" and not _is_resize(op) for op in ops]
+    none = np.zeros(values.shape[0])
+    columns = [values[:, op.sizes[1]] * values[:, op.sizes[2]] if one else none for op, one in zip(ops, windows, strict=True)]
     return np.stack(columns, axis=1).reshape(-1, 1)
 
 
