@@ -66,6 +66,8 @@ class Bench:
         if choices.fused_attention and not setting.stack.fused_attention:
             return replace(setting, stack=default_stack(compiled=choices.compiled))
         if choices.compiled and setting.stack.how == "eager":
+            if setting.stack.framework == "torch" and not setting.stack.fused_attention:  # before 2.0, which brought compiling
+                return replace(setting, stack=default_stack(compiled=True))
             return replace(setting, stack=find_stack(setting.stack.name, compiled=True)[0])
         return setting
 
