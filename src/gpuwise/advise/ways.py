@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuwise.advise.types import Choices, DoesNotApply
 from gpuwise.errors import GpuwiseError
-from gpuwise.scale.low_precision import as_trained
+from gpuwise.scale.low_precision import as_computed
 from gpuwise.workload.fuse import fused
 from gpuwise.workload.rewrite_adafactor import with_adafactor
 from gpuwise.workload.rewrite_attention import has_attention, unfolded
@@ -104,7 +104,7 @@ class Ways:
             workload, link, host = offloaded(workload)
         if choices.compiled:
             workload = fused(workload)
-        return Way(choices=choices, workload=as_trained(workload), link_bytes=link, host_bytes=host)
+        return Way(choices=choices, workload=as_computed(workload), link_bytes=link, host_bytes=host)
 
 
 def _rewritten_as(choices: Choices) -> Choices:

@@ -16,7 +16,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu, Host, Loader
-from gpuwise.scale.low_precision import as_trained
+from gpuwise.scale.low_precision import as_computed
 from gpuwise.step.loading import images_per_s, seconds_per_image
 from gpuwise.step.stacks import default_stack, find_stack
 from gpuwise.step.types import Setting, Stack
@@ -332,7 +332,7 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
             f"{workload.model} takes no images, so there is nothing to decode",
             hint="leave `--image-decode` out; `--loader-samples-per-s` gives the rate of any loader",
         )
-    return as_trained(workload)
+    return as_computed(workload)
 
 
 def takes_images(workload: Workload) -> bool:
