@@ -13,6 +13,7 @@ from gpuwise.evidence.ranges import as_known, knows, range_of
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.floors import floors_s
 from gpuwise.kernels.machine import gpus_of
 from gpuwise.kernels.registry import times
 from gpuwise.kernels.types import Group, Ops, dtype_code
@@ -86,7 +87,9 @@ def _best(gpu: Gpu, precision: str) -> tuple[float, float]:
     columns |= {"batch": np.ones_like(side), "aligned": np.ones_like(side), "dtype": np.full_like(side, dtype_code(precision))}
     columns |= {"read": 2 * side**2 * width, "written": side**2 * width}
     ops = Ops(count=len(_SIDES), groups=(Group(kind="matmul", rows=np.arange(len(_SIDES)), columns=columns),))
-    seconds = times(ops, gpus_of([gpu]), load_constants()).seconds[:, 0] * default_stack().factor
+    columns_of_gpu = gpus_of([gpu])
+    seconds = times(ops, columns_of_gpu, load_constants()).seconds * default_stack().factor
+    seconds = np.maximum(seconds, floors_s(ops, columns_of_gpu))[:, 0]
     best = int(np.argmax(_SIDES**3 / seconds))
     return float(seconds[best]), float(2.0 * _SIDES[best] ** 3)
 

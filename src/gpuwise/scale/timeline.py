@@ -9,14 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
-from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.registry import times
 from gpuwise.kernels.types import Constants
 from gpuwise.step.cpu import cpu_setting, not_hidden_s
-from gpuwise.step.ops import Choices, ops_of
-from gpuwise.step.segments import fast_part
-from gpuwise.step.simulate import simulate
+from gpuwise.step.simulate import priced_ops, simulate
 from gpuwise.step.stacks import as_run
 from gpuwise.step.types import Setting
 from gpuwise.workload.evaluate import product_values
@@ -67,16 +62,9 @@ def timeline_of(
     }
     steps = simulate(workload, [gpu], setting, **sizes, power_limit_watts=power_limit_watts, constants=constants)
     whole = float(steps.seconds[0, 0]) + (not_hidden_s(steps) if gpu.is_cpu else 0.0)
-    choices = Choices(
-        tf32=setting.tf32,
-        tf32_convolutions=setting.tf32_convolutions,
-        fused_attention=setting.stack.fused_attention,
-        nhwc=setting.nhwc,
-        lays_out=setting.stack.how == "compile",
-    )
-    ops = ops_of(workload, sizes["batch"], sizes["seq"], choices)
-    k = constants if constants is not None else load_constants()
-    seconds = times(ops, gpus_of([fast_part(gpu)], power_limit_watts), k).seconds[:, 0]
+    seconds = priced_ops(workload, [gpu], setting, **sizes, power_limit_watts=power_limit_watts, constants=constants).seconds[
+        :, 0
+    ]
     ends = np.cumsum(seconds[workload.calls.op])
     ends = ends * (whole / max(float(ends[-1]), 1e-12))
     backward_end = _last_end(workload, ends, _BACKWARD, float(ends[-1]))

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuwise.kernels.memory_bound import CLASSES
 from gpuwise.kernels.types import Array, Group, Ops, dtype_code
+from gpuwise.step.cold import cold_bytes
 from gpuwise.step.layout import lays_channels_last
 from gpuwise.workload.evaluate import op_bytes, product_values
 from gpuwise.workload.types import DTYPE_BYTES, KINDS, Op, Workload
@@ -47,6 +48,7 @@ def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choi
         chosen = replace(chosen, nhwc=True)
     read, written = op_bytes(workload, values)
     points, count = read.shape
+    cold = cold_bytes(workload)
     members: dict[str, list[int]] = {}
     for place, op in enumerate(workload.ops):
         members.setdefault(op.kind if op.kind in _COLUMNS else "memory_bound", []).append(place)
@@ -59,6 +61,9 @@ def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choi
         }
         columns |= _sizes([workload.ops[place] for place in places], values)
         columns |= {"read": read[:, places].reshape(-1, 1), "written": written[:, places].reshape(-1, 1)}
+        if kind in ("conv", "matmul"):
+            columns["cold"] = np.tile(cold[places], points)[:, None]
+            columns["weights"] = np.full_like(columns["cold"], float(workload.parameters))
         if kind == "conv":
             columns["depthwise"] = ((columns["groups"] > 1) & (columns["groups"] >= columns["c_in"])).astype(float)
         if kind == "matmul":
