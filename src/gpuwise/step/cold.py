@@ -6,11 +6,13 @@ cells of an RNN), nothing is claimed: a cache may hold them.
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
 from gpuwise.kernels.types import Array
 from gpuwise.workload.evaluate import call_counts
-from gpuwise.workload.types import DTYPE_BYTES, Workload
+from gpuwise.workload.types import DTYPE_BYTES, Form, Workload
 
 __all__ = ["cold_bytes"]
 
@@ -18,8 +20,18 @@ _PRODUCTS = ("matmul", "conv")
 _ONCE = 1.1  # the parameters, with a little for those that are padded
 
 
+_known: WeakKeyDictionary[Form, Array] = WeakKeyDictionary()
+
+
 def cold_bytes(workload: Workload) -> Array:
-    """Bytes of weights that one call of each op reads."""
+    """Bytes of weights that one call of each op reads; found once for all sizes of a step."""
+    found = _known.get(workload.form)
+    if found is None:
+        found = _known[workload.form] = _found(workload)
+    return found
+
+
+def _found(workload: Workload) -> Array:
     found = np.zeros(len(workload.ops))
     if not workload.symbols:
         return found  # every size is fixed: weights cannot be told from the rest
