@@ -72,7 +72,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)gb")
 # What a driver shows of the memory: it keeps a little for itself, and ECC of GDDR a sixteenth (a T4 of 16 GiB shows 14.6 to 15).
 _SHOWN_FRACTION = 0.975
 _ECC_FRACTION = 15 / 16
-_WITHOUT_ECC = frozenset(("desktop", "laptop"))
+_WITH_ECC = frozenset(("datacenter", "workstation"))  # where a row does not say
 _LONGEST_NAME = 80
 _VARIANT_COST = 0.5
 _PRODUCT_COSTS = {"laptop": 2.0, "maxq": 6.0}
@@ -232,9 +232,9 @@ def _explained(word: str, words: frozenset[str], gpu: Gpu) -> bool:
 
 def _shown_gib(gpu: Gpu) -> int:
     """The least that PyTorch or nvidia-smi show of this GPU's memory, in whole GiB as people write it."""
-    checked = gpu.memory_type.startswith("GDDR") and gpu.segment not in _WITHOUT_ECC
-    usable = gpu.usable_memory_bytes + gpu.slow_memory_bytes
-    return math.floor(usable / GIB * _SHOWN_FRACTION * (_ECC_FRACTION if checked else 1.0))
+    checked = gpu.memory_type.startswith("GDDR") and gpu.ecc is not False and (gpu.ecc or gpu.segment in _WITH_ECC)
+    whole = gpu.memory_bytes * _SHOWN_FRACTION * (_ECC_FRACTION if checked else 1.0)
+    return math.floor(min(whole, gpu.usable_memory_bytes + gpu.slow_memory_bytes) / GIB)
 
 
 def _apart(asked: Iterable[str], gpu: Gpu) -> float:

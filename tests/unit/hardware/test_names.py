@@ -95,6 +95,8 @@ SPELLINGS = {
     "RTX 3090 23GB": "RTX 3090",
     "NVIDIA GeForce RTX 3090 23.7 GiB": "RTX 3090",
     "NVIDIA GeForce RTX 4090 24GB": "RTX 4090",
+    "NVIDIA GeForce RTX 4090 22GB": "RTX 4090",  # with ECC switched on
+    "H200 140GB": "H200",
     "RTX 3080 9GB": "RTX 3080",
     "RTX 3080 11GB": "RTX 3080 12GB",
     "RTX 2080 Ti 10GB": "RTX 2080 Ti",
