@@ -18,7 +18,7 @@ from gpuwise.workload.transform.attention import has_attention, unfolded
 from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
 from gpuwise.workload.transform.flash import folded
 from gpuwise.workload.transform.lora import adapted, quantised
-from gpuwise.workload.transform.low_precision import as_trained
+from gpuwise.workload.transform.low_precision import as_computed
 from gpuwise.workload.transform.share import accumulating, offloaded, sharded, split
 
 __all__ = ["BYTES_A_WEIGHT", "RANK", "Way", "Ways"]
@@ -121,14 +121,18 @@ class Ways:
             workload, link, host = offloaded(workload)
         if choices.compiled:
             workload = fused(workload)
-        return Way(choices=choices, workload=as_trained(workload), link_bytes=link, host_bytes=host)
+        return Way(choices=choices, workload=as_computed(workload), link_bytes=link, host_bytes=host)
 
 
 def _stack_for(choices: Choices, stack: Stack) -> Stack:
     """The software that runs these choices: newer than the user's, where that has not what is chosen."""
     if choices.fused_attention and not stack.fused_attention:
         return default_stack(compiled=choices.compiled)
-    return find_stack(stack.name, compiled=True)[0] if choices.compiled and stack.how == "eager" else stack
+    if not choices.compiled or stack.how != "eager":
+        return stack
+    if stack.framework == "torch" and not stack.fused_attention:  # before 2.0, which brought compiling
+        return default_stack(compiled=True)
+    return find_stack(stack.name, compiled=True)[0]
 
 
 def _rewritten_as(choices: Choices) -> Choices:

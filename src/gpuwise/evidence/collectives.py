@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.evidence.types import Residual, Table
+from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.machines import find_link
 from gpuwise.kernels.limits import longer
 from gpuwise.scale.cluster.collectives import OPS, collective_s, moved_fraction
@@ -60,25 +60,27 @@ def collective_data() -> Mapping[str, Any]:
     return loaded
 
 
-def collective_sets(table: Table) -> tuple[list[CollectiveSet], Counter[str]]:
+def collective_sets(table: Table) -> tuple[list[CollectiveSet], Skipped]:
     """The rows that can be asked, and why the others cannot."""
     names = ("gpu", "gpu_count", "link", "op", "dtype", "library", "source")
     members: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for number in range(table.count):
+    reasons = Skipped()
+    for number in table.usable(reasons):
         members[tuple(str(table.columns[name][number] if name in table.columns else "") for name in names)].append(number)
-    reasons: Counter[str] = Counter()
     found = []
     for key, rows in members.items():
         cells = dict(zip(names, key, strict=True))
         try:
             cluster, inner, outer = _machine(cells)
         except (GpuwiseError, ValueError, OverflowError) as reason:
-            reasons[getattr(reason, "message", str(reason))] += len(rows)
+            for row in rows:
+                reasons.add(row, getattr(reason, "message", str(reason)))
             continue
         size, measured = (np.array([_number(table.columns[name][row]) for row in rows]) for name in ("bytes", "time_us"))
         usable = (size > 0) & (measured > 0) & np.isfinite(size + measured)
-        if not usable.all():
-            reasons["no size or time"] += int((~usable).sum())
+        for row, good in zip(rows, usable, strict=True):
+            if not good:
+                reasons.add(row, "no size or time")
         kept = tuple(row for row, good in zip(rows, usable, strict=True) if good)
         found.append(
             CollectiveSet(

@@ -32,6 +32,7 @@ __all__ = ["Question", "questions", "residual"]
 _PRECISIONS = {"fp32": "fp32", "tf32": "fp32", "fp16": "amp", "amp": "amp", "bf16": "bf16", "amp-bf16": "amp-bf16"}
 _OPTIMIZERS = {"sgd": "momentum", "adam": "adam", "adamw": "adamw", "lamb": "adam"}
 _COMPILED = ("compile", "xla")
+_SAMPLES = ("", "images/s", "sequences/s", "samples/s")  # what a rate may count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ def questions(
     """The rows that can be asked, and why the others cannot. With `zoo_only` nothing is captured."""
     catalog, reasons = load_catalog(), Skipped()
     begun = []
-    for number in range(table.count):
+    for number in table.usable(reasons):
         cells = {name: "" if value is None else str(value) for name, value in table.row(number).items()}
         try:
             gpu, figures = _gpu(catalog, cells), _numbers(cells)
@@ -64,14 +65,16 @@ def questions(
             _check_precision(gpu, cells["precision"])
             begun.append((number, cells, gpu, request, figures))
         except _Unusable as reason:
-            reasons[str(reason)] += 1
+            reasons.add(number, str(reason))
+        except (ValueError, OverflowError):
+            reasons.add(number, "a field that cannot be read")
     workloads = _workloads([request for _, _, _, request, _ in begun], progress)
     found = []
     run = cache(_run)
     for number, cells, gpu, request, (batch, size, measured, count) in begun:
         answer = workloads[request]
         if isinstance(answer, str):
-            reasons.of_model(answer, cells["model"])
+            reasons.add(number, answer, cells["model"])
             continue
         workload = run(answer, procedure_of(cells).every_token, cells.get("stack") in _COMPILED)
         found.append(
@@ -121,7 +124,18 @@ def _numbers(cells: Mapping[str, str]) -> tuple[float, float, float, int]:
     size = _number(cells, "image_or_seq", "0", "an image size or sequence length")
     if not 0 <= size < 2**31:
         raise _Unusable("an image size or sequence length that cannot be run")
-    return batch, size, _step_s(cells, batch * int(count)), int(count)
+    counted = batch * int(count) * _in_a_sample(cells, size)
+    return batch, size, _step_s(cells, counted), int(count)
+
+
+def _in_a_sample(cells: Mapping[str, str], size: float) -> float:
+    """How many of what `samples_per_s` counts are in one sample: `unit` says what it counts."""
+    unit = cells.get("unit", "").strip().lower().replace("_per_", "/")
+    if unit in _SAMPLES or cells.get("step_ms", "").strip():
+        return 1.0
+    if unit == "tokens/s" and size:
+        return size
+    raise _Unusable(f"a rate in {cells['unit']}, which is not understood")
 
 
 def _number(cells: Mapping[str, str], name: str, default: str, what: str) -> float:

@@ -76,20 +76,20 @@ def memory_questions(
     stored = zoo_only or find_spec("timm") is None
     reasons = Skipped()
     begun: list[MemoryQuestion] = []
-    for number in range(table.count):
+    for number in table.usable(reasons):
         cells = {name: "" if value is None else str(value) for name, value in table.row(number).items()}
         try:
             begun.append(_question(number, cells, stored))
         except _Unusable as reason:
-            reasons[str(reason)] += 1
-        except ValueError:
-            reasons["a field that is no number"] += 1
+            reasons.add(number, str(reason))
+        except (ValueError, OverflowError):
+            reasons.add(number, "a field that is no number")
     workloads = _workloads([entry.request for entry in begun if entry.request is not None], progress)
     found = []
     for entry in begun:
         answer = workloads.get(entry.request) if entry.request is not None else None
         if isinstance(answer, str):
-            reasons.of_model(answer, entry.cells["model"])
+            reasons.add(entry.row, answer, entry.cells["model"])
         elif answer is None:
             found.append(entry)
         else:
@@ -153,7 +153,10 @@ def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> 
     found: dict[Request, Workload | str] = {}
     for request in dict.fromkeys(requests):
         if zoo.has(request.model):
-            found[request] = zoo.load(request.model, request)
+            try:
+                found[request] = zoo.load(request.model, request)
+            except GpuwiseError:
+                found[request] = f"the zoo has no such workload of {request.model}"
     distinct = [request for request in dict.fromkeys(requests) if request not in found]
     for number, (request, answer) in enumerate(capture_many(distinct, timeout_s=180.0)):
         progress(f"capturing {number + 1} of {len(distinct)}: {request.model}")
@@ -209,6 +212,7 @@ def _residual(question: MemoryQuestion, data: MemoryData) -> Residual:
         low_s=predicted * low,
         high_s=predicted * high,
         labels=labels,
+        unit="B",
         group=(cells["source"], cells["model"]),
         samples=question.batch,
     )

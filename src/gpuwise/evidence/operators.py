@@ -6,7 +6,7 @@ whichever is longer. Tables that replay a CUDA graph do not.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.fits import Fit, shipped
 from gpuwise.evidence.ranges import operator_range
-from gpuwise.evidence.types import Residual, Table
+from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.limits import longer
@@ -70,13 +70,13 @@ class Batch:
         return Ops(count=count, groups=(Group(kind=self.kind, rows=np.arange(count), columns=self.columns),))
 
 
-def batches(table: Table) -> tuple[list[Batch], Counter[str]]:
+def batches(table: Table) -> tuple[list[Batch], Skipped]:
     """The rows of an operator table in batches, and why others are left out."""
-    reasons, sets = Counter[str](), defaultdict(list)
-    for number in range(table.count):
+    reasons, sets = Skipped(), defaultdict(list)
+    for number in table.usable(reasons):
         key = _KEYS[table.kind](table.row(number))
         if isinstance(key, str):
-            reasons[key] += 1
+            reasons.add(number, key)
         else:
             sets[key].append(number)
     found = []
@@ -84,11 +84,12 @@ def batches(table: Table) -> tuple[list[Batch], Counter[str]]:
         try:
             gpu = load_catalog().find(_MEANT.get((table.kind, gpu_name), gpu_name)).gpu
         except GpuwiseError:
-            reasons[f"unknown GPU {gpu_name}"] += len(rows)
+            for number in rows:
+                reasons.add(number, f"unknown GPU {gpu_name}")
             continue
         batch = _batch(table, name, gpu, rows)
-        if len(batch.rows) < len(rows):
-            reasons["a field that is no number, or none that can be"] += len(rows) - len(batch.rows)
+        for number in sorted({*rows} - {*batch.rows}):
+            reasons.add(number, "a field that is no number, or none that can be")
         if batch.rows:
             found.append(batch)
     return found, reasons

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,7 +21,7 @@ import numpy as np
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.language import LanguageModel, language_parts, repeated
 from gpuwise.evidence.ranges import Range
-from gpuwise.evidence.types import Residual, Table
+from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
@@ -173,16 +173,16 @@ class _Unusable(Exception):
     """Why a row cannot be asked."""
 
 
-def parallel_questions(table: Table) -> tuple[list[ParallelQuestion], Counter[str]]:
+def parallel_questions(table: Table) -> tuple[list[ParallelQuestion], Skipped]:
     """The rows that can be asked, and why others cannot."""
-    found, reasons = [], Counter[str]()
-    for number in range(table.count):
+    found, reasons = [], Skipped()
+    for number in table.usable(reasons):
         try:
             found.append(_question(number, table.row(number)))
         except _Unusable as reason:
-            reasons[str(reason)] += 1
+            reasons.add(number, str(reason))
         except (ValueError, OverflowError):
-            reasons["a field that is no number"] += 1
+            reasons.add(number, "a field that is no number")
     return found, reasons
 
 
@@ -283,19 +283,23 @@ def _gpu(cells: Mapping[str, str]) -> Gpu:
 # ---------------------------------------------------------------- predictions
 
 
-def score_parallel(asked: Sequence[ParallelQuestion], fits: Mapping[str, SourceFit] | None = None) -> list[Residual]:
-    """Every question answered, in the order of the rows. Those of one model, GPU and mesh are answered together."""
+def score_parallel(
+    asked: Sequence[ParallelQuestion], fits: Mapping[str, SourceFit] | None = None, refused: dict[int, str] | None = None
+) -> list[Residual]:
+    """Every question answered, in the order of the rows. Those of one model, GPU and mesh are answered together. Why a row could
+    not be is put into `refused`."""
+    refused = {} if refused is None else refused
     groups: dict[tuple[Any, ...], list[ParallelQuestion]] = defaultdict(list)
     for question in asked:
         key = (question.source, replace(question.model, layers=0), question.gpu.name, question.seq, question.dtype)
         groups[key].append(question)
     found: list[Residual] = []
     for members in groups.values():
-        found += _scored(members, fit_of(members[0].source, fits))
+        found += _scored(members, fit_of(members[0].source, fits), refused)
     return sorted(found, key=lambda row: row.row)
 
 
-def _scored(members: Sequence[ParallelQuestion], fit: SourceFit) -> list[Residual]:
+def _scored(members: Sequence[ParallelQuestion], fit: SourceFit, refused: dict[int, str]) -> list[Residual]:
     """Questions about models that differ in the number of layers only."""
     first = members[0]
     batches = np.array(sorted({float(question.micro_batch) for question in members}))
@@ -312,7 +316,8 @@ def _scored(members: Sequence[ParallelQuestion], fit: SourceFit) -> list[Residua
         try:
             cluster = _cluster(first.gpu, mesh.ranks)
             step = passage(mine, cluster, mesh, _variants(rows, batches), fit.habits)
-        except GpuwiseError:
+        except GpuwiseError as fault:
+            refused.update(dict.fromkeys((question.row for question in rows), fault.message))
             continue
         each = mine.counts @ mine.times(Degrees()).flops[:, -1] / batches[-1] / mesh.ranks
         found += [

@@ -32,16 +32,17 @@ _BRIDGED = ("lambda_pytorch", "lambda_tf")  # do not tell what joined most of th
 _COPY_BYTES_PER_S = 3e9  # pageable memory over PCIe
 
 
-def score(asked: Sequence[Question], fit: Fit | None = None) -> list[Residual]:
-    """Every question answered, in the order of the rows, with this fit or the shipped one."""
-    fit = fit or shipped()
+def score(asked: Sequence[Question], fit: Fit | None = None, refused: dict[int, str] | None = None) -> list[Residual]:
+    """Every question answered, in the order of the rows, with this fit or the shipped one. Why a row could not be is put into
+    `refused`."""
+    fit, refused = fit or shipped(), {} if refused is None else refused
     groups: dict[tuple[object, ...], list[Question]] = defaultdict(list)
     for question in asked:
         setting, _ = setting_of(question, fit)
         groups[(id(question.workload), setting.stack, setting.host.launch_s, setting.tf32, setting.nhwc)].append(question)
     found: list[Residual] = []
     for members in groups.values():
-        found += _scored(members, fit)
+        found += _scored(members, fit, refused)
     return sorted(found, key=lambda entry: entry.row)
 
 
@@ -77,7 +78,7 @@ def _stack(cells: Mapping[str, str], how: str) -> Stack:
         return find_stack(f"torch {how}")[0] if how in ("eager", "compile") else find_stack("tf graph")[0]
 
 
-def _scored(members: Sequence[Question], fit: Fit) -> list[Residual]:
+def _scored(members: Sequence[Question], fit: Fit, refused: dict[int, str]) -> list[Residual]:
     """Questions about one workload in one setting: all sizes and GPUs at once."""
     first = members[0]
     setting, known = setting_of(first, fit)
@@ -87,7 +88,8 @@ def _scored(members: Sequence[Question], fit: Fit) -> list[Residual]:
     seq = np.array([length for _, length in sizes], dtype=float) if first.seq is not None else None
     try:
         steps = simulate(first.workload, list(gpus.values()), setting, batch=batch, seq=seq, constants=fit.constants)
-    except GpuwiseError:
+    except GpuwiseError as fault:
+        refused.update(dict.fromkeys((question.row for question in members), fault.message))
         return []
     values = product_values(first.workload, batch, seq)
     read, written = op_bytes(first.workload, values)

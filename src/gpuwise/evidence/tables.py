@@ -22,6 +22,7 @@ KINDS: Mapping[str, frozenset[str]] = {
     "collectives": frozenset("gpu gpu_count link op bytes time_us".split()),
     "parallel": frozenset("source gpu gpu_count model seq tp pp micro_batch global_batch precision iteration_ms".split()),
     "deepbench": frozenset("gpu kind suite precision pass time_ms".split()),
+    "today": frozenset("source gpu gpu_count model mode precision quantisation stack batch size value unit".split()),
 }
 
 
@@ -31,7 +32,7 @@ def read_table(path: Path) -> Table:
     if path.is_dir():
         raise BadFile(f"{path} is a folder", hint="name a .csv or .parquet file")
     try:
-        columns = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+        columns, odd = (_parquet(path), {}) if path.suffix == ".parquet" else _csv(path)
     except FileNotFoundError:
         raise BadFile(f"no file {path}", hint="name a .csv or .parquet file of measurements") from None
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
@@ -40,23 +41,24 @@ def read_table(path: Path) -> Table:
         if needed <= columns.keys():
             if not columns["gpu"]:
                 raise BadFile(f"{path} has a header but no rows", hint="each measurement is a row under it")
-            return Table(kind=kind, columns=columns)
+            return Table(kind=kind, columns=columns, odd=odd)
     known = ", ".join(KINDS)
     raise BadFile(
         f"{path} has the header of no table we know", looked_in=f"{known}; it has {', '.join(columns)[:200]}", hint=hint
     )
 
 
-def _csv(path: Path) -> dict[str, tuple[Any, ...]]:
+def _csv(path: Path) -> tuple[dict[str, tuple[Any, ...]], dict[int, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     if not rows or not rows[0]:
         raise BadFile(f"{path} is empty", hint="a first line with the names of the columns is needed")
-    head, body = rows[0], rows[1:]
-    for number, row in enumerate(body, start=2):
-        if len(row) != len(head):
-            raise BadFile(f"{path} line {number} has {len(row)} fields, not {len(head)}", hint="is the file whole?")
-    return {name: tuple(row[place] for row in body) for place, name in enumerate(head)}
+    head, body = rows[0], [row for row in rows[1:] if row]  # lines that are empty are no rows
+    odd = {number: f"{len(row)} fields, not {len(head)}" for number, row in enumerate(body) if len(row) != len(head)}
+    if len(odd) == len(body) > 0:
+        raise BadFile(f"{path} line 2 has {odd[0]}, and no other is whole", hint="is the file whole?")
+    usable = [[""] * len(head) if number in odd else row for number, row in enumerate(body)]
+    return {name: tuple(row[place] for row in usable) for place, name in enumerate(head)}, odd
 
 
 def _parquet(path: Path) -> dict[str, tuple[Any, ...]]:

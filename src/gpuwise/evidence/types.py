@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,8 @@ class Residual:
 
     Rows of one `setup` differ only in the GPU (and the batch that fits it): they rank GPUs. `work` is what the step asks for in
     FLOPs and bytes, `rates` what the GPU has of both, for the naive baselines; `samples` makes steps of different batches
-    comparable. `known` says whether its software is among those that were fitted.
+    comparable. `known` says whether its software is among those that were fitted. Fields in seconds hold bytes in tables of
+    memory. What the row itself says is `scale` times them, or over them where it is a rate, in `unit`.
     """
 
     row: int
@@ -35,26 +36,49 @@ class Residual:
     known: bool = True
     work: tuple[float, float] = (0.0, 0.0)
     rates: tuple[float, float] = (1.0, 1.0)
+    unit: str = "s"
+    scale: float = 1.0
+    is_rate: bool = False
+
+    def shown(self) -> dict[str, float]:
+        """What was predicted, its range and what was measured, in the row's own unit."""
+        low, high = (self.high_s, self.low_s) if self.is_rate else (self.low_s, self.high_s)
+        told = {"predicted": self.predicted_s, "low": low, "high": high, "measured": self.measured_s}
+        return {name: self.scale / value if self.is_rate else self.scale * value for name, value in told.items()}
 
 
 class Skipped(Counter[str]):
-    """How many rows were left out for each reason, and the models that one is about."""
+    """How many rows were left out for each reason, which, and the models that one is about."""
 
     def __init__(self) -> None:
         super().__init__()
         self.models: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self.rows: dict[int, str] = {}
 
-    def of_model(self, reason: str, model: str) -> None:
+    def add(self, row: int, reason: str, model: str = "") -> None:
+        """Leave this row out; name its model where the reason is about it."""
         self[reason] += 1
-        self.models[reason][model] = None
+        self.rows[row] = reason
+        if model:
+            self.models[reason][model] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A file of measurements: which of the known tables it is, and its rows as text by column."""
+    """A file of measurements: which of the known tables it is, and its rows as text by column. Rows that could not be read are
+    empty, and `odd` says why."""
 
     kind: str
     columns: Mapping[str, tuple[Any, ...]]
+    odd: Mapping[int, str] = field(default_factory=dict)
+
+    def usable(self, reasons: Skipped) -> Iterator[int]:
+        """The numbers of rows that could be read; the others are left out with their reasons."""
+        for number in range(self.count):
+            if number in self.odd:
+                reasons.add(number, self.odd[number])
+            else:
+                yield number
 
     @property
     def count(self) -> int:

@@ -8,8 +8,9 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from gpuwise.core.errors import UnknownName
+from gpuwise.core.units import GIB
 from gpuwise.hardware import specs, tables
-from gpuwise.hardware.names import VENDORS, Match, NameIndex
+from gpuwise.hardware.names import VENDORS, Match, NameIndex, added_products, shows_size, without_size
 from gpuwise.hardware.types import Gpu
 
 __all__ = ["Catalog", "load_catalog"]
@@ -64,16 +65,39 @@ class Catalog:
             or self._index.exact(name)
             or self._tail_index.exact(name)
             or self._cpu_index.exact(name)
-            or self._index.loose(name)
-            or self._tail_index.loose(name)
-            or self._cpu_index.loose(name)
+            or self._loose(name)
         )
         if match is None:
             raise self._unknown(name)
         return match
 
+    def _loose(self, name: str) -> Match | None:
+        """The product that explains the name with the least detail added. A memory size chooses among those that the name without
+        it may mean, and does not make it another product."""
+        plain = without_size(name)
+        named = self._plain(plain) if plain else None
+        if plain and named:
+            fitting = [gpu for gpu in (named.gpu, *named.others) if shows_size(name, gpu)]
+            if fitting:
+                return Match(gpu=fitting[0], others=tuple(fitting[1:]))
+        match = self._index.loose(name) or self._tail_index.loose(name) or self._cpu_index.loose(name)
+        if match and plain and named and not added_products(name, match.gpu) <= added_products(plain, named.gpu):
+            return None
+        return match
+
+    def _of_size(self, name: str) -> tuple[Gpu, ...]:
+        """Another product of the series, with the memory that was asked for."""
+        match = self._index.loose(name) or self._tail_index.loose(name)
+        return (match.gpu,) if match else ()
+
+    def _plain(self, name: str) -> Match | None:
+        """The GPU meant by a name without a size."""
+        return self._index.exact(name) or self._tail_index.exact(name) or self._index.loose(name) or self._tail_index.loose(name)
+
     def _unknown(self, name: str) -> UnknownName:
         near = self._index.close(name) or self._tail_index.close(name) or self._cpu_index.close(name)
+        plain = without_size(name)
+        named = self._plain(plain) if plain else None
         reason = tables.refused_gpus().get(name.strip().lower())
         if reason:
             hint = f"a GPU of that name is known but was refused ({reason}); type its specs instead: {specs.EXAMPLE}"
@@ -82,6 +106,10 @@ class Catalog:
         elif (several := _SEVERAL.fullmatch(name.strip())) and self._index.loose(several[2]):
             count, one = several.groups()
             hint = f'the number goes apart: `--gpu "{one}" --gpus {count}`; `plan`, `build` and `compare` take "{count}x {one}"'
+        elif named:
+            nearest = (named.gpu, *named.others[:2], *self._of_size(name))
+            meant = " or ".join(f"`{gpu.name}` ({gpu.memory_bytes / GIB:g} GB)" for gpu in dict.fromkeys(nearest))
+            hint = f"did you mean {meant}? Else type its specs: {specs.EXAMPLE}"
         elif near:
             hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? See `gpuwise gpus`"
         else:

@@ -8,6 +8,7 @@ reported. Nothing is matched by substring, so `3090 Ti` never becomes `3090`, an
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from functools import lru_cache
 from gpuwise.core.units import GIB
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["VENDORS", "Match", "NameIndex", "tokens"]
+__all__ = ["VENDORS", "Match", "NameIndex", "added_products", "shows_size", "tokens", "without_size"]
 
 _VENDOR_WORDS = {
     "nvidia": "NVIDIA",
@@ -67,6 +68,11 @@ _OPTIONAL_COST = {
     "tpu": 0.1,
 }
 _VARIANT = re.compile(r"\d+gb|pcie|sxm\d?|nvl|dgxs|\d+core|blackwell|ada|hbm\d?e?|refresh")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)gb")
+# What a driver shows of the memory: it keeps a little for itself, and ECC of GDDR a sixteenth (a T4 of 16 GiB shows 14.6 to 15).
+_SHOWN_FRACTION = 0.975
+_ECC_FRACTION = 15 / 16
+_WITH_ECC = frozenset(("datacenter", "workstation"))  # where a row does not say
 _LONGEST_NAME = 80
 _VARIANT_COST = 0.5
 _PRODUCT_COSTS = {"laptop": 2.0, "maxq": 6.0}
@@ -81,7 +87,8 @@ def tokens(name: str) -> tuple[str, ...]:
     """
     text = name.lower().replace("™", " ").replace("®", " ").replace("(r)", " ").replace("(tm)", " ")
     text = re.sub(r"max[\s_-]?q", "maxq", text)
-    text = re.sub(r"(\d+(?:\.\d+)?)[\s_-]*(?:gib|gb|g)\b", r" \1gb ", text)
+    text = re.sub(r"(\d{4,6})[\s_-]*(?:mib|mb)\b", lambda found: f" {int(found[1]) / 1024:.4g}gb ", text)
+    text = re.sub(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)[\s_-]*(?:gib|gb|g)\b", r" \1gb ", text)
     text = re.sub(r"(\d+)[\s_-]*cores?\b", r" \1core ", text)
     words = [part for word in re.split(r"[^a-z0-9.+]+", text) for part in _split(word.strip(".+"))]
     return tuple(word for word in words if word and word not in _NOISE)
@@ -165,7 +172,7 @@ class NameIndex:
         if not candidates:
             return None
         costs = {id(gpu): cost for cost, gpu in scored}
-        best = min(candidates, key=lambda gpu: costs[id(gpu)])
+        best = min(candidates, key=lambda gpu: (costs[id(gpu)], _apart(asked, gpu)))
         return Match(gpu=best, others=self._others(asked, best, ()))
 
     def _others(self, asked: frozenset[str], best: Gpu, found: Sequence[Gpu]) -> tuple[Gpu, ...]:
@@ -211,9 +218,9 @@ def _explained(word: str, words: frozenset[str], gpu: Gpu) -> bool:
     """Does the product account for this token of the name?"""
     if word in words:
         return True
-    size = re.fullmatch(r"(\d+(?:\.\d+)?)gb", word)
+    size = _SIZE.fullmatch(word)
     if size:
-        return abs(float(size[1]) * GIB - gpu.memory_bytes) < 0.51 * GIB
+        return _shown_gib(gpu) <= float(size[1]) < gpu.memory_bytes / GIB + 0.51
     if word == "laptop":
         return gpu.segment == "laptop"
     if word == "pcie":
@@ -221,6 +228,43 @@ def _explained(word: str, words: frozenset[str], gpu: Gpu) -> bool:
     if word == "nvlink":
         return gpu.nvlink_bytes_per_s is not None
     return word == gpu.memory_type.lower() or word == gpu.chip.lower()
+
+
+def _shown_gib(gpu: Gpu) -> int:
+    """The least that PyTorch or nvidia-smi show of this GPU's memory, in whole GiB as people write it."""
+    checked = gpu.memory_type.startswith("GDDR") and gpu.ecc is not False and (gpu.ecc or gpu.segment in _WITH_ECC)
+    whole = gpu.memory_bytes * _SHOWN_FRACTION * (_ECC_FRACTION if checked else 1.0)
+    return math.floor(min(whole, gpu.usable_memory_bytes + gpu.slow_memory_bytes) / GIB)
+
+
+def _apart(asked: Iterable[str], gpu: Gpu) -> float:
+    """GiB between the memory that was asked for and the product's."""
+    return sum(abs(float(found[1]) - gpu.memory_bytes / GIB) for found in map(_SIZE.fullmatch, asked) if found)
+
+
+def shows_size(name: str, gpu: Gpu) -> bool:
+    """Whether this GPU has the memory that the name says, or shows so much of it."""
+    return all(_explained(word, frozenset(), gpu) for word in tokens(name) if _SIZE.fullmatch(word))
+
+
+def without_size(name: str) -> str | None:
+    """The name without its memory size, or nothing where it has none or is nothing else.
+
+    >>> without_size("RTX 3080 20GB")
+    'rtx 3080'
+    """
+    words = tokens(name)
+    plain = [word for word in words if not _SIZE.fullmatch(word)]
+    return " ".join(plain) if plain and len(plain) < len(words) else None
+
+
+def added_products(name: str, gpu: Gpu) -> frozenset[str]:
+    """Words that make this another product than the one named: Ti, Super, Laptop.
+
+    A memory size alone never asks for them.
+    """
+    more = frozenset(_unified(tokens(gpu.name))) - frozenset(_unified(tokens(name)))
+    return frozenset(word for word in more if _cost(word) >= 1)
 
 
 def _cost(word: str) -> float:

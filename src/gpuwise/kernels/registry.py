@@ -13,6 +13,7 @@ from gpuwise.kernels.limits import longer
 from gpuwise.kernels.matmul import matmul
 from gpuwise.kernels.memory_bound import memory_bound
 from gpuwise.kernels.rnn import rnn
+from gpuwise.kernels.tf32 import or_plain
 from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus, Ops
 
 __all__ = ["MODELS", "Times", "times"]
@@ -20,10 +21,10 @@ __all__ = ["MODELS", "Times", "times"]
 Model = Callable[[Columns, Gpus, Constants], Cost]
 
 MODELS: Mapping[str, Model] = {
-    "matmul": matmul,
-    "conv": conv,
-    "attention": attention,
-    "rnn": rnn,
+    "matmul": or_plain(matmul),
+    "conv": conv,  # chooses by itself: groups have no TF32
+    "attention": or_plain(attention),
+    "rnn": or_plain(rnn),
     "memory_bound": memory_bound,
 }
 

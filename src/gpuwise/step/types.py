@@ -66,7 +66,7 @@ class StepTimes:
 
     `lanes` are what the step waits for: the GPU, the host that issues work, the copies of inputs, the loader. `shares` say by
     what fraction the step would shrink if one thing were a little faster; they sum to 1. `flops` and `moved_bytes` are the same
-    on every GPU: (points, 1). `op_s` has a row for each op, before the factor of the software: (points, ops, gpus).
+    on every GPU: (points, 1). `op_s` has a row for each op: (points, ops, gpus).
     """
 
     seconds: Array

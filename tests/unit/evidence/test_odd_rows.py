@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 from gpuwise.api import validate
 from gpuwise.core.errors import BadValue
-from gpuwise.evidence.e2e import questions
-from gpuwise.evidence.score import cluster_of
+from gpuwise.evidence.e2e import Question, questions
+from gpuwise.evidence.score import cluster_of, score
 from gpuwise.evidence.tables import read_table
+from gpuwise.evidence.types import Residual
 from gpuwise.hardware.precisions import supported
 from gpuwise.questions.validate.answer import ValidateAnswer
 from gpuwise.questions.validate.text import render
@@ -20,7 +21,7 @@ from gpuwise.surfaces.cli.app import app
 
 COLUMNS = (
     "source gpu gpu_count model family mode precision batch_per_gpu image_or_seq samples_per_s step_ms "
-    "framework framework_version stack layout optimizer note"
+    "framework framework_version stack layout optimizer unit note"
 ).split()
 USUAL = {
     "source": "mine",
@@ -80,6 +81,43 @@ def test_a_step_is_worked_out_from_the_rate_of_all_gpus(tmp_path: Path) -> None:
     assert answer.residuals[0].measured_s == pytest.approx(64 * 4 / 3200)
 
 
+@pytest.mark.parametrize("unit", ["", "images/s", "samples_per_s"])
+def test_a_rate_of_samples_is_read_so(tmp_path: Path, unit: str) -> None:
+    answer = answered(tmp_path, {"step_ms": "", "samples_per_s": "800", "unit": unit})
+    assert answer.residuals[0].measured_s == pytest.approx(64 / 800)
+
+
+def test_a_rate_of_tokens_is_no_rate_of_samples(tmp_path: Path) -> None:
+    text = {"model": "bert-base-uncased", "image_or_seq": "128", "step_ms": "", "samples_per_s": "81920", "unit": "tokens/s"}
+    assert answered(tmp_path, text).residuals[0].measured_s == pytest.approx(64 * 128 / 81920)
+
+
+def test_a_rate_in_an_unknown_unit_is_left_out(tmp_path: Path) -> None:
+    answer = answered(tmp_path, {}, {"step_ms": "", "samples_per_s": "800", "unit": "epochs/h"})
+    assert answer.skipped_rows == ((1, "a rate in epochs/h, which is not understood"),)
+
+
+def test_a_line_that_is_cut_off_is_left_out_and_empty_lines_are_no_rows(tmp_path: Path) -> None:
+    path = written(tmp_path, {}, {})
+    first, second, third = path.read_text().splitlines()
+    path.write_text("\n".join([first, second, third[:14], "", third]) + "\n")
+    answer = validate(path)
+    assert [row.row for row in answer.residuals] == [0, 2]
+    assert answer.skipped_rows == ((1, f"3 fields, not {len(COLUMNS)}"),)
+
+
+def test_a_row_that_breaks_the_prediction_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaking(rows: list[Question], refused: dict[int, str]) -> list[Residual]:
+        if any(row.batch == 3 for row in rows):
+            raise IndexError("no such stage")
+        return score(rows, refused=refused)
+
+    monkeypatch.setattr("gpuwise.questions.validate.answer.score", breaking)
+    answer = answered(tmp_path, {}, {"batch_per_gpu": "3"}, {"batch_per_gpu": "8"}, {"batch_per_gpu": "16"})
+    assert [row.row for row in answer.residuals] == [0, 2, 3]
+    assert answer.skipped_rows == ((1, "the step could not be predicted"),)
+
+
 def test_a_rate_of_accumulated_gradients_gives_no_step(tmp_path: Path) -> None:
     answer = answered(tmp_path, {}, {"step_ms": "", "samples_per_s": "900", "note": "gradient accumulation 8192"})
     assert [reason for reason, _ in answer.skipped] == ["gradients accumulated over an unknown number of passes"]
@@ -117,7 +155,7 @@ def test_models_without_a_workload_are_named(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("gpuwise.evidence.e2e.capture_many", lambda missing: [(request, None) for request in missing])
     names = [f"unet{place}" for place in range(8)]
     answer = answered(tmp_path, {}, *({"model": name} for name in [*names, names[0]]))
-    (skipped,) = answer.to_dict()["skipped"]
+    (skipped,) = answer.to_dict()["skipped_reasons"]
     assert (skipped["count"], skipped["models"]) == (9, names)
     assert "unet0, unet1, unet2, unet3, unet4 and 3 more" in render(answer)
 
@@ -151,7 +189,8 @@ def test_rows_of_a_source_and_gpu_in_the_fit_are_said_to_be_in_sample(tmp_path: 
 def test_json_still_has_the_keys_of_the_contract(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["validate", "--held-out", str(written(tmp_path, {}, {"step_ms": ""})), "--json"])
     found = json.loads(done.stdout)
-    assert {"reason", "count"} <= set(found["skipped"][0])
+    assert found["skipped"] == [{"row": 1, "reason": "no step time", "count": 1}]  # by row, and still to be summed by reason
+    assert found["skipped_reasons"] == [{"reason": "no step time", "count": 1, "models": []}]
     assert {"gpu", "family", "source"} <= set(found["by"])
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from gpuwise.api import validate
 from gpuwise.evidence.parallel import fit_of, parallel_fits, parallel_questions, score_parallel
 from gpuwise.evidence.types import Table
 
@@ -74,6 +77,15 @@ def test_predictions_follow_the_plan() -> None:
     seconds = [row.predicted_s for row in score_parallel(asked)]
     assert seconds[0] < seconds[1] < seconds[2]
     assert seconds[2] < 4 * seconds[0]  # filling the pipeline costs once
+
+
+def test_a_plan_with_more_chunks_than_blocks_is_refused_and_the_other_rows_are_not(tmp_path: Path) -> None:
+    rows = [ROW, {**ROW, "pp": "4", "vp": "12"}, {**ROW, "global_batch": "64"}]
+    path = tmp_path / "parallel.csv"
+    path.write_text("\n".join([",".join(ROW), *(",".join(row[name] for name in ROW) for row in rows)]), encoding="utf-8")
+    answer = validate(path)
+    assert [row.row for row in answer.residuals] == [0, 2]
+    assert answer.skipped_rows == ((1, "24 blocks cannot be divided into 48 parts of a pipeline"),)
 
 
 def test_a_source_of_the_same_family_is_run_alike() -> None:

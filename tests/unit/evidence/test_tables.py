@@ -29,7 +29,7 @@ def written(folder: Path, text: str, name: str = "e2e.csv") -> Path:
         ("", "empty"),
         ("a,b\n1,2\n", "no table we know"),
         (HEAD, "no rows"),
-        (HEAD + "mine,RTX 3090\n", "line 2 has 2 fields"),
+        (HEAD + "mine,RTX 3090\n", "line 2 has 2 fields, not 14"),
         ("\x00\x01", "no table we know"),
     ],
 )

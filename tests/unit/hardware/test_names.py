@@ -86,6 +86,31 @@ SPELLINGS = {
     "gfx90a:sramecc+:xnack-": "MI250X",
     "gfx1100": "RX 7900 XTX",
     "AMD Radeon RX 6900 XT": "RX 6900 XT",
+    # with the memory that PyTorch and nvidia-smi show of it
+    "Tesla T4 15GB": "T4",
+    "Tesla T4 14GB": "T4",
+    "Tesla T4 15360MiB": "T4",
+    "RTX 5090 31GB": "RTX 5090",
+    "NVIDIA GeForce RTX 5090 32607 MiB": "RTX 5090",
+    "RTX 3090 23GB": "RTX 3090",
+    "NVIDIA GeForce RTX 3090 23.7 GiB": "RTX 3090",
+    "NVIDIA GeForce RTX 4090 24GB": "RTX 4090",
+    "NVIDIA GeForce RTX 4090 22GB": "RTX 4090",  # with ECC switched on
+    "H200 140GB": "H200",
+    "RTX 3080 9GB": "RTX 3080",
+    "RTX 3080 11GB": "RTX 3080 12GB",
+    "RTX 2080 Ti 10GB": "RTX 2080 Ti",
+    "RTX 4060 Ti 7GB": "RTX 4060 Ti 8GB",
+    "RTX 4060 Ti 15GB": "RTX 4060 Ti 16GB",
+    "NVIDIA A10G 22GB": "A10G",
+    "NVIDIA L4 22GB": "L4",
+    "L40S 44GB": "L40S",
+    "A100 39GB": "A100 SXM 40GB",
+    "A100 79GB": "A100 SXM 80GB",
+    "H100 79GB": "H100 SXM 80GB",
+    "V100 15GB": "V100 SXM 16GB",
+    "GTX 1650 Ti 4GB": "GTX 1650 Ti Mobile",
+    "GTX 970 3.5GB": "GTX 970",
 }
 
 
@@ -138,6 +163,24 @@ def test_wrong_name_gets_a_useful_suggestion(spelling: str, meant: str) -> None:
     assert f"`{meant}" in caught.value.hint
     assert spelling in caught.value.message
     assert "GPUs and their aliases" in caught.value.looked_in
+
+
+@pytest.mark.parametrize(
+    ("spelling", "meant"),
+    [
+        ("RTX 3080 20GB", ("`RTX 3080` (10 GB)", "`GeForce RTX 3080 Ti 20GB` (20 GB)")),
+        ("RTX 4070 16GB", ("`RTX 4070` (12 GB)", "`RTX 4070 Ti Super` (16 GB)")),
+        ("RTX 3080 16GB", ("`RTX 3080` (10 GB)", "`RTX 3080 Laptop 16GB` (16 GB)")),
+        ("RTX 4090 48GB", ("`RTX 4090` (24 GB)",)),
+        ("RTX 3090 21GB", ("`RTX 3090` (24 GB)",)),
+        ("A100 60GB", ("`A100 SXM 80GB` (80 GB)", "`A100 SXM 40GB` (40 GB)")),
+    ],
+)
+def test_a_memory_size_that_the_card_has_not_is_an_error_and_never_another_card(spelling: str, meant: tuple[str, ...]) -> None:
+    with pytest.raises(UnknownName) as caught:
+        load_catalog().find(spelling)
+    assert all(each in caught.value.hint for each in meant)
+    assert "type its specs" in caught.value.hint
 
 
 def test_there_are_twenty_wrong_ones() -> None:

@@ -119,6 +119,30 @@ def test_half_precision_pays_where_there_are_tensor_cores_and_not_on_gtx_10() ->
         assert 0.6 < by_name[name] < 1.15
 
 
+def _in(work: Ops, dtype: str) -> Ops:
+    (group,) = work.groups
+    columns = {**group.columns, "dtype": np.full_like(group.columns["dtype"], DTYPES.index(dtype))}
+    return replace(work, groups=(replace(group, columns=columns),))
+
+
+@pytest.mark.parametrize(
+    "work", [work for work in SAMPLES if "dtype" in work.groups[0].columns], ids=lambda work: work.groups[0].kind
+)
+def test_nothing_is_slower_in_tf32_than_in_fp32(work: Ops) -> None:
+    assert np.all(seconds(_in(work, "tf32")) <= seconds(_in(work, "fp32")) * (1 + 1e-9))
+
+
+@given(batch=st.integers(1, 8), m=SIZES, n=SIZES, k=SIZES)
+@settings(max_examples=60, deadline=None)
+def test_no_product_is_slower_in_tf32_than_in_fp32(batch: int, m: int, n: int, k: int) -> None:
+    assert np.all(seconds(product(batch, m, n, k, "tf32")) <= seconds(product(batch, m, n, k)) * (1 + 1e-9))
+
+
+def test_tf32_pays_where_its_engine_is_wider() -> None:
+    wide, narrow = seconds(product(1, 8192, 8192, 8192)), seconds(product(1, 8192, 8192, 8192, "tf32"))
+    assert narrow[0, NAMES.index("A100 PCIe 40GB")] < 0.3 * wide[0, NAMES.index("A100 PCIe 40GB")]
+
+
 def test_a_lower_power_limit_is_never_faster() -> None:
     gpu = [load_catalog().find("RTX 3090").gpu]
     work = product(1, 8192, 8192, 8192, "fp16")

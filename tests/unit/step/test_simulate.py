@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpuwise.core.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.step.memory.peak import memory_of
@@ -102,6 +103,43 @@ def test_memory_is_the_peak_and_what_comes_on_top() -> None:
 )
 def test_stacks_are_found_by_name(text: str, name: str) -> None:
     assert find_stack(text)[0].name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("torch-2.0", "torch-2.3"),
+        ("torch-2.1", "torch-2.3"),
+        ("torch-2.2.1", "torch-2.3"),
+        ("torch-2.6", "torch-2.5"),
+        ("torch-2.7", "torch-2.5"),  # as near to 2.9
+        ("torch-2.8", "torch-2.9"),
+        ("torch-3.1", "torch-2.9"),
+        ("torch-1.14", "torch-1.13"),
+        ("torch-1.99", "torch-1.13"),
+        ("torch-1.10", "torch-1.12"),
+        ("torch-0.4", "torch-1.4"),
+        ("torch-2.1 compile", "torch-2.9 compile"),
+        ("tf-2.0", "tf-2.2 graph"),
+        ("tf-2.15", "tf-2.4 graph"),
+        ("tf-1.4", "tf-1.15 graph"),
+    ],
+)
+def test_an_unmeasured_version_is_read_as_the_nearest_of_its_era(text: str, name: str) -> None:
+    stack, remark = find_stack(text)
+    assert stack.name == name
+    assert f"taken as {name}" in remark
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.13", "1.20", "2.0", "2.1", "2.2", "2.20", "9.0"])
+def test_no_version_is_read_as_one_that_runs_attention_in_another_way(version: str) -> None:
+    assert find_stack(f"torch-{version}")[0].fused_attention == (float(version.split(".")[0]) >= 2)
+
+
+def test_a_version_without_a_compiler_is_not_read_as_one_that_has_it() -> None:
+    with pytest.raises(BadValue, match=r"no torch like 1\.13 was measured running 'compile'") as caught:
+        find_stack("torch-1.13", compiled=True)
+    assert "torch-2.9" in caught.value.hint
 
 
 def test_an_unmeasured_version_takes_the_nearest_and_says_so() -> None:

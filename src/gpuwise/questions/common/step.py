@@ -27,7 +27,7 @@ from gpuwise.step.types import Setting, Stack
 from gpuwise.workload import find
 from gpuwise.workload.model.types import CATEGORIES, Workload
 from gpuwise.workload.store import zoo
-from gpuwise.workload.transform.low_precision import as_trained
+from gpuwise.workload.transform.low_precision import as_computed
 
 __all__ = [
     "MOST_IN_A_MACHINE",
@@ -373,7 +373,7 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
             f"{workload.model} takes no images, so there is nothing to decode",
             hint="leave `--image-decode` out; `--loader-samples-per-s` gives the rate of any loader",
         )
-    return as_trained(workload)
+    return as_computed(workload)
 
 
 def takes_images(workload: Workload) -> bool:

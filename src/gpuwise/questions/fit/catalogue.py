@@ -22,7 +22,7 @@ from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.memory.peak import Memory, MemorySetting
-from gpuwise.workload.transform.low_precision import as_trained
+from gpuwise.workload.transform.low_precision import as_computed
 
 __all__ = ["CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"]
 
@@ -92,7 +92,7 @@ def catalogue_query(options: StepOptions) -> StepQuery:
 
 def fit_catalogue(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> CatalogueFit:
     """The step on every GPU of the query."""
-    workload = as_trained(captured(query.capture, progress))
+    workload = as_computed(captured(query.capture, progress))
     batch = query.batch or workload.batch
     needs = Needs(workload, MemorySetting(gpu_count=query.run.gpu_count))
     steps = predict_steps(workload, query.gpus, query.run, [batch], needs=needs, dtype=np.float32, by_kind=False)

@@ -23,7 +23,7 @@ from gpuwise.questions.sweep.ask import ANY_MODERN_GPU, SweepTask, gpus_meant
 from gpuwise.step.types import Array
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.types import Workload
-from gpuwise.workload.transform.low_precision import as_trained
+from gpuwise.workload.transform.low_precision import as_computed
 
 __all__ = ["Block", "block_of", "decode", "lost_block"]
 
@@ -99,7 +99,7 @@ def _usable(gpu: Gpu) -> float:
 def _priced(task: SweepTask) -> Block:
     """All that can be predicted of the task; the other points have a reason."""
     query = step_query(step_options({**task.options, "model": task.stated, "gpu": ANY_MODERN_GPU, "precision": task.precision}))
-    workload = as_trained(captured(query.capture))
+    workload = as_computed(captured(query.capture))
     gpus = gpus_meant(task.gpus)
     sizes = [size for size in task.batches if "batch" in workload.symbols or size == workload.batch]
     able = [place for place, gpu in enumerate(gpus) if workload.precision in supported(gpu)]

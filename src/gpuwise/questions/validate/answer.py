@@ -19,12 +19,14 @@ from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.fits import left_out
 from gpuwise.evidence.memory import memory_baselines, memory_questions, score_memory
 from gpuwise.evidence.metrics import accuracy, baselines
+from gpuwise.evidence.odd_rows import answered
 from gpuwise.evidence.operators import batches, score_operators
 from gpuwise.evidence.parallel import parallel_questions, score_parallel
 from gpuwise.evidence.ranges import TRUST
 from gpuwise.evidence.score import score
 from gpuwise.evidence.seen import in_sample
 from gpuwise.evidence.tables import read_table
+from gpuwise.evidence.today import score_today, today_questions
 from gpuwise.evidence.types import Accuracy, Residual, Skipped, Table
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
@@ -50,7 +52,8 @@ class ValidateAnswer(Shown):
 
     On our own table each row is predicted by a fit that has not seen its GPU, and in `unseen_family` by one that has not seen its
     family of models. A file of the user's is predicted by the shipped fit: `unseen_family` is None, and `in_sample` counts the
-    rows of sources and GPUs that this fit has seen. `models` are those that a reason in `skipped` is about.
+    rows of sources and GPUs that this fit has seen. `models` are those that a reason in `skipped` is about; `skipped_rows` has
+    the reason of each row that was left out.
     """
 
     TEXT: ClassVar[str] = "questions.validate.text.render"
@@ -68,6 +71,7 @@ class ValidateAnswer(Shown):
     unseen_family: Accuracy | None = None
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     in_sample: int = 0
+    skipped_rows: tuple[tuple[int, str], ...] = ()
     assumptions: tuple[Assumption, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +81,8 @@ class ValidateAnswer(Shown):
             "table": self.table,
             "rows": self.rows,
             "predicted": len(self.residuals),
-            "skipped": [
+            "skipped": [{"row": row, "reason": reason, "count": 1} for row, reason in self.skipped_rows],
+            "skipped_reasons": [
                 {"reason": reason, "count": count, "models": list(self.models.get(reason, ()))} for reason, count in self.skipped
             ],
             **figures,
@@ -86,10 +91,8 @@ class ValidateAnswer(Shown):
             "residuals": [
                 {
                     "row": row.row,
-                    "predicted": row.predicted_s,
-                    "low": row.low_s,
-                    "high": row.high_s,
-                    "measured": row.measured_s,
+                    **row.shown(),
+                    "unit": row.unit,
                     "gpu": row.gpu,
                     "model": row.labels.get("model", ""),
                     "family": row.labels.get("family", ""),
@@ -116,19 +119,21 @@ def validate(
     if held_out is None:
         return _own_table(measured_rows, progress)
     table = read_table(held_out)
-    reasons: Counter[str]
+    reasons: Skipped
     if table.kind == "e2e":
         asked, reasons = questions(table, progress)
         progress(f"predicting {len(asked):,} rows")
-        residuals = score(asked)
-        reasons.update({"the step could not be predicted": len(asked) - len(residuals)} if len(residuals) < len(asked) else {})
+        residuals = answered(asked, lambda rows, refused: score(rows, refused=refused), reasons)
+    elif table.kind == "today":
+        rows, reasons = today_questions(table, progress)
+        progress(f"predicting {len(rows):,} rows")
+        residuals = answered(rows, score_today, reasons)
     elif table.kind == "memory":
         return _memory(table, measured_rows, progress)
     elif table.kind == "parallel":
         steps, reasons = parallel_questions(table)
         progress(f"predicting {len(steps):,} rows")
-        residuals = score_parallel(steps)
-        reasons.update({"the step could not be predicted": len(steps) - len(residuals)} if len(residuals) < len(steps) else {})
+        residuals = answered(steps, lambda rows, refused: score_parallel(rows, refused=refused), reasons)
     elif table.kind == "collectives":
         return _collectives(table, measured_rows)
     else:
@@ -143,7 +148,7 @@ def _memory(table: Table, measured_rows: int, progress: Callable[[str], None]) -
     """Bytes instead of seconds, and rules of thumb for memory."""
     asked, reasons = memory_questions(table, progress)
     progress(f"predicting {len(asked):,} rows")
-    residuals = score_memory(asked)
+    residuals = answered(asked, lambda rows, refused: score_memory(rows), reasons)
     if measured_rows:
         residuals = corrected(residuals, measured_rows)
     answer = _answer(table, reasons, residuals, measured_rows)
@@ -185,9 +190,7 @@ def _unseen(asked: Sequence[Question], by: str, label: Callable[[Question], str]
     return sorted(found, key=lambda row: row.row)
 
 
-def _answer(
-    table: Table, reasons: Counter[str], residuals: Sequence[Residual], measured: int, *, own: bool = False
-) -> ValidateAnswer:
+def _answer(table: Table, reasons: Skipped, residuals: Sequence[Residual], measured: int, *, own: bool = False) -> ValidateAnswer:
     if not residuals:
         raise _nothing(table, reasons, measured)
     by: dict[str, dict[str, Accuracy]] = {}
@@ -201,7 +204,8 @@ def _answer(
         table=table.kind,
         rows=table.count,
         skipped=tuple(reasons.most_common()),
-        models={reason: tuple(names) for reason, names in reasons.models.items()} if isinstance(reasons, Skipped) else {},
+        skipped_rows=tuple(sorted(reasons.rows.items())),
+        models={reason: tuple(names) for reason, names in reasons.models.items()},
         in_sample=seen,
         assumptions=(*_seen_note(seen, len(residuals)), *_gpu_notes(table, residuals)),
         overall=accuracy(residuals),

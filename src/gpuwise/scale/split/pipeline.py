@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpuwise.core.errors import BadValue
 from gpuwise.step.types import Array
 from gpuwise.workload.transform.parts import FIRST, Parts
 
@@ -26,6 +27,11 @@ def blocks_of_stages(costs: Sequence[float], stages: int, first: float = 0.0, la
     (3, 3, 2)
     """
     count = len(costs)
+    if stages > max(count, 1):
+        raise BadValue(
+            f"{count} block{'' if count == 1 else 's'} cannot be divided into {stages} parts of a pipeline",
+            hint="each stage, and each of its chunks, needs a block of its own: ask for fewer",
+        )
     if stages == 1:
         return (count,)
     weights = np.array(costs, dtype=float)

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuwise.kernels.memory_bound import CLASSES
 from gpuwise.kernels.types import Array, Group, Ops, dtype_code
+from gpuwise.step.time.cold import cold_bytes
 from gpuwise.step.time.layout import lays_channels_last
 from gpuwise.workload.model.evaluate import op_bytes, product_values
 from gpuwise.workload.model.types import DTYPE_BYTES, KINDS, Op, Workload
@@ -22,6 +23,8 @@ __all__ = ["Choices", "ops_of"]
 _PASSES = {"forward": 0.0, "data": 1.0, "weight": 2.0}
 _GATES = {"lstm": 4.0, "gru": 3.0}
 _TENSORS_A_LAUNCH = 50.0  # a multi-tensor kernel takes a few dozen tensors at a time
+_RESIZES = ("upsample_", "_upsample_", "im2col")
+_SAMPLERS = ("grid_sampler", "torchvision::roi_align", "torchvision::_roi_align")  # read where another tensor says
 _CLASS = {name: float(place) for place, name in enumerate(CLASSES)}
 
 
@@ -45,6 +48,7 @@ def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choi
         chosen = replace(chosen, nhwc=True)
     read, written = op_bytes(workload, values)
     points, count = read.shape
+    cold = cold_bytes(workload)
     members: dict[str, list[int]] = {}
     for place, op in enumerate(workload.ops):
         members.setdefault(op.kind if op.kind in _COLUMNS else "memory_bound", []).append(place)
@@ -57,6 +61,9 @@ def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choi
         }
         columns |= _sizes([workload.ops[place] for place in places], values)
         columns |= {"read": read[:, places].reshape(-1, 1), "written": written[:, places].reshape(-1, 1)}
+        if kind in ("conv", "matmul"):
+            columns["cold"] = np.tile(cold[places], points)[:, None]
+            columns["weights"] = np.full_like(columns["cold"], float(workload.parameters))
         if kind == "conv":
             columns["depthwise"] = ((columns["groups"] > 1) & (columns["groups"] >= columns["c_in"])).astype(float)
         if kind == "matmul":
@@ -134,6 +141,9 @@ def _class_of(op: Op, choices: Choices, mode: str) -> str:
         if "group_norm" in op.name and choices.nhwc:
             return "group_norm_nhwc"  # rearranged before and after
         return ("batch_norm" if "batch_norm" in op.name else "row_norm") + backward
+    if _is_resize(op):
+        nearest = "nearest" in op.name or op.name == "im2col"
+        return "copy" if not op.name.startswith(_SAMPLERS) and (nearest or not backward) else "index"
     if op.kind in ("pool", "embedding"):
         return op.kind + backward
     return op.kind if op.kind in _CLASS else "other"
@@ -150,9 +160,17 @@ def _launches(ops: Sequence[Op], values: Array) -> Array:
     return np.stack(columns, axis=1).reshape(-1, 1)
 
 
+def _is_resize(op: Op) -> bool:
+    """Whether an op of kind `pool` moves values from one grid to another: few of the image to each of the result, so that its
+    bytes are what it costs. Gradients that several values give to one are added by atomics, as a scatter does."""
+    return op.kind == "pool" and op.name.startswith(_RESIZES + _SAMPLERS)
+
+
 def _looked(ops: Sequence[Op], values: Array) -> Array:
     """Values a pooling window looks at; nothing for other ops."""
-    columns = [values[:, op.sizes[1]] * values[:, op.sizes[2]] if op.kind == "pool" else np.zeros(values.shape[0]) for op in ops]
+    windows = [op.kind == "pool" and not _is_resize(op) for op in ops]
+    none = np.zeros(values.shape[0])
+    columns = [values[:, op.sizes[1]] * values[:, op.sizes[2]] if one else none for op, one in zip(ops, windows, strict=True)]
     return np.stack(columns, axis=1).reshape(-1, 1)
 
 

@@ -8,12 +8,14 @@ hardly anything. On a CPU nothing overlaps with issuing ops (`cpu.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.floors import floors_s
 from gpuwise.kernels.machine import gpus_of
 from gpuwise.kernels.registry import Times, times
 from gpuwise.kernels.types import Constants
@@ -24,7 +26,7 @@ from gpuwise.step.types import Array, ClassShare, Setting, StepTimes
 from gpuwise.workload.model.evaluate import call_counts, input_bytes, op_bytes, op_flops, product_values
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["simulate"]
+__all__ = ["priced_ops", "simulate"]
 
 _SMOOTH = 6.0
 _LAYERS = frozenset("conv matmul attention rnn norm pool embedding".split())  # modules with Python around their kernel
@@ -46,22 +48,15 @@ def simulate(
     """The step at every batch (and sequence) on every GPU, all under one power limit or each under its own; `classes` stay empty
     where nobody asks for them `by_kind`."""
     k = constants if constants is not None else load_constants()
-    choices = Choices(
-        tf32=setting.tf32,
-        tf32_convolutions=setting.tf32_convolutions,
-        fused_attention=setting.stack.fused_attention,
-        nhwc=setting.nhwc,
-        lays_out=setting.stack.how == "compile",
+    priced = priced_ops(
+        workload, gpus, setting, batch=batch, seq=seq, power_limit_watts=power_limit_watts, constants=k, dtype=dtype
     )
-    ops = ops_of(workload, batch, seq, choices)
-    priced = times(ops, gpus_of([fast_part(gpu) for gpu in gpus], power_limit_watts, dtype), k)
     counts = call_counts(workload)
     values = product_values(workload, batch, seq)
     points = values.shape[0]
     calls = counts.sum(axis=0)
     is_cpu = np.array([gpu.is_cpu for gpu in gpus])
-    factor = np.where(is_cpu, CPU_FACTOR, setting.stack.factor)
-    seconds, start = _summed(priced.seconds, calls, points) * factor, _summed(priced.launches, calls, points)
+    seconds, start = _summed(priced.seconds, calls, points), _summed(priced.launches, calls, points)
     lanes = {
         "gpu": seconds,
         "host": np.broadcast_to(_host_s(workload, counts, setting, k), seconds.shape),
@@ -72,18 +67,51 @@ def simulate(
     overlapping = _longest(lanes)
     shown = np.where(is_cpu, np.minimum(lanes["gpu"], lanes["host"]), 0.0)  # a CPU issues an op when the one before is done
     whole = overlapping + shown
-    shares = _shares(priced, calls, lanes, start * k["kernel.start_s"] * factor, factor)
+    shares = _shares(priced, calls, lanes, start * k["kernel.start_s"] * _factors(gpus, setting))
     if is_cpu.any():
         shares = {name: (share * overlapping + (shown if name == "launch" else 0.0)) / whole for name, share in shares.items()}
     return StepTimes(
         seconds=whole,
         lanes=lanes,
         shares=shares,
-        classes=_classes(workload, priced, values, flops, calls, factor) if by_kind else (),
+        classes=_classes(workload, priced, values, flops, calls) if by_kind else (),
         flops=(flops @ calls)[:, None],
         moved_bytes=(sum(op_bytes(workload, values)) @ calls)[:, None],
         op_s=priced.seconds.reshape(points, len(calls), -1),
     )
+
+
+def priced_ops(
+    workload: Workload,
+    gpus: Sequence[Gpu],
+    setting: Setting,
+    *,
+    batch: Any = None,
+    seq: Any = None,
+    power_limit_watts: float | Sequence[float] | None = None,
+    constants: Constants | None = None,
+    dtype: Any = np.float64,
+) -> Times:
+    """Every distinct op at every size in this software. One factor for all ops must not make any of them faster than the GPU can
+    be; of CPUs nothing is claimed."""
+    choices = Choices(
+        tf32=setting.tf32,
+        tf32_convolutions=setting.tf32_convolutions,
+        fused_attention=setting.stack.fused_attention,
+        nhwc=setting.nhwc,
+        lays_out=setting.stack.how == "compile",
+    )
+    ops = ops_of(workload, batch, seq, choices)
+    columns = gpus_of([fast_part(gpu) for gpu in gpus], power_limit_watts, dtype)
+    priced = times(ops, columns, constants if constants is not None else load_constants())
+    exact = columns.clock.dtype.type
+    least = floors_s(ops, columns) * np.array([not gpu.is_cpu for gpu in gpus], dtype=exact)
+    return replace(priced, seconds=np.maximum(priced.seconds * _factors(gpus, setting).astype(exact), least))
+
+
+def _factors(gpus: Sequence[Gpu], setting: Setting) -> Array:
+    """What the software multiplies the time of every op by, on each of these devices."""
+    return np.where([gpu.is_cpu for gpu in gpus], CPU_FACTOR, setting.stack.factor)
 
 
 def _summed(per_op: Array, calls: Array, points: int) -> Array:
@@ -128,7 +156,7 @@ def _input_s(workload: Workload, batch: Any, points: int, setting: Setting) -> A
     return size / setting.loader_samples_per_s
 
 
-def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array, factor: Array) -> dict[str, Array]:
+def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array) -> dict[str, Array]:
     """By what share of its length the step would shrink if one thing were a little faster; they sum to 1.
 
     For lanes that is the derivative of the smooth maximum. The GPU's part goes to compute or memory by the longer half of each
@@ -141,7 +169,7 @@ def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array
     busy = np.maximum(lanes["gpu"], 1e-12)
     longer = np.where(priced.compute_s >= priced.memory_s, priced.seconds, 0.0)
     starting = np.minimum(1.0, start_s / busy)
-    compute = np.minimum(1.0, _summed(longer, calls, busy.shape[0]) * factor / busy) * (1.0 - starting)
+    compute = np.minimum(1.0, _summed(longer, calls, busy.shape[0]) / busy) * (1.0 - starting)
     return {
         "compute": lane["gpu"] * compute,
         "memory": lane["gpu"] * (1.0 - starting - compute),
@@ -152,9 +180,7 @@ def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array
     }
 
 
-def _classes(
-    workload: Workload, priced: Times, values: Array, flops: Array, calls: Array, factor: Array
-) -> tuple[ClassShare, ...]:
+def _classes(workload: Workload, priced: Times, values: Array, flops: Array, calls: Array) -> tuple[ClassShare, ...]:
     members: dict[str, list[int]] = {}
     for place, op in enumerate(workload.ops):
         members.setdefault(op.kind, []).append(place)
@@ -168,8 +194,8 @@ def _classes(
         ClassShare(
             kind=kind,
             count=int(calls[places].sum()),
-            seconds=summed(priced.seconds, places) * factor,
-            compute_s=summed(np.where(priced.compute_s >= priced.memory_s, priced.seconds, 0.0), places) * factor,
+            seconds=summed(priced.seconds, places),
+            compute_s=summed(np.where(priced.compute_s >= priced.memory_s, priced.seconds, 0.0), places),
             flops=flops[:, places] @ calls[places],
             moved_bytes=(read + written)[:, places] @ calls[places],
         )

@@ -52,7 +52,7 @@ def _stack(row: _Row) -> Stack:
         how=row.how,
         factor=row.factor,
         rows=row.rows,
-        fused_attention=row.framework == "torch" and version >= _FUSED_SINCE,
+        fused_attention=_is_fused(row.framework, version),
         host_factor=1.0 if row.how == "eager" else 0.2,
     )
 
@@ -105,9 +105,28 @@ def find_stack(text: str, compiled: bool = False) -> tuple[Stack, str]:
 
 
 def _nearest(framework: str, version: Version, how: str) -> Stack:
-    """The newest measured stack that is not newer; else the oldest."""
+    """The measured stack nearest in version, of two as near the older: of the same major version where one was measured, and
+    never one that runs attention in another way."""
     same = [stack for stack in stacks() if stack.framework == framework and stack.how == how]
     if not same:
         raise BadValue(f"{framework} has no measured way of running '{how}'", looked_in=", ".join(_WAYS), hint="leave it out")
-    older = [stack for stack in same if stack.version <= version]
-    return older[-1] if older else same[0]
+    alike = [stack for stack in same if stack.fused_attention == _is_fused(framework, version)]
+    if not alike:
+        known = ", ".join(stack.name for stack in same)
+        raise BadValue(
+            f"no {framework} like {'.'.join(map(str, version))} was measured running '{how}'",
+            looked_in=known,
+            hint=f"for example `--stack {same[0].framework}-{'.'.join(map(str, same[0].version))}`",
+        )
+    era = [stack for stack in alike if stack.version[0] == version[0]] or alike
+    return min(era, key=lambda stack: (abs(_number(stack.version) - _number(version)), stack.version))
+
+
+def _is_fused(framework: str, version: Version) -> bool:
+    return framework == "torch" and version >= _FUSED_SINCE
+
+
+def _number(version: Version) -> int:
+    """Versions on one scale, on which no minor version reaches the next major one."""
+    major, minor = version
+    return major * 10_000 + minor

@@ -27,8 +27,11 @@ _GATHERS = frozenset("index gather take _unsafe_index one_hot index_select embed
 _LIBRARY = frozenset(
     "_amp_update_scale_ repeat_interleave bucketize isin tril_indices triu_indices randperm multinomial unfold_backward "
     "as_strided_scatter cumsum cumprod cummax _cdist_forward _ctc_loss _ctc_loss_backward col2im torchvision::roi_align "
-    "grid_sampler_2d_backward upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_nearest2d_backward "
-    "upsample_nearest1d_backward _foreach_norm _adaptive_avg_pool3d max_pool3d_with_indices_backward".split()
+    "torchvision::_roi_align_backward grid_sampler_2d_backward grid_sampler_3d grid_sampler_3d_backward "
+    "upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_nearest2d_backward upsample_nearest1d_backward "
+    "upsample_linear1d_backward upsample_trilinear3d_backward _foreach_norm _adaptive_avg_pool3d adaptive_max_pool3d "
+    "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward adaptive_max_pool2d_backward adaptive_max_pool3d_backward "
+    "max_pool3d_with_indices_backward".split()
 )
 _CONSTANTS = frozenset(
     "zeros ones full arange linspace eye scalar_tensor zeros_like ones_like full_like new_zeros new_ones new_full "

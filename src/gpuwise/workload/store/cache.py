@@ -26,7 +26,7 @@ from gpuwise.workload.store import files
 __all__ = ["find", "folder", "keep"]
 
 _ANY = 2
-RECORDER = 2  # raise it when the recorder records something differently
+RECORDER = 3  # raise it when the recorder records something differently
 _PACKAGES = {
     "timm": ("torch", "timm"),
     "torchvision": ("torch", "torchvision"),

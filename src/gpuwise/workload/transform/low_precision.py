@@ -2,7 +2,7 @@
 
 Operands are cast before a product: the input in the forward pass, the gradient in the backward pass, each also transposed for the
 product that makes the weights' gradients, which then needs no casts of its own. Embeddings, attention and the last layer are not
-touched.
+touched. For inference the weights of these products are held in 8 bits, and an input is cast once for all that read it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ from gpuwise.workload.model.edit import Draft
 from gpuwise.workload.model.types import CATEGORIES, Call, Op, Workload
 from gpuwise.workload.transform.parts import Parts, parts_of
 
-__all__ = ["as_trained", "in_low"]
+__all__ = ["as_computed", "held_in_low", "in_low"]
 
 _WEIGHT = CATEGORIES.index("weight")
+_SIXTEEN = ("bf16", "fp16")
+_NOTHING = "fp8: this model has no repeated blocks with large products, so that all of it runs in bf16"
 
 
-def as_trained(workload: Workload) -> Workload:
-    """Captures keep the tensors of fp8 training in bf16, as recipes do; its large products are in fp8."""
-    return in_low(workload) if (workload.precision, workload.mode) == ("fp8", "train") else workload
+def as_computed(workload: Workload) -> Workload:
+    """Captures in fp8 keep their tensors in bf16, as recipes do between products; here the large products are in fp8."""
+    if workload.precision != "fp8" or "products" in workload.options:
+        return workload
+    return in_low(workload) if workload.mode == "train" else held_in_low(workload)
 
 
 def in_low(workload: Workload, dtype: str = "fp8") -> Workload:
@@ -42,6 +46,46 @@ def in_low(workload: Workload, dtype: str = "fp8") -> Workload:
                 casts[call.op] = draft.op(_cast(draft, op))
             draft.before(number, Call(casts[call.op], call.phase, call.module, (), ()))
     return draft.done(options={**workload.options, "products": dtype}, precision="fp8")
+
+
+def held_in_low(workload: Workload, dtype: str = "fp8") -> Workload:
+    """An inference step with the products of its repeated blocks in this type, and their weights held in it."""
+    parts = parts_of(workload)
+    draft = Draft(workload)
+    held = _only_multiplied(workload, parts)
+    if not held:
+        return replace(workload, notes=(*workload.notes, _NOTHING))
+    cast: dict[int, int] = {}  # inputs, and the copies of them in 8 bits
+    for number, call in enumerate(workload.calls):
+        weights = held.intersection(call.reads[:2])
+        if workload.ops[call.op].kind != "matmul" or not weights:
+            continue
+        op = workload.ops[call.op]
+        for row in weights:
+            eight = draft.tensor("fp8", draft.tensors[workload.buffers[row].tensor].elements)
+            draft.buffers[row] = replace(draft.buffers[row], tensor=eight)
+        given = [(row, tensor) for row, tensor in zip(call.reads[:2], op.reads[:2], strict=True) if row not in held]
+        for row, tensor in given:
+            if row not in cast:
+                eight = draft.tensor("fp8", draft.tensors[tensor].elements)
+                cast[row] = draft.buffer(eight, "temporary")
+                quantise = Op("cast", "quantise", "fp8", (draft.tensors[tensor].elements,), {}, (tensor,), (eight,))
+                draft.before(number, Call(draft.op(quantise), call.phase, call.module, (row,), (cast[row],)))
+        reads = tuple(cast.get(row, row) for row in call.reads)
+        draft.calls[number] = Call(draft.op(_low(draft, op, dtype)), call.phase, call.module, reads, call.writes)
+    return draft.done(options={**workload.options, "products": dtype}, precision="fp8")
+
+
+def _only_multiplied(workload: Workload, parts: Parts) -> set[int]:
+    """Weights in 16 bits that nothing but products of the blocks read: a table of embeddings that is also the last layer is not
+    among them."""
+    multiplied, otherwise = set[int](), set[int]()
+    for number, call in enumerate(workload.calls):
+        product = workload.ops[call.op].kind == "matmul" and _inside(parts, number)
+        weights = {row for row in call.reads if workload.buffers[row].category == _WEIGHT}
+        multiplied |= weights.intersection(call.reads[:2]) if product else set()
+        otherwise |= weights.difference(call.reads[:2]) if product else weights
+    return {row for row in multiplied - otherwise if workload.tensors[workload.buffers[row].tensor].dtype in _SIXTEEN}
 
 
 def _inside(parts: Parts, number: int) -> bool:

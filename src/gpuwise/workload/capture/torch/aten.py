@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from gpuwise.workload.capture.torch.aten_names import (
+    ADAPTIVE_POOLS,
     COPIES,
     FILLS,
     HOST,
@@ -22,6 +23,7 @@ from gpuwise.workload.capture.torch.aten_names import (
     POOLS,
     RANDOM,
     REDUCTIONS,
+    RESIZES,
 )
 from gpuwise.workload.model.types import AttrValue
 
@@ -269,6 +271,30 @@ def _pool(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     return [Kernel("pool", sizes, tuple(reads), tuple(writes), dtype=reads[0].dtype)]
 
 
+def _adaptive_pool(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+    """The image is divided into as many windows as the result has places; the argument is their number, not their size."""
+    image, result = sorted((reads[0], writes[0]), key=lambda tensor: tensor.numel(), reverse=True)
+    window = tuple(-(-large // small) for large, small in zip(image.shape, result.shape, strict=True) if small)
+    return [Kernel("pool", (tuple(image.shape), tuple(result.shape), window), tuple(reads), tuple(writes), dtype=reads[0].dtype)]
+
+
+def _resize(taps: int, backward: bool) -> Handler:
+    """Every value of the result takes `taps` values of the image, and gives its gradient back to them."""
+
+    def handle(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+        image, result = (writes[0], reads[0]) if backward else (reads[0], writes[0])
+        sizes: tuple[Shape, ...] = (tuple(image.shape), tuple(result.shape), (taps,))
+        return [Kernel("pool", sizes, tuple(reads), tuple(writes), dtype=reads[0].dtype)]
+
+    return handle
+
+
+def _fold(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+    """Every value of the image is the sum of the columns that hold it, as many as the kernel has places."""
+    sizes: tuple[Shape, ...] = (tuple(reads[0].shape), tuple(writes[0].shape), tuple(args[2]))
+    return [Kernel("pool", sizes, tuple(reads), tuple(writes), dtype=reads[0].dtype)]
+
+
 def _cast(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     if not reads or not writes:
         return []
@@ -299,6 +325,12 @@ def _sort(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     x = reads[0]
     row = (x.shape[-1],) if x.dim() else ()
     return [Kernel("sort", (_without(tuple(x.shape), row), row), tuple(reads), tuple(writes), dtype=x.dtype)]
+
+
+def _backward_of(name: str) -> str:
+    """The name of an op's backward pass; torchvision marks its own as private."""
+    space, _, plain = name.rpartition("::")
+    return f"{space}::_{plain}_backward" if space else f"{name}_backward"
 
 
 def _table() -> dict[str, Handler]:
@@ -343,9 +375,14 @@ def _table() -> dict[str, Handler]:
         "sort": _sort,
         "topk": _sort,
         "argsort": _sort,
+        "im2col": _resize(1, backward=False),  # columns are written one value at a time
+        "col2im": _fold,
     }
     handlers |= dict.fromkeys(FILLS, _fills("elementwise"))
-    handlers |= dict.fromkeys(POOLS, _pool)
+    handlers |= dict.fromkeys(POOLS, _pool) | dict.fromkeys(ADAPTIVE_POOLS, _adaptive_pool)
+    for name, taps in RESIZES.items():
+        handlers[name] = _resize(taps, backward=False)
+        handlers[_backward_of(name)] = _resize(taps, backward=True)
     handlers |= dict.fromkeys(LOSSES, _simple_loss)
     handlers |= dict.fromkeys(COPIES, _simple("copy"))
     handlers |= dict.fromkeys(INDEXING, _simple("index"))

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["COPIES", "FILLS", "HOST", "INDEXING", "LOSSES", "POINTWISE", "POOLS", "RANDOM", "REDUCTIONS"]
+__all__ = [
+    "ADAPTIVE_POOLS",
+    "COPIES",
+    "FILLS",
+    "HOST",
+    "INDEXING",
+    "LOSSES",
+    "POINTWISE",
+    "POOLS",
+    "RANDOM",
+    "REDUCTIONS",
+    "RESIZES",
+]
 
 POINTWISE = frozenset(
     "native_dropout floor_divide native_dropout_backward threshold_backward gelu_backward silu_backward "
@@ -23,16 +35,34 @@ REDUCTIONS = frozenset(
     "sum mean amax amin max min any all prod var var_mean std norm linalg_vector_norm argmax argmin logsumexp cumsum "
     "cumprod cummax nansum count_nonzero frobenius_norm _cdist_forward cumsum_".split()
 )
+# A window slides over an image; its size is an argument of the forward op.
 POOLS = (
-    "max_pool2d_with_indices max_pool2d_with_indices_backward avg_pool2d avg_pool2d_backward _adaptive_avg_pool2d "
-    "_adaptive_avg_pool2d_backward adaptive_max_pool2d adaptive_max_pool2d_backward max_pool3d_with_indices "
-    "avg_pool3d avg_pool1d _adaptive_avg_pool3d max_pool3d_with_indices_backward avg_pool3d_backward "
-    "upsample_nearest2d upsample_nearest2d_backward upsample_bilinear2d upsample_bilinear2d_backward "
-    "upsample_bicubic2d _upsample_bicubic2d_aa upsample_bicubic2d_backward upsample_nearest1d "
-    "upsample_nearest1d_backward upsample_linear1d upsample_trilinear3d upsample_nearest3d "
-    "upsample_nearest3d_backward _upsample_bilinear2d_aa grid_sampler_2d grid_sampler_2d_backward max_pool2d im2col "
-    "col2im torchvision::roi_align torchvision::_roi_align_backward"
+    "max_pool2d_with_indices max_pool2d_with_indices_backward avg_pool2d avg_pool2d_backward max_pool3d_with_indices "
+    "avg_pool3d avg_pool1d max_pool3d_with_indices_backward avg_pool3d_backward max_pool2d"
 ).split()
+# The size of the result is an argument; the window follows from it.
+ADAPTIVE_POOLS = (
+    "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward adaptive_max_pool2d adaptive_max_pool2d_backward "
+    "_adaptive_avg_pool3d _adaptive_avg_pool3d_backward adaptive_max_pool3d adaptive_max_pool3d_backward"
+).split()
+# How many values of the image make one value of the result. Their backward passes have the names with `_backward`.
+RESIZES = {
+    "upsample_nearest1d": 1,
+    "upsample_nearest2d": 1,
+    "upsample_nearest3d": 1,
+    "_upsample_nearest_exact1d": 1,
+    "_upsample_nearest_exact2d": 1,
+    "_upsample_nearest_exact3d": 1,
+    "upsample_linear1d": 2,
+    "upsample_bilinear2d": 4,
+    "_upsample_bilinear2d_aa": 4,
+    "upsample_trilinear3d": 8,
+    "upsample_bicubic2d": 16,
+    "_upsample_bicubic2d_aa": 16,
+    "grid_sampler_2d": 4,
+    "grid_sampler_3d": 8,
+    "torchvision::roi_align": 4,
+}
 LOSSES = (
     "nll_loss_forward nll_loss_backward binary_cross_entropy_with_logits nll_loss2d_forward nll_loss2d_backward "
     "binary_cross_entropy binary_cross_entropy_backward mse_loss mse_loss_backward smooth_l1_loss "

@@ -1,4 +1,4 @@
-"""Image models: a batch of square images in, class scores out, cross-entropy in training."""
+"""Image models: square images in, scores of classes out, for an image or each place in it; cross-entropy in training."""
 
 from __future__ import annotations
 
@@ -22,9 +22,15 @@ def image_subject(build: Callable[[], torch.nn.Module], size: int, channels: int
 
     def forward(model: torch.nn.Module, batch: Any, training: bool) -> Any:
         scores = scores_of(model(batch[0]))
-        return torch.nn.functional.cross_entropy(scores, batch[1]) if training else scores
+        return torch.nn.functional.cross_entropy(scores, _labels(batch[1], scores)) if training else scores
 
     return Subject(build=build, inputs=inputs, forward=forward)
+
+
+def _labels(labels: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """One label an image, or one a place where the scores are of places."""
+    places = scores.shape[2:]
+    return labels if not places else labels.new_zeros((scores.shape[0], *places))
 
 
 def scores_of(output: Any) -> torch.Tensor:

@@ -1,11 +1,12 @@
-"""`torchvision:NAME`: classification and detection models of torchvision, without weights."""
+"""`torchvision:NAME`: classification and segmentation models of torchvision, without weights: nothing is downloaded."""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 from typing import Any
 
-from gpuwise.core.errors import MissingExtra, UnknownName
+from gpuwise.core.errors import BadValue, MissingExtra, UnknownName
 from gpuwise.workload.capture.request import Request
 
 __all__ = ["import_torchvision", "subject"]
@@ -40,5 +41,23 @@ def subject(request: Request) -> Any:
         meant = " or ".join(f"`torchvision:{other}`" for other in near)
         hint = f"did you mean {meant}?" if near else "see torchvision.models.list_models()"
         raise UnknownName(f"torchvision has no model '{name}'", looked_in=f"{len(known)} models", hint=hint)
+    _refuse_detectors(torchvision, name)
     size = request.image or (299 if name == "inception_v3" else 224)
-    return image_subject(lambda: torchvision.models.get_model(name, weights=None), size)
+    return image_subject(lambda: _unweighted(torchvision, name), size)
+
+
+def _refuse_detectors(torchvision: Any, name: str) -> None:
+    """They choose boxes by their scores, and so what runs next depends on values."""
+    if ".detection" in torchvision.models.get_model_builder(name).__module__:
+        raise BadValue(
+            f"torchvision:{name} chooses boxes by the values of tensors, which a capture does not have",
+            hint="the zoo has detectors with a fixed number of boxes: `mask_rcnn`, `ssd300`, `yolov8s`",
+        )
+
+
+def _unweighted(torchvision: Any, name: str) -> Any:
+    """The model with random weights. Builders of detection and segmentation models fetch those of the backbone unless told not
+    to."""
+    takes = inspect.signature(torchvision.models.get_model_builder(name)).parameters
+    none = {key: None for key in ("weights", "weights_backbone") if key in takes}
+    return torchvision.models.get_model(name, **none)

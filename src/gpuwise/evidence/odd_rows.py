@@ -1,0 +1,44 @@
+"""One odd row never ends a run: where predicting many rows together fails, they are halved until the odd one stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.evidence.types import Residual, Skipped
+
+__all__ = ["answered"]
+
+_FAULTS = (GpuwiseError, ArithmeticError, IndexError, KeyError, TypeError, ValueError)
+
+
+class _Row(Protocol):
+    @property
+    def row(self) -> int: ...
+
+
+Asked = TypeVar("Asked", bound=_Row)
+Score = Callable[[Sequence[Asked], dict[int, str]], list[Residual]]
+
+
+def answered(asked: Sequence[Asked], score: Score[Asked], reasons: Skipped) -> list[Residual]:
+    """Every question that can be answered; the others are left out with their reasons."""
+    refused: dict[int, str] = {}
+    found = _halved(asked, score, refused)
+    done = {entry.row for entry in found}
+    for question in asked:
+        if question.row not in done:
+            reasons.add(question.row, refused.get(question.row, "the step could not be predicted"))
+    return sorted(found, key=lambda entry: entry.row)
+
+
+def _halved(asked: Sequence[Asked], score: Score[Asked], refused: dict[int, str]) -> list[Residual]:
+    try:
+        return score(asked, refused) if asked else []
+    except _FAULTS as fault:
+        if len(asked) == 1:
+            refused[asked[0].row] = fault.message if isinstance(fault, GpuwiseError) else "the step could not be predicted"
+            return []
+    middle = len(asked) // 2
+    return [*_halved(asked[:middle], score, refused), *_halved(asked[middle:], score, refused)]

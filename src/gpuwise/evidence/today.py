@@ -1,0 +1,286 @@
+"""What people run today: rows with a `value` in a `unit`, and models, software and sizes as people write them.
+
+Each row becomes the question that `predict` is asked: a step of a model, its memory, or the best of many square products. What
+`predict` does not know (serving engines, packed weights, tuned parts of a model) is left out with its reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.evidence.e2e import Question
+from gpuwise.evidence.procedures import Procedure
+from gpuwise.evidence.score import score
+from gpuwise.evidence.today_others import memory_residual, products_residual
+from gpuwise.evidence.types import Residual, Skipped, Table
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import Gpu
+from gpuwise.scale.cluster.shape import MOST_GPUS
+from gpuwise.workload.capture.many import capture_many
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.compile.fuse import fused
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.store import zoo
+
+__all__ = ["TodayQuestion", "score_today", "today_questions"]
+
+_PRECISIONS = {"amp fp16": "amp", "amp bf16": "amp-bf16", "fp32 (TF32 allowed)": "tf32", "amp fp16 + XLA": "amp"}
+_KNOWN = ("fp32", "tf32", "fp16", "bf16", "amp", "amp-bf16", "fp8")
+_ENGINES = re.compile(r"llama[.-]?cpp|vllm|lmdeploy|exllama|tensorrt|_trt\b|onnx|awq|optimum|mlx|zluda|sglang", re.IGNORECASE)
+_OTHERWISE = re.compile(r"lora|accumulation|checkpointing", re.IGNORECASE)  # of training
+_VERSION = re.compile(r"(tensorflow|pytorch|torch)\s*v?(\d+\.\d+)", re.IGNORECASE)
+_RATES = ("samples_per_s", "tokens_per_s", "it_per_s")
+_GUIDED = 2  # passes of the denoiser for each image, with and without the prompt
+_TUNED = re.compile(r"[\s-](instruct|chat)$", re.IGNORECASE)  # other weights of the same shapes
+_FROM_LIBRARIES = ("torchvision",)
+
+
+class _Unusable(Exception):
+    """Why a row cannot be asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodayQuestion:
+    """One row, understood. `counted` is how many of what its rate counts are in a step; products have no workload."""
+
+    question: Question | None
+    row: int
+    cells: Mapping[str, str]
+    gpu: Gpu
+    precision: str
+    value: float
+    unit: str
+    counted: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sizes:
+    """Batch and sequence of a step, and how many of what its rate counts it makes."""
+
+    batch: float
+    seq: float | None
+    counted: float
+
+
+def today_questions(table: Table, progress: Callable[[str], None] = lambda text: None) -> tuple[list[TodayQuestion], Skipped]:
+    """The rows that can be asked, and why each of the others cannot."""
+    reasons, begun = Skipped(), []
+    for number in table.usable(reasons):
+        cells = {name: "" if value is None else str(value).strip() for name, value in table.row(number).items()}
+        try:
+            begun.append((_row(number, cells), _request(cells) if cells["unit"] != "TFLOP_per_s" else None))
+        except _Unusable as reason:
+            reasons.add(number, str(reason))
+        except (ValueError, OverflowError):
+            reasons.add(number, "a field that cannot be read")
+    workloads = _workloads([request for _, request in begun if request], progress)
+    found = []
+    for row, request in begun:
+        answer = workloads[request] if request else None
+        if isinstance(answer, str):
+            reasons.add(row.row, answer, row.cells["model"])
+            continue
+        try:
+            found.append(row if answer is None or request is None else _with_workload(row, request, answer))
+        except _Unusable as reason:
+            reasons.add(row.row, str(reason))
+    return found, reasons
+
+
+def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
+    """What can be told without a workload."""
+    said = f"{cells['stack']} {cells.get('note', '')}"
+    if "DO NOT USE" in said or "suspect" in said:
+        raise _Unusable("its own note doubts it")
+    value = _number(cells["value"], "a value")
+    precision = _PRECISIONS.get(cells["precision"], cells["precision"])
+    if precision not in _KNOWN:
+        raise _Unusable(f"no precision we know: {cells['precision']}")
+    if cells["quantisation"]:
+        raise _Unusable(f"weights in {cells['quantisation']} are not predicted")
+    engine = _ENGINES.search(cells["stack"])
+    if engine:
+        raise _Unusable(f"{engine[0].strip('_')} is no software that is predicted")
+    if cells["mode"] == "train" and _OTHERWISE.search(said):
+        raise _Unusable("adapters, accumulated gradients or recomputation, which a row does not say enough of")
+    gpu = _gpu(cells)
+    if precision not in supported(gpu):
+        raise _Unusable(f"{gpu.name} has no {precision}")
+    return TodayQuestion(question=None, row=number, cells=cells, gpu=gpu, precision=precision, value=value, unit=cells["unit"])
+
+
+def _gpu(cells: Mapping[str, str]) -> Gpu:
+    for name in (cells["gpu"], cells.get("gpu_as_written", "")):
+        try:
+            return load_catalog().find(name).gpu
+        except GpuwiseError:
+            continue
+    raise _Unusable(f"unknown GPU {cells['gpu']}")
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        raise _Unusable(f"{what} that is no number" if text else f"no {what.partition(' ')[2]}") from None
+    if not 0 < found < 2**40:
+        raise _Unusable(f"{what} that is not positive")
+    return found
+
+
+def _request(cells: Mapping[str, str]) -> Request:
+    """What to load or capture for a row."""
+    mode = "train" if cells["mode"] == "train" else "infer"
+    phase = cells["mode"] if cells["mode"] in ("prefill", "decode") else ""
+    if cells["mode"] not in ("train", "infer", "prefill", "decode"):
+        raise _Unusable(f"no mode we know: {cells['mode']}")
+    precision = _PRECISIONS.get(cells["precision"], cells["precision"])
+    settings = Settings(mode=mode, precision="fp32" if precision == "tf32" else precision, optimizer=_optimizer(cells, mode))
+    library, _, rest = cells["model"].partition(" ")
+    name = _TUNED.sub("", rest if library in _FROM_LIBRARIES else cells["model"])
+    size = _first(cells["size"])
+    if zoo.has(name):
+        entry = zoo.entry(name)
+        if entry.seq is not None or entry.image in (size, None):
+            return Request(model=entry.name, phase=phase, settings=settings)
+        raise _Unusable(f"the zoo holds {entry.name} at {entry.image} pixels, not at {size or 'an unknown size'}")
+    if library not in _FROM_LIBRARIES:
+        raise _Unusable(f"no model {cells['model']}")
+    return Request(model=f"{library}:{name}", image=size, settings=settings)
+
+
+def _optimizer(cells: Mapping[str, str], mode: str) -> str:
+    if mode != "train":
+        return "none"
+    return zoo.entry(cells["model"]).optimizer if zoo.has(cells["model"]) else "momentum"
+
+
+def _first(size: str) -> int | None:
+    """The first number: `512 (default, not stated)`, `64+128`, `COCO 800`."""
+    found = re.search(r"\d{1,9}", size)
+    return int(found[0]) if found else None
+
+
+def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> dict[Request, Workload | str]:
+    """Each distinct request with its workload, or with the reason there is none."""
+    found: dict[Request, Workload | str] = {}
+    missing = []
+    for request in dict.fromkeys(requests):
+        if not zoo.has(request.model):
+            missing.append(request)
+            continue
+        try:
+            found[request] = zoo.load(request.model, request)
+        except GpuwiseError as fault:
+            found[request] = fault.message
+    for number, (request, answer) in enumerate(capture_many(missing)):
+        progress(f"capturing {number + 1} of {len(missing)}: {request.model}")
+        found[request] = answer if isinstance(answer, Workload) else f"{request.model} could not be captured"
+    return found
+
+
+def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> TodayQuestion:
+    cells = row.cells
+    count = int(_number(cells["gpu_count"] or "1", "a number of GPUs"))
+    if not 1 <= count <= MOST_GPUS or (count > 1 and cells["mode"] not in ("train", "infer")):
+        raise _Unusable("a model divided over several GPUs in a way that the row does not say")
+    sizes = _sizes(cells, workload, count)
+    framework, version, how = _software(cells)
+    told = {**cells, "precision": row.precision, "framework": framework, "framework_version": version, "stack": how}
+    question = Question(
+        row=row.row,
+        cells={**told, "image_or_seq": str(_first(cells["size"]) or "")},
+        gpu=row.gpu,
+        gpu_count=count,
+        request=request,
+        workload=fused(workload) if how in ("compile", "xla") else workload,
+        batch=sizes.batch,
+        seq=sizes.seq,
+        measured_s=_seconds(row, sizes.counted),
+        procedure=Procedure(),
+    )
+    return replace(row, question=question, counted=sizes.counted)
+
+
+def _sizes(cells: Mapping[str, str], workload: Workload, count: int) -> _Sizes:
+    batch = _number(cells["batch"], "a batch")
+    if batch < 1:
+        raise _Unusable("a batch below one")
+    seq = None if workload.seq is None else _positions(cells)
+    unit = cells["unit"]
+    if unit == "it_per_s":
+        counted = batch if "steps x batch" in cells.get("note", "") else 1.0
+        return _Sizes(batch=_GUIDED * batch, seq=seq, counted=counted)
+    if unit == "tokens_per_s":
+        each = 1.0 if cells["mode"] == "decode" else seq
+        if each is None or cells["mode"] == "infer":
+            raise _Unusable("tokens of whole answers, of which a row does not say enough")
+        return _Sizes(batch=batch, seq=seq, counted=batch * count * each)
+    return _Sizes(batch=batch, seq=seq, counted=batch * count)
+
+
+def _positions(cells: Mapping[str, str]) -> float:
+    """Tokens of a sequence; of a decoding step those it looks back on, in the mean: `64+128` is a prompt and what follows."""
+    parts = [float(part) for part in re.findall(r"\d{1,9}", cells["size"])[:2]]
+    if not parts or not parts[0]:
+        raise _Unusable("no sequence length")
+    if cells["mode"] != "decode" or len(parts) == 1:
+        return parts[0]
+    return parts[0] + parts[1] / 2
+
+
+def _software(cells: Mapping[str, str]) -> tuple[str, str, str]:
+    """Framework, version and way of running, from what people write."""
+    text = cells["stack"].lower()
+    found = _VERSION.search(text)
+    framework = "tf" if "tensorflow" in text else "torch"
+    if framework == "tf":
+        how = "xla" if "xla" in f"{text} {cells['precision'].lower()}" else "graph"
+    else:
+        how = "compile" if "torch.compile" in text else "eager"
+    return framework, found[2] if found and (found[1] == "tensorflow") == (framework == "tf") else "", how
+
+
+def _seconds(row: TodayQuestion, counted: float) -> float:
+    if row.unit == "ms_per_step":
+        return row.value / 1e3
+    if row.unit in _RATES:
+        return counted / row.value
+    if row.unit == "GiB":
+        return 1.0  # it is no step: memory is compared
+    raise _Unusable(f"no unit we know: {row.unit}")
+
+
+# ---------------------------------------------------------------- predictions
+
+
+def score_today(asked: Sequence[TodayQuestion], refused: dict[int, str] | None = None) -> list[Residual]:
+    """Every question answered, in the order of the rows, each in its own unit."""
+    refused = {} if refused is None else refused
+    steps = {row.row: row for row in asked if row.question is not None and row.unit != "GiB"}
+    answered = score([row.question for row in steps.values() if row.question is not None], refused=refused)
+    found = [_in_unit(entry, steps[entry.row]) for entry in answered]
+    return sorted([*found, *_others(asked, refused)], key=lambda entry: entry.row)
+
+
+def _others(asked: Sequence[TodayQuestion], refused: dict[int, str]) -> Iterator[Residual]:
+    """Memory and products."""
+    for row in asked:
+        try:
+            if row.unit == "TFLOP_per_s":
+                yield products_residual(row.row, row.cells, row.gpu, row.precision, row.value)
+            elif row.question is not None and row.unit == "GiB":
+                yield memory_residual(row.question, row.value)
+        except GpuwiseError as fault:
+            refused[row.row] = fault.message
+
+
+def _in_unit(entry: Residual, row: TodayQuestion) -> Residual:
+    if row.unit == "ms_per_step":
+        return replace(entry, unit=row.unit, scale=1e3)
+    return replace(entry, unit=row.unit, scale=row.counted, is_rate=True)

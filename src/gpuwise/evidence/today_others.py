@@ -1,0 +1,98 @@
+"""Rows of today's tables that are no steps: the memory a job fills, and the best rate of square products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import GIB
+from gpuwise.evidence.e2e import Question
+from gpuwise.evidence.ranges import as_known, knows, range_of
+from gpuwise.evidence.types import Residual
+from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.floors import floors_s
+from gpuwise.kernels.machine import gpus_of
+from gpuwise.kernels.registry import times
+from gpuwise.kernels.types import Group, Ops, dtype_code
+from gpuwise.step.memory.device import memory_data
+from gpuwise.step.memory.peak import memory_of
+from gpuwise.step.time.stacks import default_stack
+from gpuwise.workload.model.types import DTYPE_BYTES
+
+__all__ = ["memory_residual", "products_residual"]
+
+_SIDES = np.arange(1024.0, 10240.0 + 1, 1024.0)
+_TERA = 1e12
+
+
+def memory_residual(question: Question, value_gib: float) -> Residual:
+    """What the job allocates where the row says so, else what the driver would show."""
+    workload, note = question.workload, question.cells.get("note", "")
+    batch = question.batch if "batch" in workload.symbols else None
+    seq = question.seq if "seq" in workload.symbols else None
+    found = memory_of(workload, batch, seq, gpu=question.gpu)
+    on_device = "allocated" not in note
+    predicted = found.total_bytes if on_device else found.allocated_bytes
+    known = memory_data().ranges["device" if on_device else "allocated"]
+    low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, 0.9))
+    return Residual(
+        row=question.row,
+        gpu=question.gpu.name,
+        measured_s=value_gib * GIB,
+        predicted_s=predicted,
+        low_s=predicted * low,
+        high_s=predicted * high,
+        labels=_labels(question.cells, question.gpu),
+        group=(question.cells["source"], question.cells["model"]),
+        samples=question.batch,
+        unit="GiB",
+        scale=1.0 / GIB,
+    )
+
+
+def products_residual(row: int, cells: Mapping[str, str], gpu: Gpu, precision: str, value: float) -> Residual:
+    """The best of the square products that such a benchmark tries."""
+    if "square matmul" not in cells["model"]:
+        raise BadValue(f"no product we know: {cells['model']}", hint="`square matmul 1024..10240, best` is one")
+    seconds, flops = _best(gpu, precision)
+    width = as_known(range_of(known_generation=knows(gpu), known_stack=True, bound="compute", procedure=""), gpu)
+    return Residual(
+        row=row,
+        gpu=gpu.name,
+        measured_s=flops / (value * _TERA),
+        predicted_s=seconds,
+        low_s=seconds * width.low,
+        high_s=seconds * width.high,
+        bound="compute",
+        labels=_labels(cells, gpu),
+        setup=(cells["source"], cells["model"], precision),
+        group=(cells["source"], cells["model"]),
+        work=(flops, 0.0),
+        rates=(gpu.best_peak(precision) or gpu.best_peak("fp32") or 1.0, gpu.memory_bytes_per_s),
+        unit="TFLOP_per_s",
+        scale=flops / _TERA,
+        is_rate=True,
+    )
+
+
+@cache
+def _best(gpu: Gpu, precision: str) -> tuple[float, float]:
+    """Seconds and FLOPs of the square product with the highest rate, in the software that most people run."""
+    side, width = _SIDES[:, None], DTYPE_BYTES["fp32" if precision == "tf32" else precision]
+    columns = dict.fromkeys(("m", "n", "k"), side)
+    columns |= {"batch": np.ones_like(side), "aligned": np.ones_like(side), "dtype": np.full_like(side, dtype_code(precision))}
+    columns |= {"read": 2 * side**2 * width, "written": side**2 * width}
+    ops = Ops(count=len(_SIDES), groups=(Group(kind="matmul", rows=np.arange(len(_SIDES)), columns=columns),))
+    columns_of_gpu = gpus_of([gpu])
+    seconds = times(ops, columns_of_gpu, load_constants()).seconds * default_stack().factor
+    seconds = np.maximum(seconds, floors_s(ops, columns_of_gpu))[:, 0]
+    best = int(np.argmax(_SIDES**3 / seconds))
+    return float(seconds[best]), float(2.0 * _SIDES[best] ** 3)
+
+
+def _labels(cells: Mapping[str, str], gpu: Gpu) -> dict[str, str]:
+    return {"gpu": gpu.name, "model": cells["model"], "family": "", "source": cells["source"]}
