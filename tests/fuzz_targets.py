@@ -32,6 +32,7 @@ from gpuwise.money.price_file import parse_price, read_price_file
 from gpuwise.money.tariff import electricity_usd, parse_bills, parse_tariff
 from gpuwise.questions.common.rigs import find_rigs
 from gpuwise.questions.common.step import parse_batch, step_query
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.fit import text as fit_report
 from gpuwise.questions.gpus import text as gpus_report
 from gpuwise.questions.predict import text as predict_report
@@ -192,6 +193,10 @@ def _asked(**fixed: Any) -> Callable[[str], object]:
     return lambda text: question(**{name: text if value is ... else value for name, value in fixed.items()})
 
 
+def _small_step(**options: Any) -> object:
+    return step_query(StepOptions("mnist_cnn", gpu="T4", **options))
+
+
 def _listed(question: Callable[..., object], name: str, **fixed: Any) -> Callable[[str], object]:
     return lambda text: question(**fixed, **{name: [text]})
 
@@ -290,8 +295,8 @@ TARGETS: tuple[Target, ...] = (
     _texts("regions", find_region, "Germany", "us", "world"),
     _texts("sets of GPUs", lambda text: find_rigs([text]), "4x RTX 2070", "RTX 2080 Ti + GTX 1080 Ti", "2 x T4"),
     _texts("batches", parse_batch, "64", "auto", " 8 "),
-    _texts("measured steps", _listed(step_query, "measured", model="mnist_cnn", gpu=["T4"]), "RTX 3090=412ms", "T4=0.4 s"),
-    _texts("power limits", _asked(question=step_query, model="mnist_cnn", gpu=["T4"], power_limit=...), "60W", "60"),
+    _texts("measured steps", lambda text: _small_step(measured=[text]), "RTX 3090=412ms", "T4=0.4 s"),
+    _texts("power limits", lambda text: _small_step(power_limit=text), "60W", "60"),
     _texts("stacks", lambda text: find_stack(text, False), "torch-2.4", "tensorflow 1.15", "torch"),
     _texts("hosts", machines.find_host, "laptop", "fast desktop"),
     _texts("wires", machines.find_link, "PCIe 4.0 x16", "x16 PCIe 4", "NVLink 3"),
