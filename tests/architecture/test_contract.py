@@ -23,7 +23,8 @@ MEMORY = (
 KEYS: dict[str, dict[str, str]] = {
     "predict resnet18 --gpu T4 --batch 8": {
         "": f"model results {EVERY}",
-        "results[]": "gpu gpu_count mode precision batch step_s step_low_s step_high_s samples_per_s bound bound_fractions memory "
+        "results[]": "gpu gpu_count mode precision batch step_s "
+        "step_low_s step_high_s samples_per_s bound bound_fractions memory "
         "fits coverage_fraction by_op assumptions",
         "results[].bound_fractions": "compute memory launch input copy communication",
         "results[].memory": MEMORY,
@@ -39,7 +40,8 @@ KEYS: dict[str, dict[str, str]] = {
         "gpus[].peak_dense_flops_per_s.vector": "fp32 fp16",
     },
     "capture resnet18": {
-        "": "model mode precision batch parameters forward_flops backward_flops optimizer_flops ops coverage_fraction unknown_ops "
+        "": "model mode precision batch parameters forward_flops "
+        "backward_flops optimizer_flops ops coverage_fraction unknown_ops "
         f"symbolic {EVERY}",
     },
     "fit gpt2-xl --gpu 'RTX 3090' --batch 1": {
@@ -64,7 +66,8 @@ KEYS: dict[str, dict[str, str]] = {
     },
     "plan resnet18 --cluster '2x RTX 3090'": {
         "": f"model cluster plans rejected scaling {EVERY}",
-        "plans[]": "data tensor pipeline expert sequence zero_stage micro_batch recompute step_s step_low_s step_high_s samples_per_s "
+        "plans[]": "data tensor pipeline expert sequence zero_stage "
+        "micro_batch recompute step_s step_low_s step_high_s samples_per_s "
         "mfu_fraction memory exposed_comm_s bubble_fraction bound",
         "scaling[]": "gpu_count samples_per_s efficiency_fraction",
     },
