@@ -2,8 +2,8 @@
 
 `make test` runs the tests in several processes (pytest-xdist). The tests of a file stay together, so that what a file prepares is
 prepared once, and so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests are dealt out one by
-one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone` judges how fast something
-runs here: while it runs, the others wait.
+one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone` judges how fast
+something runs here: while it runs, the others wait.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 # ---------------------------------------------------------------- which process takes a test, and when
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not hasattr(config, "workerinput"):
         return
