@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # A test process for every core, up to eight; tests/conftest.py says which tests stay together. `make test WORKERS=0` uses one.
 WORKERS ?= logical
-PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test check format clean long-tail page axe site docs fuzz audit licences release

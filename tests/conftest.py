@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -52,27 +53,34 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 # ---------------------------------------------------------------- which process takes a test, and when
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Deals out groups of tests. Not the `loadgroup` of xdist: its marks have no effect with pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return ByGroup(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not hasattr(config, "workerinput"):
-        return
-    for item in items:
-        if not _place(item).startswith(SPREAD):
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=_turn)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _turn(item.nodeid))
 
 
-def _place(item: pytest.Item) -> str:
-    return Path(os.path.relpath(item.path, HERE)).as_posix()
-
-
-def _group(item: pytest.Item) -> str:
-    place = _place(item)
+def _group(nodeid: str) -> str:
+    """What one process runs, by a name: a test of SPREAD alone, other tests with their file or folder."""
+    place = nodeid.partition("::")[0].removeprefix(f"{HERE.name}/")
+    if place in SPREAD:
+        return nodeid
     return next((group for start, group in TOGETHER.items() if place.startswith(start)), place)
 
 
-def _turn(item: pytest.Item) -> int:
-    return 0 if _group(item) == MACHINE else 1 if _place(item).startswith(SPREAD) else 2
+def _turn(nodeid: str) -> int:
+    group = _group(nodeid)
+    return 0 if group == MACHINE else 1 if group == nodeid else 2
 
 
 # ---------------------------------------------------------------- tests that need the machine for themselves
