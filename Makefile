@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# A test process for every core, up to eight; tests/conftest.py says which tests stay together. `make test WORKERS=0` uses one.
+WORKERS ?= logical
+PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test check format clean long-tail page axe site docs fuzz mutants audit licences release
@@ -63,13 +66,13 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --durations=10
+	$(PYTEST) --durations=10
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -x -m "not slow"
+	$(PYTEST) -x -m "not slow"
 
 # Every parser of what users give, with broken inputs; a fault is told with the input that makes it.
 fuzz: $(VENV)/.dev

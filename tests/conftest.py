@@ -1,22 +1,152 @@
-"""What holds for every test: captures and profiles are kept in a folder of the test run, never in the user's."""
+"""What holds for every test: where captures are kept, what runs side by side with what, and in which order.
+
+`make test` runs the tests in several processes (pytest-xdist). The tests of a file stay together, so that what a file prepares is
+prepared once, and so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests are dealt out one by
+one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone` judges how fast
+something runs here: while it runs, the others wait.
+"""
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from forking import Forker, quick
+
+HERE = Path(__file__).parent
+MACHINE = "machine"  # servers, browsers and trainings, which wait for each other more than they compute: one after another
+TOGETHER = {"browser/": MACHINE, "unit/watch/": MACHINE, "unit/web/": MACHINE, "golden/": "golden"}
+SPREAD = (
+    "architecture/test_docs.py",
+    "unit/test_fit.py",
+    "unit/test_plan_command.py",
+    "unit/test_which.py",
+    "unit/workload/test_rewrites_of_steps.py",
+    "unit/workload/test_script.py",
+)
+
 settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("any machine")
 
+_RUN = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+_SHARED = "GPUWISE_TEST_RUN"  # the folder that the processes of this run share
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.stash[_RUN] = tempfile.TemporaryDirectory(prefix="gpuwise-tests-")
+        os.environ[_SHARED] = config.stash[_RUN].name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _RUN in config.stash:
+        config.stash[_RUN].cleanup()
+
+
+# ---------------------------------------------------------------- which process takes a test, and when
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Deals out groups of tests. Not the `loadgroup` of xdist: its marks have no effect with pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return ByGroup(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _turn(item.nodeid))
+
+
+def _group(nodeid: str) -> str:
+    """What one process runs, by a name: a test of SPREAD alone, other tests with their file or folder."""
+    place = nodeid.partition("::")[0].removeprefix(f"{HERE.name}/")
+    if place in SPREAD:
+        return nodeid
+    return next((group for start, group in TOGETHER.items() if place.startswith(start)), place)
+
+
+def _turn(nodeid: str) -> int:
+    group = _group(nodeid)
+    return 0 if group == MACHINE else 1 if group == nodeid else 2
+
+
+# ---------------------------------------------------------------- tests that need the machine for themselves
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    if not hasattr(item.config, "workerinput"):
+        return (yield)
+    with _room(alone=item.get_closest_marker("alone") is not None):
+        return (yield)
+
+
+@contextmanager
+def _room(*, alone: bool) -> Iterator[None]:
+    """Side by side with other tests, or alone. Who wants to be alone holds the door, so that no other test begins before it."""
+    import fcntl
+
+    folder = Path(os.environ[_SHARED])
+    with (folder / "door").open("w") as door, (folder / "room").open("w") as room:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if not alone:
+            fcntl.flock(door, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:  # not left to closing: a process that the test forked may still have the files open
+            fcntl.flock(room, fcntl.LOCK_UN)
+            fcntl.flock(door, fcntl.LOCK_UN)
+
+
+# ---------------------------------------------------------------- what a user has kept
+
 
 @pytest.fixture(scope="session")
-def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+def _session_cache() -> Path:
+    """Captures are written whole or not at all, so the processes of a run share them."""
+    place = Path(os.environ[_SHARED]) / "cache"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+@pytest.fixture(scope="session")
+def _session_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("user") / "data"
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(_session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(_session_cache: Path, _session_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUWISE_CACHE", str(_session_cache))
-    monkeypatch.setenv("GPUWISE_DATA", str(_session_cache / "data"))
+    monkeypatch.setenv("GPUWISE_DATA", str(_session_data))
+
+
+# ---------------------------------------------------------------- captures that need no fresh start
+
+
+@pytest.fixture(scope="session")
+def _forker() -> Iterator[Forker]:
+    pytest.importorskip("torch")
+    forker = Forker()
+    yield forker
+    forker.close()
+
+
+@pytest.fixture
+def quick_captures(request: pytest.FixtureRequest, _forker: Forker) -> Iterator[None]:
+    """Captures are forked from a process that has imported torch, but for tests marked `afresh`; tests/forking.py says why."""
+    with nullcontext() if request.node.get_closest_marker("afresh") else quick(_forker):
+        yield

@@ -11,6 +11,7 @@ import csv
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import gpuwise.money
@@ -106,12 +107,13 @@ def _per_chip(value: str, chips: int) -> str:
     return f"{float(value) / chips:g}" if value else ""
 
 
-def _meant(name: str) -> tuple[list[str], int, str]:
+@cache  # the list repeats its names, and to look for one that is not known takes long
+def _meant(name: str) -> tuple[tuple[str, ...], int, str]:
     """The products a name of the list stands for, over how many chips its price is, and what it leaves open."""
     if name in SLICES:
         gpu, chips = SLICES[name]
-        return [gpu], chips, ""
-    same = [gpu.name for gpu in products(NAMES.get(name, name))]
+        return (gpu,), chips, ""
+    same = tuple(gpu.name for gpu in products(NAMES.get(name, name)))
     return same, 1, f"form not said: {' or '.join(same)}" if len(same) > 1 else ""
 
 
@@ -129,7 +131,7 @@ def _history(path: Path) -> Iterable[dict[str, str]]:
         for row in csv.DictReader(file):
             value = row["ondemand_usd_per_gpu_hour_median"]
             meant, chips, _ = _meant(row["gpu"])
-            for gpu in meant if value else []:
+            for gpu in meant if value else ():
                 point = {
                     "gpu": gpu,
                     "dated": row["quarter_start"],

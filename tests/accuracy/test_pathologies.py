@@ -13,6 +13,7 @@ MISSED = 1  # of twelve, the two with several processes on a busy machine above 
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_the_right_cause_ranks_first_and_health_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(TOOLS)  # for the processes of the cases with several ranks too
     import record_pathologies as faults

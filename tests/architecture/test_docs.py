@@ -17,6 +17,7 @@ import build_reference
 from gpuwise.money import age
 from gpuwise.surfaces.cli.app import app
 from making_traces import Run, training
+from whole_tables import every_row
 
 ROOT = Path(__file__).parents[2]
 PAGES = build_examples.pages()
@@ -63,6 +64,7 @@ def _commands() -> list[Any]:
     ]
 
 
+@pytest.mark.usefixtures("quick_captures")
 @pytest.mark.parametrize(("page", "example"), _commands())
 def test_every_command_in_the_docs_runs_and_answers_what_is_shown(
     page: Path, example: build_examples.Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -119,7 +121,7 @@ def _write_traces(folder: Path) -> None:
         training(Run(rank=rank, world_size=2), reduce_us=100.0).write(folder / "traces" / f"{rank}.json")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_row(PAGES, lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import gpuwise
+from whole_tables import every_row
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py")) + sorted((ROOT / "tools").rglob("*.py"))
@@ -23,7 +24,7 @@ TABLES = {"models"}  # one entry a model of the zoo: a table in the form of a fu
 HEAVY = ("torch", "plotly", "fastapi", "tensorflow", "keras", "jax", "pandas", "numpy", "dask", "pynvml")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+@every_row(SOURCES, lambda path: str(path.relative_to(ROOT)))
 def test_file_has_at_most_400_lines_and_functions_60(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 400
@@ -37,7 +38,7 @@ def test_file_has_at_most_400_lines_and_functions_60(path: Path) -> None:
     assert not long
 
 
-@pytest.mark.parametrize("name", ["gpuwise", *MODULES])
+@every_row(["gpuwise", *MODULES])
 def test_all_lists_what_the_module_defines(name: str) -> None:
     module = importlib.import_module(name)
     if module.__doc__ and not hasattr(module, "__all__"):

@@ -15,6 +15,7 @@ from gpuwise.core.provenance import Basis
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.tables import architectures, curated_gpus
 from gpuwise.hardware.types import Gpu
+from whole_tables import every_row
 
 
 @pytest.mark.parametrize("platform", parts.platforms().values(), ids=lambda one: one.name)
@@ -83,7 +84,7 @@ def test_every_plug_of_the_catalogue_is_known() -> None:
 _DOUBTED = {"M60", "MI210"}
 
 
-@pytest.mark.parametrize("gpu", [gpu for gpu in curated_gpus() if is_card(gpu)], ids=lambda gpu: gpu.name)
+@every_row([gpu for gpu in curated_gpus() if is_card(gpu)], lambda gpu: gpu.name)
 def test_plugs_and_slot_carry_the_card(gpu: Gpu) -> None:
     """Workstation cards draw up to a ninth more than the sum of the ratings."""
     carried = 75 + sum(count * parts.plugs()[plug].watts for plug, count in plugs_of(gpu.power_connectors).items())

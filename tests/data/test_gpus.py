@@ -14,6 +14,7 @@ from gpuwise.core.units import GIB
 from gpuwise.hardware import physics, tables
 from gpuwise.hardware.names import tokens
 from gpuwise.hardware.types import Gpu
+from whole_tables import every_row
 
 CURATED = tables.curated_gpus()
 BY_NAME = {gpu.name: gpu for gpu in CURATED}
@@ -25,12 +26,12 @@ def ids(gpu: Gpu) -> str:
     return gpu.name
 
 
-@pytest.mark.parametrize("gpu", CURATED, ids=ids)
+@every_row(CURATED, ids)
 def test_curated_row_breaks_no_rule_of_physics(gpu: Gpu) -> None:
     assert [str(fault) for fault in physics.faults(gpu)] == []
 
 
-@pytest.mark.parametrize("gpu", CURATED, ids=ids)
+@every_row(CURATED, ids)
 def test_curated_row_is_complete(gpu: Gpu) -> None:
     assert gpu.source.title
     assert gpu.segment in SEGMENTS
@@ -126,13 +127,13 @@ def test_vector_peak_is_as_known(name: str, low: float, high: float) -> None:
 HALVED_SERVERS = {"A10G", "L40", "L20"}
 
 
-@pytest.mark.parametrize("gpu", [g for g in CURATED if g.architecture.half_accumulate], ids=ids)
+@every_row([g for g in CURATED if g.architecture.half_accumulate], ids)
 def test_fp32_accumulation_is_halved_on_geforce_only(gpu: Gpu) -> None:
     is_geforce = gpu.segment in ("desktop", "laptop") and re.match(r"(RTX \d{4}|MX\d+)( |$)(?!Ada)", gpu.name) is not None
     assert gpu.half_accumulate == (is_geforce or gpu.name in HALVED_SERVERS)
 
 
-@pytest.mark.parametrize("gpu", [g for g in CURATED if g.tdp_watts and "vector" in g.peak_flops_per_s], ids=ids)
+@every_row([g for g in CURATED if g.tdp_watts and "vector" in g.peak_flops_per_s], ids)
 def test_power_is_in_line_with_relatives(gpu: Gpu) -> None:
     """Watts per unit and clock within a factor of five of the architecture's median: catches a misplaced digit."""
     relatives = [g for g in CURATED if g.architecture is gpu.architecture and g.tdp_watts]

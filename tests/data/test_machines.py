@@ -9,11 +9,12 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, find_node, hosts, links, loaders, nodes
 from gpuwise.hardware.types import DTYPES, Architecture, Host, Link, Loader, Node
+from whole_tables import every_row
 
 EPOCH_ORDER = ("fp64", "tf32", "fp16", "fp8", "fp4")
 
 
-@pytest.mark.parametrize("architecture", tables.architectures().values(), ids=lambda a: a.id)
+@every_row(tables.architectures().values(), lambda architecture: architecture.id)
 def test_architecture_rates_are_sane(architecture: Architecture) -> None:
     rates = architecture.ops_per_unit_per_clock
     assert rates, "an architecture computes something"
@@ -28,7 +29,7 @@ def test_architecture_rates_are_sane(architecture: Architecture) -> None:
         assert rates["vector"]["fp32"] in (2 * architecture.cores_per_unit, 4 * architecture.cores_per_unit)
 
 
-@pytest.mark.parametrize("architecture", tables.architectures().values(), ids=lambda a: a.id)
+@every_row(tables.architectures().values(), lambda architecture: architecture.id)
 def test_architecture_features_agree_with_rates(architecture: Architecture) -> None:
     matrix = architecture.ops_per_unit_per_clock.get("matrix", {})
     for dtype in ("tf32", "fp8", "fp4"):
@@ -37,7 +38,7 @@ def test_architecture_features_agree_with_rates(architecture: Architecture) -> N
         assert "bf16" in architecture.features
 
 
-@pytest.mark.parametrize("link", links().values(), ids=lambda link: link.name)
+@every_row(links().values(), lambda link: link.name)
 def test_link_is_sane(link: Link) -> None:
     assert link.kind in {"pcie", "nvlink", "nvswitch", "infinity-fabric", "egpu", "socket", "ethernet", "infiniband"}
     assert 1e7 < link.bytes_per_s_one_way < 2e12
@@ -53,7 +54,7 @@ def test_pcie_doubles_with_each_generation_and_with_lanes(generation: int) -> No
         assert rates[3] / find_link(f"PCIe {generation - 1}.0 x16").bytes_per_s_one_way == pytest.approx(2, rel=0.1)
 
 
-@pytest.mark.parametrize("node", nodes().values(), ids=lambda node: node.name)
+@every_row(nodes().values(), lambda node: node.name)
 def test_node_is_made_of_things_we_know(node: Node) -> None:
     assert not node.gpu or load_catalog().find(node.gpu).gpu.name == node.gpu
     assert node.gpu_count >= 1

@@ -13,12 +13,13 @@ from gpuwise.core.provenance import Basis
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import carbon, tables
 from gpuwise.money.types import Offer, Price, Region
+from whole_tables import every_row
 
 NAMES = {gpu.name for gpu in load_catalog().gpus}
 FIRST, LAST = date(2020, 1, 1), date(2026, 8, 22)
 
 
-@pytest.mark.parametrize("offer", tables.offers(), ids=lambda offer: f"{offer.cloud} {offer.gpu}")
+@every_row(tables.offers(), lambda offer: f"{offer.cloud} {offer.gpu}")
 def test_every_offer_is_sound(offer: Offer) -> None:
     assert offer.gpu in NAMES
     assert offer.cloud == offer.cloud.strip().lower() != ""
@@ -54,7 +55,7 @@ def test_names_that_leave_the_form_open_are_kept_for_both_forms() -> None:
     assert "H100 SXM 80GB or H100 PCIe 80GB" in azure["H100 SXM 80GB"].note
 
 
-@pytest.mark.parametrize("gpu", tables.history())
+@every_row(tables.history())
 def test_every_history_is_sound(gpu: str) -> None:
     assert gpu in NAMES
     points = tables.history()[gpu]
@@ -70,7 +71,7 @@ def test_every_market_price_is_sound() -> None:
     assert [price for price in tables.market() if not sound(price)] == []
 
 
-@pytest.mark.parametrize("region", tables.regions(), ids=lambda region: region.name)
+@every_row(tables.regions(), lambda region: region.name)
 def test_every_region_is_sound(region: Region) -> None:
     assert 0.01 < region.grid.kg_per_kwh < 1.0
     assert 0.01 < region.electricity.usd_per_kwh < 0.8

@@ -1,20 +1,18 @@
-"""What `gpuwise cost` and `prices` print on a given day, to the letter. To renew: GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden."""
+"""What `gpuwise cost` and `prices` print on a given day, to the letter, from frozen tables: tests/freezing.py says why.
+
+To renew: GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden. The cases in LIVE are asked on the tables that ship."""
 
 from __future__ import annotations
 
 import os
-import sys
-from datetime import date
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from gpuwise.core.errors import GpuwiseError
-from gpuwise.money import age
-from gpuwise.surfaces.cli.app import app
+from freezing import Frozen, answer
 
 FOLDER = Path(__file__).parent / "money"
+LIVE = {"cost_job"}
 CASES = {
     "cost_guide": ["cost", "--gpu", "RTX 3090", "--cloud-price", "2.14", "--utilization", "0.15"],
     "cost_guide_exact": [
@@ -41,14 +39,8 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_output_is_as_agreed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path))
-    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
-    monkeypatch.setitem(sys.modules, "gpuhunt", None)  # as where the extra is not installed
-    result = CliRunner().invoke(app, CASES[name], prog_name="gpuwise")
-    text = f"{result.exception}\n" if isinstance(result.exception, GpuwiseError) else result.output
+def test_output_is_as_agreed(name: str, frozen: Frozen, tmp_path: Path) -> None:
+    text = (answer if name in LIVE else frozen.answer)(CASES[name], tmp_path).text
     golden = FOLDER / f"{name}.txt"
     if os.environ.get("GPUWISE_UPDATE_GOLDEN"):
         golden.write_text(text, encoding="utf-8")

@@ -1,4 +1,6 @@
-"""What `gpuwise why` prints, to the letter, on traces made here. To renew: GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden."""
+"""What `gpuwise why` prints, to the letter, on traces made here and frozen tables: tests/freezing.py says why.
+
+To renew: GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden."""
 
 from __future__ import annotations
 
@@ -6,10 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from gpuwise.core.errors import GpuwiseError
-from gpuwise.surfaces.cli.app import app
+from freezing import Frozen
 from making_traces import SGEMM, Run, nsys, training, xplane
 
 FOLDER = Path(__file__).parent / "why"
@@ -33,10 +33,7 @@ CASES = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "dumb")
+def folder(tmp_path: Path) -> Path:
     whole = training(load_us=6000.0, workers=False, name=SGEMM).write(tmp_path / "starved.json.gz")
     (tmp_path / "cut.json.gz").write_bytes(whole.read_bytes()[:-400])
     training().write(tmp_path / "healthy.json")
@@ -53,14 +50,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_why_is_as_agreed(name: str, folder: Path) -> None:
-    result = CliRunner().invoke(app, ["why", *CASES[name]], prog_name="gpuwise")
-    text = f"{result.exception}\n" if isinstance(result.exception, GpuwiseError) else result.output
+def test_why_is_as_agreed(name: str, frozen: Frozen, folder: Path) -> None:
+    found = frozen.answer(["why", *CASES[name]], folder)
     golden = FOLDER / f"{name}.txt"
     if os.environ.get("GPUWISE_UPDATE_GOLDEN"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
-    assert isinstance(result.exception, GpuwiseError) == name.startswith("error")
+        golden.write_text(found.text, encoding="utf-8")
+    assert found.text == golden.read_text(encoding="utf-8")
+    assert found.refused == name.startswith("error")
 
 
 def test_every_golden_file_of_why_has_its_case() -> None:

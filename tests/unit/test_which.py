@@ -263,6 +263,7 @@ def test_batch_and_precision_can_be_left_to_each_gpu() -> None:
     assert fixed["batch"] == 8
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_larger_images_take_longer() -> None:
     small, large = (
         asked("--model", "timm:resnet18", "--image", size, "--budget", "300")["options"][0]["run_s"] for size in ("128", "256")
@@ -270,6 +271,7 @@ def test_larger_images_take_longer() -> None:
     assert large > 2 * small
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_your_own_model_is_asked_about_like_any_other(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import torch\n\n\ndef Net():\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 224 * 224, 10))\n",
@@ -424,6 +426,7 @@ def test_a_batch_that_fits_in_parts_only_is_one_step_of_parts() -> None:
         assert option["run_s"] == pytest.approx(1e6 / 4 * option["step_s"])
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_what_was_guessed_of_a_model_of_ones_own_is_said(tmp_path: Path) -> None:
     file = tmp_path / "net.py"
     file.write_text(

@@ -7,6 +7,7 @@ import pytest
 from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.names import tokens
+from whole_tables import every_row
 
 SPELLINGS = {
     # people
@@ -123,7 +124,7 @@ def test_there_are_sixty_spellings() -> None:
     assert len(SPELLINGS) >= 60
 
 
-@pytest.mark.parametrize("gpu", load_catalog().curated, ids=lambda gpu: gpu.name)
+@every_row(load_catalog().curated, lambda gpu: gpu.name)
 def test_every_curated_name_and_alias_finds_its_own_row(gpu: object) -> None:
     for name in (gpu.name, gpu.name.upper(), gpu.name.replace(" ", "-")):  # type: ignore[attr-defined]
         assert load_catalog().find(name).gpu is gpu

@@ -322,6 +322,7 @@ def test_a_device_that_is_not_there_is_refused(device: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_this_machine_is_measured_and_predicts() -> None:
     pytest.importorskip("torch")
     done = CliRunner().invoke(app, ["bench", "--device", "cpu", "--seconds", "12"])

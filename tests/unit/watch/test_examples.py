@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 EXAMPLES = Path(__file__).parents[3] / "examples"
 REASONS = {
     "slow_loader": "input_starved",

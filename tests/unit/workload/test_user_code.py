@@ -16,7 +16,7 @@ from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model import evaluate
 from gpuwise.workload.model.types import Workload
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_captures")]
 
 MODELS = """
 import torch
@@ -228,6 +228,7 @@ def test_inputs_by_hand(file: Path) -> None:
     assert (workload.symbols, workload.seq) == (("batch", "seq"), 48)
 
 
+@pytest.mark.afresh
 def test_a_module_of_the_current_folder(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
     assert captured("models:Cnn", mode="infer").source == "user_code"
@@ -274,6 +275,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
     assert "no file" in failure(BadFile, f"{tmp_path / 'no.py'}:Net")
 
 
+@pytest.mark.afresh
 def test_a_missing_module() -> None:
     assert "no Python module 'no_such_package'" in failure(UnknownName, "no_such_package.models:Net")
 

@@ -18,7 +18,7 @@ from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model import evaluate
 from gpuwise.workload.model.types import Workload
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_captures")]
 
 MODELS = """
 import subprocess
@@ -221,6 +221,7 @@ def test_parameters_on_the_meta_device(file: Path) -> None:
     assert captured(f"{file}:OnMeta").parameters == 72
 
 
+@pytest.mark.afresh
 def test_a_limit_below_what_a_framework_needs_is_named(file: Path) -> None:
     assert "--memory-limit" in failure(f"{file}:Plain", memory_limit="300MB")
 
@@ -228,6 +229,7 @@ def test_a_limit_below_what_a_framework_needs_is_named(file: Path) -> None:
 # ---------------------------------------------------------------- what runs, and what stays
 
 
+@pytest.mark.afresh
 def test_nothing_in_the_current_folder_is_imported_for_a_named_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("msgspec", "torch", "timm", "transformers"):
         (tmp_path / f"{name}.py").write_text("open('executed', 'w').close()", encoding="utf-8")
@@ -238,6 +240,7 @@ def test_nothing_in_the_current_folder_is_imported_for_a_named_model(tmp_path: P
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is newer")
+@pytest.mark.afresh
 def test_what_is_installed_goes_before_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tomllib.py").write_text("open('executed', 'w').close()", encoding="utf-8")
     (tmp_path / "mine.py").write_text("import tomllib, torch\ndef net(): return torch.nn.Linear(8, 8)", encoding="utf-8")
@@ -247,6 +250,7 @@ def test_what_is_installed_goes_before_the_current_folder(tmp_path: Path, monkey
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.afresh
 def test_a_process_that_hides_is_ended(file: Path) -> None:
     captured(f"{file}:Haunted", mode="infer")
     time.sleep(0.2)

@@ -21,6 +21,7 @@ from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.evaluate import peak_memory, totals
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo
+from whole_tables import every_row
 
 DATA = files("gpuwise.workload") / "data" / "zoo"
 TOOLS = Path(__file__).parents[3] / "tools"
@@ -46,7 +47,7 @@ def loaded(model: str, phase: str = "", **settings: Any) -> Workload:
 # ---------------------------------------------------------------- names
 
 
-@pytest.mark.parametrize("name", ASKED_FOR)
+@every_row(ASKED_FOR)
 def test_the_well_known_models_are_there(name: str) -> None:
     assert zoo.entry(name).graphs
 
@@ -106,7 +107,7 @@ def test_needs_no_framework() -> None:
     assert json.loads(done.stdout) == []
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@every_row(zoo.names())
 def test_every_model_is_whole(name: str) -> None:
     entry = zoo.entry(name)
     workload = zoo.load(name)

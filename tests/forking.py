@@ -1,0 +1,157 @@
+"""Captures without the second and a half that importing torch takes: forked from a process that has imported it already.
+
+A capture runs in a process of its own, started afresh. Tests of what is recorded need the process of its own, with its session,
+its limits and its output, but not the fresh start; they ask for `quick_captures`. Tests of how captures begin, end or are ended
+(limits of time and memory, children, what is imported from where) are marked `afresh`, and test_script.py does without.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+from unittest.mock import patch
+
+from gpuwise.core.processes import PARENT
+from gpuwise.workload import capture
+
+_SERVE = "from forking import serve; serve(int(__import__('sys').argv[1]))"
+_ENCODING = "utf-8:backslashreplace"  # as a capture has it
+_MOST_BYTES = 2**20
+
+
+class Forked:
+    """What the capture asks of a `Popen`, of a process that another one has forked."""
+
+    def __init__(self, told: IO[bytes], stdout: IO[bytes]) -> None:
+        self._told, self.stdout = told, stdout
+        self.pid = int(told.readline())
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self) -> int:
+        if self.returncode is None:
+            self.returncode = int(self._told.readline())
+            self._told.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):  # its end was seen there, not yet here
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Forker:
+    """The process that has imported torch, and captures forked from it."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        paths = os.pathsep.join([str(Path(capture.__file__).parents[2]), str(Path(__file__).parent)])
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _SERVE, str(theirs.fileno())],
+                env=os.environ | capture.environment("none") | {"PYTHONIOENCODING": _ENCODING, "PYTHONPATH": paths},
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def start(self, command: list[str], environment: Mapping[str, str]) -> Forked:
+        output, told = os.pipe(), os.pipe()
+        question = json.dumps({"command": command, "environment": dict(environment), "folder": str(Path.cwd())})
+        socket.send_fds(self._socket, [question.encode("utf-8", "surrogateescape")], [output[1], told[1]])
+        os.close(output[1])
+        os.close(told[1])
+        return Forked(os.fdopen(told[0], "rb", buffering=0), os.fdopen(output[0], "rb"))
+
+    def close(self) -> None:
+        self._socket.close()  # the end of its questions is its end
+        self._process.wait()
+
+
+@contextmanager
+def quick(forker: Forker) -> Iterator[None]:
+    """Captures are forked; every other process starts as it does."""
+    start = subprocess.Popen
+
+    def popen(command: Any, **options: Any) -> Any:
+        if list(command[1:3]) == ["-c", capture._RUN]:
+            return forker.start(command, options["env"])
+        return start(command, **options)
+
+    with patch.object(capture, "subprocess", _Only(popen)):
+        yield
+
+
+class _Only:
+    """The names of `subprocess` that a capture uses."""
+
+    def __init__(self, popen: Any) -> None:
+        self.Popen, self.PIPE, self.STDOUT, self.DEVNULL = popen, subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
+
+
+# ---------------------------------------------------------------- in the process that forks
+
+
+def serve(number: int) -> None:
+    """Answer questions for captures until there are no more."""
+    import torch  # noqa: F401
+
+    import gpuwise.workload.capture.torch.step
+    import gpuwise.workload.capture.worker  # noqa: F401
+
+    here = socket.socket(fileno=number)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever waits for a capture is not waited for
+    while True:
+        question, fds, _, _ = socket.recv_fds(here, _MOST_BYTES, 2)
+        if not question:
+            return
+        if os.fork() == 0:
+            here.close()
+            _wait_for_capture(json.loads(question), *fds)
+        for one in fds:
+            os.close(one)
+
+
+def _wait_for_capture(question: dict[str, Any], output: int, told: int) -> None:
+    """Fork the capture, say its number, and say how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    above = os.getpid()
+    if (capturing := os.fork()) == 0:
+        os.close(told)
+        _capture(question, output, above)
+    os.close(output)
+    os.write(told, f"{capturing}\n".encode())
+    code = os.waitstatus_to_exitcode(os.waitpid(capturing, 0)[1])
+    os.write(told, f"{code}\n".encode())
+    os._exit(0)
+
+
+def _capture(question: dict[str, Any], output: int, above: int) -> None:
+    """Be as the process that a capture starts."""
+    os.setsid()
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.environ.clear()
+    os.environ.update(question["environment"] | {PARENT: str(above)})
+    os.chdir(question["folder"])
+    sys.path[:] = ["", *(path for path in sys.path[1:] if path != str(Path(__file__).parent))]
+    sys.argv[:] = ["-c", *question["command"][3:]]
+    try:
+        exec(question["command"][2], {"__name__": "__main__"})  # noqa: S102
+    finally:
+        os._exit(1)
