@@ -13,11 +13,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuwise.questions.build.answer import build
+    from gpuwise.questions.charts.answer import charts
     from gpuwise.questions.fit.answer import fit
+    from gpuwise.questions.gpus.answer import gpus
     from gpuwise.questions.predict.answer import predict
+    from gpuwise.questions.prices.answer import prices
     from gpuwise.questions.watch.face import watch
 
-__all__ = ["__version__", "fit", "predict", "watch"]
+__all__ = ["__version__", "build", "charts", "fit", "gpus", "predict", "prices", "watch"]
 
 __version__ = "0.1.0"
 

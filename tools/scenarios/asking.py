@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import gpuwise
 from gpuwise import api
 from gpuwise.box.types import Line
 from gpuwise.hardware.types import Gpu
@@ -69,7 +70,7 @@ def held(model: str, gpu: str, batch: str = "", precision: str = "fp32", mode: s
 @cache
 def lines(gpu: str, **box: Any) -> tuple[Line, ...]:
     """`gpuwise build --gpu GPU`."""
-    return api.build(api.build_query(gpu=[gpu], **box)).lines
+    return gpuwise.build(gpu=[gpu], **box).lines
 
 
 def line(check: str, gpu: str, **box: Any) -> Line:
@@ -79,4 +80,4 @@ def line(check: str, gpu: str, **box: Any) -> Line:
 
 def card(name: str) -> Gpu:
     """`gpuwise gpus NAME`."""
-    return api.gpus(api.GpuQuery(names=(name,))).gpus[0]
+    return gpuwise.gpus(name).gpus[0]

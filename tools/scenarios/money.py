@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import gpuwise
 from gpuwise import api
+from gpuwise.questions.prices.answer import PricesAnswer
 from scenarios.asking import KINDS, card, step
 from scenarios.types import Asked, Choice, Reply, over, scenario
 
@@ -23,7 +25,10 @@ _LONG_DAYS = 365.0
     why="of today's small GPUs; the quoted price was of 2015",
 )
 def _spot(value: Mapping[str, Any]) -> Reply:
-    offers = [offer for row in api.prices().rows for offer in row.offers if offer.kind == "cloud" and offer.with_host]
+    listed = gpuwise.prices()
+    if not isinstance(listed, PricesAnswer):
+        raise TypeError("rents were fetched instead of listed")
+    offers = [offer for row in listed.rows for offer in row.offers if offer.kind == "cloud" and offer.with_host]
     spot = sorted(offer.spot_usd_per_gpu_hour for offer in offers if offer.spot_usd_per_gpu_hour)
     return {"spot_usd_h": over(spot[:5], "USD/h")}
 

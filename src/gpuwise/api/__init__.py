@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpuwise.questions.bench.answer import BenchAnswer, bench
-    from gpuwise.questions.build.answer import BuildAnswer, build
-    from gpuwise.questions.build.ask import build_query
     from gpuwise.questions.capture.answer import CaptureAnswer, KindRow, capture
-    from gpuwise.questions.charts.answer import ChartRow, ChartsAnswer, ChartsQuery, charts
     from gpuwise.questions.common.capturing import CaptureQuery, capture_query
     from gpuwise.questions.common.diagnosis import WhyAnswer, why
-    from gpuwise.questions.common.gpu_list import GpuQuery
     from gpuwise.questions.common.plan_case import PlanQuery
     from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
     from gpuwise.questions.common.predictions import predict
@@ -27,14 +23,12 @@ if TYPE_CHECKING:
     from gpuwise.questions.fit.ask import FitQuery
     from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow, fit_catalogue
     from gpuwise.questions.fit.types import Fit, FitAnswer
-    from gpuwise.questions.gpus.answer import GpuAnswer, gpus
     from gpuwise.questions.matters.answer import MattersAnswer, matters
     from gpuwise.questions.plan.answer import plan
     from gpuwise.questions.plan.ask import plan_query
     from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
     from gpuwise.questions.predict.batches import SweepAnswer, SweepPoint, sweep
     from gpuwise.questions.predict.grid import GridAnswer
-    from gpuwise.questions.prices.answer import PricesAnswer, prices, refresh_prices
     from gpuwise.questions.sweep.answer import SweptAnswer, sweep_models
     from gpuwise.questions.sweep.ask import SweepQuery, sweep_query
     from gpuwise.questions.tune.ask import TuneQuery, tune_query
@@ -53,14 +47,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BenchAnswer",
     "BreakEven",
-    "BuildAnswer",
     "CaptureAnswer",
     "CaptureQuery",
     "CatalogueFit",
     "CatalogueRow",
-    "ChartRow",
-    "ChartsAnswer",
-    "ChartsQuery",
     "CheckedGpu",
     "Checkup",
     "ClusterAnswer",
@@ -72,8 +62,6 @@ __all__ = [
     "FitAnswer",
     "FitQuery",
     "FleetAnswer",
-    "GpuAnswer",
-    "GpuQuery",
     "GridAnswer",
     "Job",
     "JobCost",
@@ -88,7 +76,6 @@ __all__ = [
     "PowerAnswer",
     "PredictAnswer",
     "Prediction",
-    "PricesAnswer",
     "SweepAnswer",
     "SweepPoint",
     "SweepQuery",
@@ -102,12 +89,9 @@ __all__ = [
     "WhichQuery",
     "WhyAnswer",
     "bench",
-    "build",
-    "build_query",
     "capture",
     "capture_query",
     "catalogue_query",
-    "charts",
     "compare",
     "cost",
     "cost_query",
@@ -115,7 +99,6 @@ __all__ = [
     "fit",
     "fit_catalogue",
     "fit_query",
-    "gpus",
     "matters",
     "plan",
     "plan_query",
@@ -123,8 +106,6 @@ __all__ = [
     "predict",
     "predict_grid",
     "predict_query",
-    "prices",
-    "refresh_prices",
     "sweep",
     "sweep_models",
     "sweep_query",
@@ -146,17 +127,6 @@ _HOMES = {
     "questions.bench.answer": (
         "BenchAnswer",
         "bench",
-    ),
-    "questions.build.answer": (
-        "BuildAnswer",
-        "build",
-    ),
-    "questions.build.ask": ("build_query",),
-    "questions.charts.answer": (
-        "ChartRow",
-        "ChartsAnswer",
-        "ChartsQuery",
-        "charts",
     ),
     "questions.doctor.answer": (
         "CheckedGpu",
@@ -195,11 +165,6 @@ _HOMES = {
         "fit_catalogue",
     ),
     "questions.predict.grid": ("GridAnswer",),
-    "questions.gpus.answer": (
-        "GpuAnswer",
-        "gpus",
-    ),
-    "questions.common.gpu_list": ("GpuQuery",),
     "questions.why.fleet": (
         "Diagnosed",
         "FleetAnswer",
@@ -235,11 +200,6 @@ _HOMES = {
         "Prediction",
     ),
     "questions.common.predictions": ("predict",),
-    "questions.prices.answer": (
-        "PricesAnswer",
-        "prices",
-        "refresh_prices",
-    ),
     "questions.tune.types": ("MeasuredAnswer",),
     "questions.tune.measuring": ("tune_measured",),
     "questions.tune.power": (

@@ -35,5 +35,9 @@ QUESTIONS = {
     for question in (
         Question("predict", page=True),
         Question("fit", page=True),
+        Question("gpus", page=True),
+        Question("prices"),
+        Question("charts"),
+        Question("build", page=True),
     )
 }

@@ -17,7 +17,7 @@ _WIDTH = 130
 _SUMMARY = {"pass": "works", "tight": "works, with care", "fail": "does not work as it is"}
 
 
-def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The whole answer."""
     cards = " + ".join(f"{each.count} x {each.gpu.name}" for each in answer.cards)
     failing = [line.check for line in answer.lines if line.verdict == answer.verdict]

@@ -15,7 +15,9 @@ _STAR = "* Nothing of its generation was measured: its speed is from its sheet a
 _SHORT = {"fp32": "fp32", "16 bit": "16", "8 bit": "8", "4 bit": "4"}
 
 
-def render(answer: ChartsAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(
+    answer: ChartsAnswer, *, chart: str = "speed", width: int | None = None, colour: bool = False, verbose: bool = False
+) -> str:
     """Speeds and speeds for the money, as multiples of the baseline's."""
     rows = answer.rows
     columns = [

@@ -15,13 +15,13 @@ __all__ = ["render"]
 _NONE = "–"
 
 
-def render(answer: GpuAnswer, *, everything: bool = False, width: int | None = None, colour: bool = False) -> str:
+def render(answer: GpuAnswer, *, all: bool = False, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The answer as a list, a sheet or a comparison, by how many names were given."""
     if len(answer.matches) == 1 and answer.gpus:
         return _sheet(answer.gpus[0], colour) + join_notes(_name_notes(answer))
     if answer.matches and answer.gpus:
         return _side_by_side(answer.gpus, width, colour) + join_notes(_name_notes(answer))
-    return _listing(answer, everything, width, colour)
+    return _listing(answer, all, width, colour)
 
 
 def _name_notes(answer: GpuAnswer) -> list[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from gpuwise.core.provenance import Basis
 from gpuwise.money import age
-from gpuwise.money.refresh import Refreshed
 from gpuwise.money.types import Price, Trend
-from gpuwise.questions.prices.answer import GpuPrices, PricesAnswer
+from gpuwise.questions.prices.answer import GpuPrices, PricesAnswer, RefreshAnswer
 from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
 
 __all__ = ["render", "render_refresh"]
@@ -14,7 +13,7 @@ __all__ = ["render", "render_refresh"]
 _MARKETPLACES = "marketplaces often ask half to a quarter of what large clouds do, and promise less"
 
 
-def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """One GPU with all its offers, a table of GPUs, or the regions."""
     if answer.regions:
         return _regions(answer, width, colour)
@@ -133,8 +132,9 @@ def _regions(answer: PricesAnswer, width: int | None, colour: bool) -> str:
     return table(columns, width=width, colour=colour) + join_notes(notes)
 
 
-def render_refresh(found: Refreshed) -> str:
+def render_refresh(answer: RefreshAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """What was fetched."""
+    found = answer.refreshed
     lines = [f"{found.offers} offers for {found.gpus} GPUs of {len(found.clouds)} clouds: {found.path}"]
     if found.unknown:
         names = ", ".join(sorted(found.unknown, key=lambda name: -found.unknown[name])[:8])

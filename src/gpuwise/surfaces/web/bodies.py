@@ -14,10 +14,8 @@ from gpuwise.surfaces.web.schema import Body, body_of
 
 __all__ = [
     "Body",
-    "BuildBody",
     "CompareBody",
     "CostBody",
-    "GpusBody",
     "MattersBody",
     "PlanBody",
     "RunBody",
@@ -130,27 +128,6 @@ class CostBody(Body):
     currency: Name = ""
 
 
-class BuildBody(Body):
-    """Will these GPUs work in that machine?"""
-
-    gpu: Annotated[list[Name], Field(max_length=16)]
-    psu: Name = ""
-    psu_standard: int | None = None
-    cpu: Name = ""
-    cpu_watts: Money | None = None
-    board: Name = ""
-    case_slots: Annotated[int, Field(ge=1, le=1000)] | None = None
-    lanes: Name = ""
-    chipset_link: Name = ""
-    riser: Name = ""
-    nvme: Annotated[int, Field(ge=0, le=1000)] | None = None
-    cooler: Name = ""
-    ram: Name = ""
-    outlet: Name = ""
-    room: Name = ""
-    power_limit: Name = ""
-
-
 class MattersBody(RunBody):
     """Does it matter?"""
 
@@ -183,11 +160,3 @@ class PlanBody(Body):
     recompute: Name = ""
     offload: bool = False
     scaling: bool = True
-
-
-class GpusBody(Body):
-    """What is known of GPUs?"""
-
-    names: Annotated[list[Name], Field(max_length=64)] = []
-    arch: Name = ""
-    vendor: Name = ""
