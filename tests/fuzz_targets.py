@@ -40,6 +40,9 @@ from gpuwise.questions.fit import text as fit_report
 from gpuwise.questions.gpus import text as gpus_report
 from gpuwise.questions.predict import text as predict_report
 from gpuwise.questions.validate import text as validate_report
+from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.which.ask import ask as ask_which
+from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.why import text as why_report
 from gpuwise.scale.cluster.shape import parse_cluster
 from gpuwise.step.time.stacks import find_stack
@@ -106,6 +109,10 @@ def _workload(path: Path) -> None:
     predict_report.render(answer)
     msgspec.json.encode(answer.to_dict())
     fit_report.render(api.fit(api.fit_query(model=str(path), gpu=["RTX 3090"])))
+
+
+def _which_query(**asked: Any) -> WhichQuery:
+    return ask_which(WhichOptions(**asked))
 
 
 def _build_query(**asked: Any) -> BuildQuery:
@@ -293,7 +300,7 @@ TARGETS: tuple[Target, ...] = (
     _texts("bills", lambda text: electricity_usd(parse_bills(text), 900.0, 3.0), "200=19.92,600=194.7"),
     _texts("currencies", lambda text: parse_currency(text).show(1499.0), "EUR=1.08", "USD", "JPY=0.0065"),
     _texts("prices", lambda text: parse_price(text, USD, TODAY), "RTX 3090=700", "T4=$1,499.50"),
-    _texts("deadlines", _asked(question=api.which_query, model=["mnist_cnn"], deadline=...), "3 days", "12h", "2 weeks", "1.5 d"),
+    _texts("deadlines", _asked(question=_which_query, model=["mnist_cnn"], deadline=...), "3 days", "12h", "2 weeks", "1.5 d"),
     _texts("regions", find_region, "Germany", "us", "world"),
     _texts("sets of GPUs", lambda text: find_rigs([text]), "4x RTX 2070", "RTX 2080 Ti + GTX 1080 Ti", "2 x T4"),
     _texts("batches", parse_batch, "64", "auto", " 8 "),

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise import api
 from gpuwise.advise.choosing import shortfall
 from gpuwise.money import age
+from gpuwise.questions.which.answer import choose
+from gpuwise.questions.which.ask import ask
+from gpuwise.questions.which.options import WhichOptions
 from gpuwise.surfaces.cli.app import app
 
 CONTRACT = {"verdict", "options", "rejected", "changes_if", "assumptions", "data_date"}
@@ -220,7 +222,7 @@ def test_another_way_than_the_usual_is_told_in_the_verdict_and_of_every_row() ->
     ],
 )
 def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[str, Any]) -> None:
-    found = api.which(api.which_query(today=date(2026, 11, 16), **question))
+    found = choose(ask(WhichOptions(**question), today=date(2026, 11, 16)))
     limits = found.query.limits
     able = [one for one in found.every if one.usd_per_run is not None and not shortfall(one, limits)]
     sold = [one for one in able if one.kind.startswith("buy")]
@@ -352,7 +354,7 @@ def test_nothing_that_fits_says_what_is_needed() -> None:
     ],
 )
 def test_every_reason_to_leave_an_option_out_is_true(question: dict[str, Any]) -> None:
-    found = api.which(api.which_query(today=date(2026, 11, 16), **question))
+    found = choose(ask(WhichOptions(**question), today=date(2026, 11, 16)))
     kinds = {"rent"} if question.get("rent") else {"buy new", "buy used"}
     every = {option.name: option for option in found.every if option.kind in kinds}
     held = 0

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from gpuwise.questions.common.predictions import predict
     from gpuwise.questions.compare.answer import CompareAnswer, Pair, compare
     from gpuwise.questions.compare.jobs import Job
-    from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost, cost
-    from gpuwise.questions.cost.ask import CostQuery, cost_query
     from gpuwise.questions.doctor.answer import CheckedGpu, Checkup, doctor
     from gpuwise.questions.fit.answer import fit_step as fit
     from gpuwise.questions.fit.ask import FitQuery
@@ -40,13 +38,10 @@ if TYPE_CHECKING:
     from gpuwise.questions.watch.answer import WatchAnswer, watch_command, watch_pid
     from gpuwise.questions.watch.cluster import ClusterAnswer, watch_cluster
     from gpuwise.questions.watch.here import Watch
-    from gpuwise.questions.which.answer import WhichAnswer, which
-    from gpuwise.questions.which.ask import WhichQuery, which_query
     from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer, why_each
 
 __all__ = [
     "BenchAnswer",
-    "BreakEven",
     "CaptureAnswer",
     "CaptureQuery",
     "CatalogueFit",
@@ -55,8 +50,6 @@ __all__ = [
     "Checkup",
     "ClusterAnswer",
     "CompareAnswer",
-    "CostAnswer",
-    "CostQuery",
     "Diagnosed",
     "Fit",
     "FitAnswer",
@@ -64,7 +57,6 @@ __all__ = [
     "FleetAnswer",
     "GridAnswer",
     "Job",
-    "JobCost",
     "KindRow",
     "MattersAnswer",
     "MeasuredAnswer",
@@ -85,16 +77,12 @@ __all__ = [
     "ValidateAnswer",
     "Watch",
     "WatchAnswer",
-    "WhichAnswer",
-    "WhichQuery",
     "WhyAnswer",
     "bench",
     "capture",
     "capture_query",
     "catalogue_query",
     "compare",
-    "cost",
-    "cost_query",
     "doctor",
     "fit",
     "fit_catalogue",
@@ -117,8 +105,6 @@ __all__ = [
     "watch_cluster",
     "watch_command",
     "watch_pid",
-    "which",
-    "which_query",
     "why",
     "why_each",
 ]
@@ -133,25 +119,11 @@ _HOMES = {
         "Checkup",
         "doctor",
     ),
-    "questions.which.answer": (
-        "WhichAnswer",
-        "which",
-    ),
     "questions.compare.jobs": ("Job",),
     "questions.compare.answer": (
         "CompareAnswer",
         "Pair",
         "compare",
-    ),
-    "questions.cost.ask": (
-        "CostQuery",
-        "cost_query",
-    ),
-    "questions.cost.answer": (
-        "BreakEven",
-        "CostAnswer",
-        "JobCost",
-        "cost",
     ),
     "questions.common.diagnosis": (
         "WhyAnswer",
@@ -229,10 +201,6 @@ _HOMES = {
         "watch_cluster",
     ),
     "questions.watch.here": ("Watch",),
-    "questions.which.ask": (
-        "WhichQuery",
-        "which_query",
-    ),
     "questions.capture.answer": (
         "CaptureAnswer",
         "KindRow",

@@ -39,5 +39,7 @@ QUESTIONS = {
         Question("prices"),
         Question("charts"),
         Question("build", page=True),
+        Question("cost", page=True),
+        Question("which", page=True),
     )
 }

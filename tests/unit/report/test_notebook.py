@@ -38,9 +38,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found = [
         api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090"])),
         api.compare(["RTX 3090", "RTX 4090", "T4"], models=["resnet18"]),
-        api.which(api.which_query(model=["resnet18"], budget=900)),
+        gpuwise.which(model=["resnet18"], budget=900),
         api.fit(api.fit_query(model="resnet18", gpu=["RTX 3090"], batch="4096")),
-        api.cost(api.cost_query(gpu="RTX 4090")),
+        gpuwise.cost(gpu="RTX 4090"),
         gpuwise.build(gpu=["2x RTX 3090"]),
         api.plan(api.plan_query(model="resnet18", cluster="2x RTX 3090")),
         api.matters("pcie-lanes"),

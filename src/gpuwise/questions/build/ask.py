@@ -154,7 +154,9 @@ def _with_psu(box: Box, label: str, standard: int | None, given: int | None, not
         raise BadValue(f"unknown ATX standard --psu-standard {given}", hint="2 or 3")
     if standard is None and box.psu_watts is not None:
         notes.append(
-            assumed("psu standard", "ATX 2", "tolerates smaller 100 µs power spikes than ATX 3; `--psu-standard 3` if yours is newer")
+            assumed(
+                "psu standard", "ATX 2", "tolerates smaller 100 µs power spikes than ATX 3; `--psu-standard 3` if yours is newer"
+            )
         )
     if not label:
         notes.append(

@@ -6,20 +6,21 @@ from gpuwise.core.units import format_si
 from gpuwise.money import age
 from gpuwise.money.ownership import WEEK_HOURS
 from gpuwise.money.types import Ownership, Rental
-from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost
+from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
+from gpuwise.questions.cost.words import days, share, verdict, years
 from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
 
-__all__ = ["days", "render", "share", "verdict"]
+__all__ = ["render"]
 
 _WAYS = {"on-demand": "rent", "spot": "rent, spot", "commitment": "rent, committed"}
 
 
-def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The whole answer."""
     query = answer.query
     count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
     use = f"{share(query.utilization)} of the time, {query.utilization * WEEK_HOURS:.3g} h a week"
-    head = f"{bold(count + query.gpu.name, colour=colour)}  {use}, for {_years(query.years)}"
+    head = f"{bold(count + query.gpu.name, colour=colour)}  {use}, for {years(query.years)}"
     blocks = [head, _indented([verdict(answer)]), _indented(_parts(answer))]
     if answer.break_evens:
         blocks.append(_table(answer, width, colour))
@@ -27,46 +28,6 @@ def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False
     notes = [f"warning: {text}" for text in answer.warnings]
     notes += assumption_lines(answer.assumptions)
     return "\n\n".join(blocks) + join_notes(notes)
-
-
-def verdict(answer: CostAnswer) -> str:
-    """One sentence to act on."""
-    here, show = answer.here, answer.query.book.currency.show
-    horizon = _years(answer.query.years)
-    if here is None:
-        return _one_way(answer, horizon)
-    gap = here.rent_usd - here.own_usd
-    pays = answer.break_even_utilization
-    if gap >= 0:
-        soon = here.days is not None and here.days <= 365 * answer.query.years
-        when = f" after {days(here.days)}" if soon else " once it is sold again"
-        return f"Own: cheaper than renting{when}, by {show(gap)} over {horizon}."
-    more = f"; owning pays from {share(pays)} ({pays * WEEK_HOURS:.0f} h a week)" if pays is not None else "; owning never pays"
-    return f"Rent: cheaper than owning by {show(-gap)} over {horizon}{more}."
-
-
-def _one_way(answer: CostAnswer, horizon: str) -> str:
-    show, owned, rental = answer.query.book.currency.show, answer.ownership, answer.chosen
-    if owned is None:
-        return f"Rent: {show(rental.total_usd if rental else 0.0)} over {horizon}; no price to buy it is known."
-    missing = "no rent is known" if rental is None else "without use, nothing is rented"
-    return f"Own: {show(owned.total_usd)} over {horizon}; {missing}."
-
-
-def _years(value: float) -> str:
-    return f"{value:g} year" + ("" if value == 1 else "s")
-
-
-def share(value: float) -> str:
-    """A share as a percentage: 15 %, 0.5 %."""
-    return f"{100 * value:.3g} %"
-
-
-def days(value: float | None) -> str:
-    """Days, or years where they are many."""
-    if value is None:
-        return "never"
-    return f"{value:,.0f} days" if value < 3650 else f"{value / 365:,.0f} years"
 
 
 def _indented(lines: list[str]) -> str:
@@ -131,7 +92,7 @@ def _other_way(answer: CostAnswer, rental: Rental) -> str:
     hour = answer.query.book.currency.show(rental.usd_per_gpu_hour)
     if rental.way == "spot":
         return f"{hour} an hour; may be taken away: save your state"
-    return f"{hour} for every hour of {_years(answer.query.years)}, used or not"
+    return f"{hour} for every hour of {years(answer.query.years)}, used or not"
 
 
 def _market(answer: CostAnswer) -> str:
@@ -181,7 +142,7 @@ def _table(answer: CostAnswer, width: int | None, colour: bool) -> str:
         return "own" if row.own_usd <= row.rent_usd else "rent"
 
     mine = [row.utilization == answer.query.utilization for row in rows]
-    horizon = _years(answer.query.years)
+    horizon = years(answer.query.years)
     columns = [
         Column(
             title="  in use",
@@ -229,7 +190,7 @@ def _own_formulas(answer: CostAnswer, owned: Ownership) -> list[str]:
     rate = show(query.tariff.tiers[0][1], 3) if query.tariff.is_flat else f"tiers ({_tiers(answer)})"
     resale = f" - {show(owned.resale_usd)}" if owned.resale_usd else ""
     total = f"{show(owned.gpu_usd)} + {show(owned.machine_usd)} + {show(owned.electricity_usd)}{resale} = {show(owned.total_usd)}"
-    span = f"{share(query.utilization)} x 8,760 h x {_years(query.years)}"
+    span = f"{share(query.utilization)} x 8,760 h x {years(query.years)}"
     return [
         f"energy       {watts} x {span} = {owned.energy_kwh:,.0f} kWh",
         f"electricity  {owned.energy_kwh:,.0f} kWh x {rate} = {show(owned.electricity_usd)}",

@@ -9,21 +9,15 @@ from gpuwise.advise.choosing import pareto
 from gpuwise.advise.options import Option, Run
 from gpuwise.core.errors import BadValue
 from gpuwise.core.units import format_si
-from gpuwise.questions.which.answer import WhichAnswer
+from gpuwise.questions.which.options import check_chart
+from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 
-__all__ = ["CHARTS", "check_chart", "choices_figure"]
+__all__ = ["choices_figure"]
 
-CHARTS = ("cost", "value", "speed")
 _KINDS = ("buy new", "buy used", "rent", "keep")
 _MOST_BARS = 30
 _APART = 0.22  # on a log scale: names nearer than that would lie over each other
-
-
-def check_chart(name: str) -> None:
-    """Refuse a chart that does not exist, before anything is worked out."""
-    if name not in CHARTS:
-        raise BadValue(f"there is no chart '{name}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
 
 
 def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:

@@ -9,7 +9,7 @@ from gpuwise.advise.options import Option
 from gpuwise.box.checks import worst
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.age import kind_text
-from gpuwise.questions.which.answer import WhichAnswer
+from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.text import Column, bold, table
 
 __all__ = ["render"]
@@ -20,7 +20,9 @@ _WIDTH = 120
 _CENT_USD = 0.01
 
 
-def render(answer: WhichAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(
+    answer: WhichAnswer, *, chart: str = "cost", width: int | None = None, colour: bool = False, verbose: bool = False
+) -> str:
     """As much as fits a screen."""
     wide = min(width or _WIDTH, _WIDTH)
     blocks = ["\n".join(bold(line, colour=colour) for line in textwrap.wrap(answer.verdict, wide))]

@@ -81,8 +81,6 @@ def _declared(question: Question, options: Options) -> dict[str, Any]:
 
 QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "compare": _compare,
-    "which": lambda options: api.which(api.which_query(**_given(options))).to_dict(),
-    "cost": lambda options: api.cost(api.cost_query(**_given(options))).to_dict(),
     "matters": lambda options: api.matters(**_given(options)).to_dict(),
     "sweep": _sweep,
 }
