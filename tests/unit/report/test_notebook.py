@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib.util
+import pkgutil
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import gpuwise
-from gpuwise import api
+from gpuwise import api, questions
 from gpuwise.core.errors import BadValue, MissingExtra
 from gpuwise.questions.charts.answer import ChartsAnswer
 from gpuwise.questions.common.showing import Shown
@@ -94,8 +95,9 @@ def test_an_answer_prints_what_the_command_line_does(answers: dict[str, Any]) ->
 
 
 def test_every_answer_that_has_a_text_can_be_looked_at() -> None:
-    exported = [getattr(api, name) for name in api.__all__]
-    shown = [one for one in exported if isinstance(one, type) and issubclass(one, Shown)]
+    for module in pkgutil.walk_packages(questions.__path__, "gpuwise.questions."):
+        import_module(module.name)
+    shown = Shown.__subclasses__()
     assert len(shown) > 20
     for where in (where for one in shown for where in (one.TEXT, one.FIGURE) if where):
         module, _, function = where.rpartition(".")
