@@ -39,7 +39,7 @@ def asked(*arguments: str) -> dict[str, Any]:
 
 
 def told(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["which", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["which", *arguments, "-v"], catch_exceptions=False)
     assert result.exit_code == 0
     return " ".join(result.output.split())
 
@@ -252,7 +252,7 @@ def test_the_parts_of_the_whole_cost_are_told_and_add_up(arguments: tuple[str, .
         if option["source"] != "rent":
             assert option["usd_per_kwh"] * option["energy_kwh"] == pytest.approx(option["running_usd"])
     text = told("--model", "resnet50", *arguments)
-    assert re.search(r"how it is worked out: 3 years of [^=]* = \$[\d,]+", text)
+    assert re.search(r"How the total is made up: 3 years of [^=]* = \$[\d,]+", text)
     if "450" in arguments:
         assert "$450 for the rest of the machine + " in text
         assert " kWh x $0.310 = " in text

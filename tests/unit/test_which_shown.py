@@ -68,7 +68,7 @@ def test_the_build_column_says_what_build_says(question: tuple[str, ...]) -> Non
 
 
 def test_what_is_tight_is_named_in_the_table() -> None:
-    text = CliRunner().invoke(app, ["which"], env={"COLUMNS": "200"}).stdout
+    text = CliRunner().invoke(app, ["which", "-v"], env={"COLUMNS": "200"}).stdout
     (row,) = (line for line in text.splitlines() if line.strip().startswith("RTX 5090 "))
     assert row.endswith("tight: loader")
     assert "tight works with care" in text

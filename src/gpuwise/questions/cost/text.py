@@ -8,38 +8,36 @@ from gpuwise.money.ownership import WEEK_HOURS
 from gpuwise.money.types import Ownership, Rental
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
 from gpuwise.questions.cost.words import days, share, verdict, years
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
+_NARROWEST = 30  # columns for a sentence, however narrow the terminal is
 _WAYS = {"on-demand": "rent", "spot": "rent, spot", "commitment": "rent, committed"}
 
 
 def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """The whole answer."""
+    """The verdict, what each way comes to, and where they cross; with `verbose` also the formulas and all assumptions."""
     query = answer.query
     count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
     use = f"{share(query.utilization)} of the time, {query.utilization * WEEK_HOURS:.3g} h a week"
     head = f"{bold(count + query.gpu.name, colour=colour)}  {use}, for {years(query.years)}"
-    blocks = [head, _indented([verdict(answer)]), _indented(_parts(answer))]
+    blocks = [head, wrapped(f"  {verdict(answer)}", width, "  "), _parts(answer, width, verbose)]
     if answer.break_evens:
-        blocks.append(_table(answer, width, colour))
-    blocks.append("\n".join([bold("  how it is worked out", colour=colour), _indented(_formulas(answer))]))
-    notes = [f"warning: {text}" for text in answer.warnings]
-    notes += assumption_lines(answer.assumptions)
-    return "\n\n".join(blocks) + join_notes(notes)
+        blocks.append(_table(answer, width or WIDTH, colour))
+    if verbose:
+        blocks.append("\n".join([bold("  Formulas", colour=colour), *(f"  {line}" for line in _formulas(answer))]))
+    notes = [*(f"warning: {text}" for text in answer.warnings), *folded(answer.assumptions, verbose=verbose)]
+    return "\n\n".join(blocks) + join_notes([wrapped(note, width, "  ") for note in notes])
 
 
-def _indented(lines: list[str]) -> str:
-    return "\n".join(f"  {line}" for line in lines)
-
-
-def _parts(answer: CostAnswer) -> list[str]:
+def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
+    """A line for each part: what, how much, and of what it is made."""
     query, show = answer.query, answer.query.book.currency.show
     rows: list[tuple[str, str, str]] = []
     owned = answer.ownership
     if owned is not None:
-        rows += _owned(answer, owned)
+        rows += _owned(answer, owned)[: None if verbose else 1]
     for rental in answer.rentals:
         label = query.rent.label if query.rent else ""
         what = f"{show(rental.usd_per_gpu_hour)} an hour, {label}" if rental.way == "on-demand" else _other_way(answer, rental)
@@ -59,7 +57,13 @@ def _parts(answer: CostAnswer) -> list[str]:
         rows += _job(answer, answer.job)
     wide = max(len(name) for name, _, _ in rows)
     amounts = max(len(amount) for _, amount, _ in rows)
-    return [f"{name.ljust(wide)}  {amount.rjust(amounts)}  {text}".rstrip() for name, amount, text in rows]
+    return "\n".join(_row(f"  {name.ljust(wide)}  {amount.rjust(amounts)}  ", text, width) for name, amount, text in rows)
+
+
+def _row(head: str, text: str, width: int | None) -> str:
+    """What does not fit the line continues below its own beginning."""
+    lines = wrapped(text, max(_NARROWEST, (width or WIDTH) - len(head))).splitlines()
+    return f"\n{' ' * len(head)}".join([head + "".join(lines[:1]), *lines[1:]]).rstrip()
 
 
 def _owned(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]]:
@@ -148,7 +152,7 @@ def _table(answer: CostAnswer, width: int | None, colour: bool) -> str:
             title="  in use",
             cells=[f"{'>' if own else ' '} {share(row.utilization)}" for row, own in zip(rows, mine, strict=True)],
         ),
-        Column(title="hours a week", cells=[f"{row.utilization * WEEK_HOURS:.3g}" for row in rows], drop=2),
+        Column(title="hours per week", cells=[f"{row.utilization * WEEK_HOURS:.3g}" for row in rows], drop=2),
         Column(title=f"own, {horizon}", cells=[show(row.own_usd) for row in rows]),
         Column(title=f"rent, {horizon}", cells=[show(row.rent_usd) for row in rows]),
         Column(title="break-even", cells=[days(row.days) for row in rows]),
