@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import gpuwise
 from gpuwise import api
-from gpuwise.box.types import VERDICTS, Line
+from gpuwise.box.types import VERDICTS, CheckLine
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.units import GIB
 from gpuwise.questions.build.ask import ask
@@ -27,7 +27,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def lines(**asked: object) -> dict[str, Line]:
+def lines(**asked: object) -> dict[str, CheckLine]:
     return {line.check: line for line in gpuwise.build(**asked).lines}  # type: ignore[arg-type]
 
 

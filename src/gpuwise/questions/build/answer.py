@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gpuwise.box.checks import worst
 from gpuwise.box.power import card_watts
-from gpuwise.box.types import Cards, Line
+from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware import tables
 from gpuwise.questions.build.ask import ask
@@ -30,7 +30,7 @@ class BuildAnswer(Shown):
     FIGURE: ClassVar[str] = "questions.build.figure.power_figure"
 
     cards: tuple[Cards, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[CheckLine, ...]
     verdict: str
     power_limits: tuple[PowerLimit, ...]
     lane_costs: tuple[LaneCost, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import replace
 
-from gpuwise.box.types import Line
+from gpuwise.box.types import CheckLine
 from gpuwise.questions.build.answer import BuildAnswer
 from gpuwise.questions.common.machine_speed import KINDS
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
@@ -46,7 +46,7 @@ def _only_worst(answer: BuildAnswer, width: int) -> str:
     return "\n".join(lines)
 
 
-def _line(line: Line, width: int) -> str:
+def _line(line: CheckLine, width: int) -> str:
     first = f"  {_MARKS[line.verdict]}  {line.check:<11} {line.text}"
     filled = textwrap.fill(first, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
     if not line.remedy:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from gpuwise.advise.market import price_for
-from gpuwise.advise.paces import Pace
+from gpuwise.advise.paces import JobPace
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import knows
@@ -171,7 +171,7 @@ def _chosen(query: ChartsQuery) -> list[Gpu]:
     return kept
 
 
-def _paces(work: Work, precision: str, every: Sequence[Gpu]) -> dict[str, Pace]:
+def _paces(work: Work, precision: str, every: Sequence[Gpu]) -> dict[str, JobPace]:
     """In 16 bit only where a GPU has matrix cores for it, unless there is nothing else. Packed weights run on any."""
     only_16 = "fp32" not in work.precisions
     able = [gpu for gpu in every if precision != "16 bit" or only_16 or has_matrix_cores(gpu)]

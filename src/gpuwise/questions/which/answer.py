@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
+from gpuwise.advise.candidates import Candidate, TaskRun, kept, owned, rented, run_on
 from gpuwise.advise.choosing import select
 from gpuwise.advise.market import buy_kind, buyable, older, rentable, whole
-from gpuwise.advise.options import Option, Run, kept, owned, rented, run_on
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
-from gpuwise.box.types import Cards, Line
+from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -26,7 +26,7 @@ from gpuwise.questions.which.changes import changes
 from gpuwise.questions.which.notes import notes
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedies import remedied
-from gpuwise.questions.which.scene import TIERS_USD, Scene, pick_at
+from gpuwise.questions.which.survey import TIERS_USD, Survey, pick_at
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.questions.which.words import reasons, rejections, remedy_told, verdict
 
@@ -42,39 +42,39 @@ def answer(options: WhichOptions, progress: Callable[[str], None] = lambda text:
 
 def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
     """What to take, what else there is, and why."""
-    scene = _scene(query, progress)
-    chosen = select(scene.options, query.limits)
-    shown = _by_budget(scene.options) if query.general else chosen.shown
+    survey = _survey(query, progress)
+    chosen = select(survey.options, query.limits)
+    shown = _by_budget(survey.options) if query.general else chosen.shown
     best = chosen.best if not query.general else None
-    spared = remedied(scene, chosen, progress)
-    builds = {option.key: _built(scene, option) for option in shown if option.key in scene.build}
+    spared = remedied(survey, chosen, progress)
+    builds = {option.key: _built(survey, option) for option in shown if option.key in survey.build}
     return WhichAnswer(
         query=query,
-        verdict=verdict(scene, chosen, shown, spared),
+        verdict=verdict(survey, chosen, shown, spared),
         best=best,
         options=shown,
         build=builds,
-        reasons={option.key: reasons(scene, option, chosen) for option in shown},
-        rejected=rejections(scene, shown, chosen),
-        changes_if=changes(scene, chosen),
-        remedied=tuple((one, remedy_told(scene, one)) for one in spared),
-        ways=tuple(priced.way for priced in scene.priced),
-        every=scene.options,
-        older=scene.older,
-        assumptions=(*query.assumptions, *notes(scene)),
+        reasons={option.key: reasons(survey, option, chosen) for option in shown},
+        rejected=rejections(survey, shown, chosen),
+        changes_if=changes(survey, chosen),
+        remedied=tuple((one, remedy_told(survey, one)) for one in spared),
+        ways=tuple(priced.way for priced in survey.priced),
+        every=survey.options,
+        older=survey.older,
+        assumptions=(*query.assumptions, *notes(survey)),
         data_date=data_date(query.book),
     )
 
 
-def _built(scene: Scene, option: Option) -> tuple[Line, ...]:
+def _built(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
     """Every check of `gpuwise build` that concerns these jobs, so that both say the same of the same machine."""
     cards = Cards(gpu=option.gpu, count=option.gpu_count)
-    found = check_machine([cards], usual_box(option.gpu_count, scene.query.psu_watts))
-    decodes = any(priced.decodes for priced in scene.priced)
+    found = check_machine([cards], usual_box(option.gpu_count, survey.query.psu_watts))
+    decodes = any(priced.decodes for priced in survey.priced)
     return tuple(line for line in found.lines if decodes or line.check != "loader")
 
 
-def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
+def _survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     """Everything that can be had, with the time and the money of each."""
     catalogue, book = load_catalog().curated, query.book
     buys = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
@@ -95,7 +95,7 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
     wanted = [*query.have, *((gpu, count) for gpu, price in buys for count in _counts(query, gpu, price))]
     runs = _runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
-    checked: dict[str, tuple[Line, ...]] = {}
+    checked: dict[str, tuple[CheckLine, ...]] = {}
     for gpu, price in buys:
         kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
         terms = replace(query.terms, machine_usd=0.0) if whole(gpu) else query.terms
@@ -113,7 +113,7 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
         )
     failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
     refused = [option for option in options if option.key in failing and option.gpu_count > 1]
-    return Scene(
+    return Survey(
         query=query,
         priced=tuple(priced),
         options=tuple(option for option in options if option not in refused),
@@ -144,7 +144,7 @@ def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]
     return tuple(count for count in _COUNTS if count <= most)
 
 
-def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], Run | None]:
+def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
     """All jobs on a GPU, or on several; those that are wanted are priced in one go."""
     jobs = [found.job for found in priced]
     paces = [{1: found.paces} for found in priced]
@@ -156,7 +156,7 @@ def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callab
         for found, known in zip(priced, paces, strict=True):
             known[count] = found.pacer.shared([found.paces[name] for name in gpus], count)
 
-    def run(gpu: Gpu, count: int) -> Run | None:
+    def run(gpu: Gpu, count: int) -> TaskRun | None:
         found = [known[count][gpu.name] for known in paces if gpu.name in known.get(count, {})]
         if len(found) < len(priced):
             return None
@@ -167,9 +167,9 @@ def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callab
     return run
 
 
-def _by_budget(options: Sequence[Option]) -> tuple[Option, ...]:
+def _by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """The best buy at each of some budgets."""
-    found: dict[str, Option] = {}
+    found: dict[str, Candidate] = {}
     for budget in TIERS_USD:
         best = pick_at(options, budget)
         if best is not None:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from gpuwise.advise.choosing import Limits
+from gpuwise.advise.candidates import Terms
+from gpuwise.advise.choosing import UserLimits
 from gpuwise.advise.market import Wanted
-from gpuwise.advise.options import Terms
 from gpuwise.advise.tasks import Job, Task, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
@@ -50,7 +50,7 @@ class WhichQuery:
     asked: Asked
     kinds: frozenset[str]
     wanted: Wanted
-    limits: Limits
+    limits: UserLimits
     have: tuple[tuple[Gpu, int], ...]
     terms: Terms
     book: PriceBook
@@ -81,7 +81,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         asked=_asked(options),
         kinds=kinds,
         wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, condition=_condition(options)),
-        limits=Limits(budget_usd=_budget(options.budget, book.currency), deadline_s=_parse_deadline(options.deadline)),
+        limits=UserLimits(budget_usd=_budget(options.budget, book.currency), deadline_s=_parse_deadline(options.deadline)),
         have=owns,
         terms=terms,
         book=book,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 
-from gpuwise.advise.options import Option
+from gpuwise.advise.candidates import Candidate
 from gpuwise.box.checks import worst
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.age import kind_text
@@ -85,21 +85,21 @@ def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
     return table(columns, width=width, colour=colour)
 
 
-def _mark(answer: WhichAnswer, option: Option) -> str:
+def _mark(answer: WhichAnswer, option: Candidate) -> str:
     return ">" if option is answer.best else " "
 
 
-def _free(option: Option) -> str:
+def _free(option: Candidate) -> str:
     if not option.run.fits:
         return "none"
     return f"{(option.run.paces[0].usable_bytes - option.run.needed_bytes) / GIB:.1f} GiB"
 
 
-def _run(option: Option) -> str:
+def _run(option: Candidate) -> str:
     return format_si(option.run.seconds, "s") if option.run.fits else "does not fit"
 
 
-def _range(option: Option) -> str:
+def _range(option: Candidate) -> str:
     if not option.run.fits:
         return "-"
     run = option.run
@@ -110,7 +110,7 @@ def _money(show: Callable[[float], str], usd: float | None) -> str:
     return "-" if usd is None else show(usd)
 
 
-def _sum(answer: WhichAnswer, option: Option) -> str:
+def _sum(answer: WhichAnswer, option: Candidate) -> str:
     """The parts of the total cost, in the user's numbers."""
     show, terms = answer.query.book.currency.show, answer.query.terms
     if option.total_usd is None:
@@ -132,7 +132,7 @@ def _sum(answer: WhichAnswer, option: Option) -> str:
     return f"{horizon} of {option.name}: {' + '.join(parts)} = {show(option.total_usd)}"
 
 
-def _build(answer: WhichAnswer, option: Option) -> str:
+def _build(answer: WhichAnswer, option: Candidate) -> str:
     lines = answer.build.get(option.key)
     if lines is None:
         return "-"

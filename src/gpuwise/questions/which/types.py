@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar
 
+from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.advise.choosing import pareto, shortfall
-from gpuwise.advise.options import Option, Run
-from gpuwise.box.types import Line
+from gpuwise.box.types import CheckLine
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.which.ask import WhichQuery
@@ -28,16 +28,16 @@ class WhichAnswer(Shown):
 
     query: WhichQuery
     verdict: str
-    best: Option | None
-    options: tuple[Option, ...]
-    build: dict[str, tuple[Line, ...]]
+    best: Candidate | None
+    options: tuple[Candidate, ...]
+    build: dict[str, tuple[CheckLine, ...]]
     reasons: dict[str, tuple[str, ...]]
     rejected: tuple[tuple[str, str], ...]
     changes_if: tuple[str, ...]
     remedied: tuple[tuple[Remedied, str], ...]
     ways: tuple[str, ...]
-    every: tuple[Option, ...]
-    older: tuple[Run, ...]
+    every: tuple[Candidate, ...]
+    older: tuple[TaskRun, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
 
@@ -76,7 +76,7 @@ class WhichAnswer(Shown):
         unpriced = {"upfront_usd": None, "total_usd": None, "usd_per_run": None, "short_of": "price", "front": False}
         return seen + [_run(run) | {"source": "buy used"} | unpriced for run in self.older]
 
-    def _option(self, option: Option) -> dict[str, Any]:
+    def _option(self, option: Candidate) -> dict[str, Any]:
         run = option.run
         main = run.paces[0]
         return {
@@ -115,7 +115,7 @@ class WhichAnswer(Shown):
         }
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: TaskRun) -> dict[str, Any]:
     return {
         "gpu": run.gpu.name,
         "gpu_count": run.gpu_count,
@@ -145,7 +145,7 @@ def _remedied(one: Remedied, text: str) -> dict[str, Any]:
     }
 
 
-def _price(option: Option) -> dict[str, Any] | None:
+def _price(option: Candidate) -> dict[str, Any] | None:
     if option.price is not None:
         price = option.price
         return {
