@@ -20,6 +20,7 @@ from unittest.mock import patch
 import msgspec
 
 import fuzz_seeds as seeds
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.units import parse, parse_memory
@@ -30,6 +31,9 @@ from gpuwise.money.carbon import find_region
 from gpuwise.money.currency import USD, parse_currency
 from gpuwise.money.price_file import parse_price, read_price_file
 from gpuwise.money.tariff import electricity_usd, parse_bills, parse_tariff
+from gpuwise.questions.build.ask import BuildQuery
+from gpuwise.questions.build.ask import ask as ask_build
+from gpuwise.questions.build.options import BuildOptions
 from gpuwise.questions.common.rigs import find_rigs
 from gpuwise.questions.common.step import parse_batch, step_query
 from gpuwise.questions.common.step_options import StepOptions
@@ -37,6 +41,9 @@ from gpuwise.questions.fit import text as fit_report
 from gpuwise.questions.gpus import text as gpus_report
 from gpuwise.questions.predict import text as predict_report
 from gpuwise.questions.validate import text as validate_report
+from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.which.ask import ask as ask_which
+from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.why import text as why_report
 from gpuwise.scale.cluster.shape import parse_cluster
 from gpuwise.step.time.stacks import find_stack
@@ -105,13 +112,20 @@ def _workload(path: Path) -> None:
     fit_report.render(api.fit(api.fit_query(model=str(path), gpu=["RTX 3090"])))
 
 
+def _which_query(**asked: Any) -> WhichQuery:
+    return ask_which(WhichOptions(**asked))
+
+
+def _build_query(**asked: Any) -> BuildQuery:
+    return ask_build(BuildOptions(**asked))
+
+
 def _catalogue(path: Path) -> None:
-    query = api.GpuQuery(catalog=path)
-    answer = api.gpus(query)
+    answer = gpuwise.gpus(catalog=path)
     gpus_report.render(answer)
     for gpu in answer.gpus:
         if gpu.source.id == "user-catalog":
-            gpus_report.render(api.gpus(api.GpuQuery(names=(gpu.name,), catalog=path)))
+            gpus_report.render(gpuwise.gpus(gpu.name, catalog=path))
 
 
 def _table_rows(path: Path) -> None:
@@ -124,7 +138,7 @@ def _table_rows(path: Path) -> None:
 def _rental(path: Path) -> None:
     with patch.dict(os.environ, {"GPUWISE_DATA": str(path.parent)}):
         refreshed._read.cache_clear()
-        api.prices(["H100 SXM 80GB"])
+        gpuwise.prices("H100 SXM 80GB")
 
 
 def _held_out(path: Path) -> None:
@@ -175,7 +189,7 @@ def _texts(name: str, ask: Callable[[str], object], *seeds: str) -> Target:
 def _typed_gpu(text: str) -> None:
     gpu = specs.gpu_from_text(text)
     answer = api.predict(api.predict_query(model="mnist_cnn", gpu=[text]))
-    gpus_report.render(api.gpus(api.GpuQuery(names=(text,))))
+    gpus_report.render(gpuwise.gpus(text))
     predict_report.render(answer)
     assert gpu.name
 
@@ -291,7 +305,7 @@ TARGETS: tuple[Target, ...] = (
     _texts("bills", lambda text: electricity_usd(parse_bills(text), 900.0, 3.0), "200=19.92,600=194.7"),
     _texts("currencies", lambda text: parse_currency(text).show(1499.0), "EUR=1.08", "USD", "JPY=0.0065"),
     _texts("prices", lambda text: parse_price(text, USD, TODAY), "RTX 3090=700", "T4=$1,499.50"),
-    _texts("deadlines", _asked(question=api.which_query, model=["mnist_cnn"], deadline=...), "3 days", "12h", "2 weeks", "1.5 d"),
+    _texts("deadlines", _asked(question=_which_query, model=["mnist_cnn"], deadline=...), "3 days", "12h", "2 weeks", "1.5 d"),
     _texts("regions", find_region, "Germany", "us", "world"),
     _texts("sets of GPUs", lambda text: find_rigs([text]), "4x RTX 2070", "RTX 2080 Ti + GTX 1080 Ti", "2 x T4"),
     _texts("batches", parse_batch, "64", "auto", " 8 "),
@@ -301,16 +315,16 @@ TARGETS: tuple[Target, ...] = (
     _texts("hosts", machines.find_host, "laptop", "fast desktop"),
     _texts("wires", machines.find_link, "PCIe 4.0 x16", "x16 PCIe 4", "NVLink 3"),
     _texts("hf models", lambda text: find_config(f"hf:{text}"), "gpt2", "bert-base-uncased", "meta-llama/Llama-2-7b-hf"),
-    _texts("years", lambda text: api.gpus(api.GpuQuery(year=text)), "2022", "2020-2023", "2020-"),
-    _texts("least memory", lambda text: api.gpus(api.GpuQuery(min_memory=text)), "24GB", "24", "16 GiB"),
+    _texts("years", lambda text: gpuwise.gpus(year=text), "2022", "2020-2023", "2020-"),
+    _texts("least memory", lambda text: gpuwise.gpus(min_memory=text), "24GB", "24", "16 GiB"),
     *(_texts(f"quantity {kind}", partial(parse, kind=kind), *good) for kind, good in seeds.QUANTITIES.items()),
     _texts("memory sizes", parse_memory, "24GB", "80 GiB", "512 MB"),
     _texts("inputs", parse_input, "x=batch,3,224,224:fp32", "tokens=batch,seq:int64"),
     *(
-        _texts(f"build {part}", _asked(question=api.build_query, gpu=["2x RTX 3090"], **{part: ...}), *good)
+        _texts(f"build {part}", _asked(question=_build_query, gpu=["2x RTX 3090"], **{part: ...}), *good)
         for part, good in seeds.PARTS.items()
     ),
-    _texts("build cards", _listed(api.build_query, "gpu"), "4x RTX 3090", "T4"),
+    _texts("build cards", _listed(_build_query, "gpu"), "4x RTX 3090", "T4"),
     Target(
         name="GPU tables",
         seeds=lambda folder: seeds.rows_of(seeds.ROOT / "src/gpuwise/hardware/data/gpus/nvidia_geforce.csv", rows=2),

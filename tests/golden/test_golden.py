@@ -16,8 +16,10 @@ FOLDER = Path(__file__).parent
 LIVE = {"compare_three", "fit_gpt2_xl", "plan_two_nodes", "predict_one"}
 CASES = {
     "build_four_3090": ["build", "--gpu", "4x RTX 3090", "--psu", "1600"],
+    "build_four_3090_verbose": ["build", "--gpu", "4x RTX 3090", "--psu", "1600", "-v"],
     "build_module": ["build", "--gpu", "H100 SXM"],
     "sheet_rtx_3090": ["gpus", "RTX 3090"],
+    "sheet_rtx_3090_verbose": ["gpus", "RTX 3090", "-v"],
     "sheet_k80": ["gpus", "Tesla K80"],
     "sheet_typed": ["gpus", "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s"],
     "compare_three": ["gpus", "RTX 3090", "RTX 4090", "H100"],

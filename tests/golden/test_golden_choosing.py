@@ -17,6 +17,7 @@ LIVE = {"compare_sets"}
 CASES = {
     "which": ["which"],
     "which_budget": ["which", "--budget", "800"],
+    "which_budget_verbose": ["which", "--budget", "800", "-v"],
     "which_have": ["which", "--model", "bert-large", "--budget", "2500", "--have", "GTX 1080 Ti", "--hours-per-week", "20"],
     "which_nothing": ["which", "--budget", "100"],
     "which_rent": ["which", "--rent", "--task", "nlp", "--currency", "EUR=1.08"],

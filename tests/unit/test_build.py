@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
-from gpuwise.box.types import VERDICTS, Line
+from gpuwise.box.types import VERDICTS, CheckLine
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.units import GIB
+from gpuwise.questions.build.ask import ask
 from gpuwise.questions.build.figure import power_figure
+from gpuwise.questions.build.options import BuildOptions
 from gpuwise.questions.common.machine_speed import KINDS
 from gpuwise.surfaces.cli.app import app
 
@@ -24,40 +27,40 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def lines(**asked: object) -> dict[str, Line]:
-    return {line.check: line for line in api.build(api.build_query(**asked)).lines}  # type: ignore[arg-type]
+def lines(**asked: object) -> dict[str, CheckLine]:
+    return {line.check: line for line in gpuwise.build(**asked).lines}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--psu", "big"], "'big' is no power supply"),
+        (["--psu", "big"], "invalid power supply 'big'"),
         (["--psu", "0"], "0 W"),
         (["--psu", "-500"], "-500 W"),
         (["--psu", "1600 golden"], "'golden'"),
         (["--psu", "99999"], "99999 W"),
         (["--psu", "850", "--psu-standard", "4"], "--psu-standard 4"),
-        (["--lanes", "-16"], "-16 lanes"),
-        (["--lanes", "0"], "0 lanes"),
+        (["--lanes", "-16"], "--lanes -16 is out of range"),
+        (["--lanes", "0"], "--lanes 0 is out of range"),
         (["--lanes", "no such socket"], "no platform called"),
         (["--board", "huge"], "no board called"),
         (["--board", "slots=0"], "slots=0"),
-        (["--board", "slots=7,color=red"], "is no board"),
+        (["--board", "slots=7,color=red"], "invalid board 'slots=7,color=red'"),
         (["--board", "slots=7,switch=maybe"], "switch=maybe"),
-        (["--chipset-link", "NVLink 3.0"], "is no PCIe link"),
+        (["--chipset-link", "NVLink 3.0"], "is not a PCIe link"),
         (["--riser", "wire"], "no link called"),
         (["--cooler", "ice"], "no cooler called 'ice'"),
         (["--cpu", "no such cpu at all"], "no CPU called"),
-        (["--cpu-watts", "0"], "0 W"),
-        (["--cpu-watts", "nan"], "nan W"),
+        (["--cpu-watts", "0"], "--cpu-watts 0 is out of range"),
+        (["--cpu-watts", "nan"], "--cpu-watts nan is out of range"),
         (["--case-slots", "0"], "--case-slots 0"),
         (["--nvme", "-1"], "--nvme -1"),
-        (["--ram", "0GB"], "0GB of RAM"),
+        (["--ram", "0GB"], "--ram 0GB is out of range"),
         (["--ram", "lots"], "'lots'"),
         (["--outlet", "5V 2A"], "5 V"),
         (["--outlet", "moon"], "no outlet called"),
-        (["--room", "big"], "'big' is no room"),
-        (["--power-limit", "5"], "cannot be held to 5 W"),
+        (["--room", "big"], "invalid room 'big'"),
+        (["--power-limit", "5"], "5 W is outside the power limits of the RTX 3090"),
         (["--power-limit", "nan W"], "nan"),
         (["--power-limit", "hot"], "'hot'"),
     ],
@@ -73,9 +76,9 @@ def test_bad_parts_are_refused_with_a_hint(arguments: list[str], told: str) -> N
     ("gpus", "told"),
     [
         ([], "no GPU was named"),
-        (["0x RTX 3090"], "'0x RTX 3090' is no number of cards"),
-        (["-2x RTX 3090"], "is no number of cards"),
-        (["1000x RTX 3090"], "1,000 cards do not go into one box"),
+        (["0x RTX 3090"], "invalid number of cards in '0x RTX 3090'"),
+        (["-2x RTX 3090"], "invalid number of cards"),
+        (["1000x RTX 3090"], "1,000 cards are too many for one machine"),
         (["9x RTX 3090", "9x RTX 4090"], "18 cards"),
         (["4x no such card"], "no GPU called 'no such card'"),
         (["Core i7-8700K"], "is a CPU, not a card"),
@@ -90,25 +93,23 @@ def test_bad_cards_are_refused_with_a_hint(gpus: list[str], told: str) -> None:
 
 
 def test_only_names_must_be_given_and_the_rest_is_said() -> None:
-    answer = api.build(api.build_query(gpu=["RTX 3090"]))
+    answer = gpuwise.build(gpu=["RTX 3090"])
     said = {note.name for note in answer.assumptions}
     assert {"psu", "psu label", "platform", "cpu", "rest", "board", "case", "outlet", "ram", "coolers", "disks"} <= said
 
 
 def test_what_is_given_is_not_assumed() -> None:
-    answer = api.build(
-        api.build_query(
-            gpu=["2x RTX 3090"],
-            psu="1600W platinum ATX3.1",
-            cpu="Ryzen 9 5950X",
-            board="eatx",
-            case_slots=8,
-            lanes="X299",
-            nvme=2,
-            cooler="blower",
-            ram="128GB",
-            outlet="230V 16A",
-        )
+    answer = gpuwise.build(
+        gpu=["2x RTX 3090"],
+        psu="1600W platinum ATX3.1",
+        cpu="Ryzen 9 5950X",
+        board="eatx",
+        case_slots=8,
+        lanes="X299",
+        nvme=2,
+        cooler="blower",
+        ram="128GB",
+        outlet="230V 16A",
     )
     said = {note.name for note in answer.assumptions}
     assert said == {"rest", "kinds of work", "bridges", "power law"}
@@ -121,7 +122,7 @@ def test_what_is_given_is_not_assumed() -> None:
 
 @pytest.mark.parametrize("text", ["4x RTX 3090", "4 x 3090", "4×rtx3090", "4*RTX 3090"])
 def test_counts_are_read_however_they_are_written(text: str) -> None:
-    (cards,) = api.build_query(gpu=[text]).cards
+    (cards,) = ask(BuildOptions(gpu=[text])).cards
     assert (cards.count, cards.gpu.name) == (4, "RTX 3090")
 
 
@@ -137,25 +138,25 @@ def test_counts_are_read_however_they_are_written(text: str) -> None:
     ],
 )
 def test_supplies_are_read_however_they_are_written(text: str, watts: float, label: str, standard: int) -> None:
-    box = api.build_query(gpu=["RTX 3090"], psu=text).box
+    box = ask(BuildOptions(gpu=["RTX 3090"], psu=text)).box
     assert (box.psu_watts, box.psu_label, box.psu_standard) == (watts, label, standard)
 
 
 def test_a_typed_board_and_typed_lanes() -> None:
-    box = api.build_query(gpu=["2x GTX 1080"], board="slots=7,x16=4,spacing=2,case=8,switch=yes", lanes="28").box
+    box = ask(BuildOptions(gpu=["2x GTX 1080"], board="slots=7,x16=4,spacing=2,case=8,switch=yes", lanes="28")).box
     assert (box.board.slots, box.board.x16, box.board.spacing, box.case_slots, box.board.switch) == (7, 4, 2, 8, True)
     assert box.platform.slot_lanes == 28
 
 
 def test_mixed_cards() -> None:
-    answer = api.build(api.build_query(gpu=["RTX 3090", "2x GTX 1080 Ti"], psu="1600"))
+    answer = gpuwise.build(gpu=["RTX 3090", "2x GTX 1080 Ti"], psu="1600")
     assert [entry["count"] for entry in answer.to_dict()["gpus"]] == [1, 2]
     assert "1 x 350 W + 2 x 250 W" in next(line.text for line in answer.lines if line.check == "psu")
     assert {point.gpu for point in answer.power_limits} == {"RTX 3090", "GTX 1080 Ti"}
 
 
 def test_a_card_named_twice_is_two_cards() -> None:
-    (cards,) = api.build_query(gpu=["RTX 5090", "2x rtx5090"]).cards
+    (cards,) = ask(BuildOptions(gpu=["RTX 5090", "2x rtx5090"])).cards
     assert cards.count == 3
 
 
@@ -179,7 +180,7 @@ def test_strict_tells_by_the_exit_code() -> None:
 
 
 def test_lower_limits_are_never_faster_and_full_power_is_the_measure() -> None:
-    points = api.build(api.build_query(gpu=["V100 PCIe 16GB"])).power_limits
+    points = gpuwise.build(gpu=["V100 PCIe 16GB"]).power_limits
     assert points[0].watts == 250
     assert set(points[0].relative_speed.values()) == {1.0}
     for kind in KINDS:
@@ -189,15 +190,15 @@ def test_lower_limits_are_never_faster_and_full_power_is_the_measure() -> None:
 
 
 def test_the_limit_of_the_remedy_stands_in_the_curve_with_its_price() -> None:
-    answer = api.build(api.build_query(gpu=["4x RTX 3090"], psu="1600"))
+    answer = gpuwise.build(gpu=["4x RTX 3090"], psu="1600")
     psu = next(line for line in answer.lines if line.check == "psu")
     assert psu.power_limit_watts in {point.watts for point in answer.power_limits}
     assert f"{psu.power_limit_watts:.0f} W a GPU, which costs" in psu.remedy
 
 
 def test_narrow_lanes_are_priced_and_wide_ones_are_free() -> None:
-    wide = api.build(api.build_query(gpu=["4x RTX 3090"], lanes="WRX80")).lane_costs
-    narrow = api.build(api.build_query(gpu=["4x RTX 3090"], lanes="AM4")).lane_costs
+    wide = gpuwise.build(gpu=["4x RTX 3090"], lanes="WRX80").lane_costs
+    narrow = gpuwise.build(gpu=["4x RTX 3090"], lanes="AM4").lane_costs
     assert all(cost.slower_fraction == 0 for cost in wide)
     assert all(cost.slower_fraction > 0.1 for cost in narrow)
     assert lines(gpu=["4x RTX 3090"], lanes="AM4", board="ssi")["lanes"].verdict == "tight"
@@ -210,16 +211,16 @@ def test_an_nvme_behind_the_same_lanes_does_not_slow_one_card() -> None:
 
 
 def test_what_is_no_card_gets_no_power_curve() -> None:
-    answer = api.build(api.build_query(gpu=["H100 SXM"]))
+    answer = gpuwise.build(gpu=["H100 SXM"])
     assert (answer.verdict, answer.power_limits, [line.check for line in answer.lines]) == ("fail", (), ["form"])
     with pytest.raises(BadValue, match="no power limit to draw"):
         power_figure(answer)
 
 
 def test_a_cpu_by_name_brings_its_watts_and_cores() -> None:
-    box = api.build_query(gpu=["RTX 3090"], cpu="Ryzen 9 7950X").box
+    box = ask(BuildOptions(gpu=["RTX 3090"], cpu="Ryzen 9 7950X")).box
     assert (box.cpu_watts, box.core_count) == (170, 16)
-    assert api.build_query(gpu=["RTX 3090"], cpu="server").box.core_count == 64
+    assert ask(BuildOptions(gpu=["RTX 3090"], cpu="server")).box.core_count == 64
 
 
 def test_images_are_loaded_by_the_cores_that_are_there() -> None:

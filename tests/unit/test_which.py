@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise import api
 from gpuwise.advise.choosing import shortfall
 from gpuwise.money import age
+from gpuwise.questions.which.answer import choose
+from gpuwise.questions.which.ask import ask
+from gpuwise.questions.which.options import WhichOptions
 from gpuwise.surfaces.cli.app import app
 
 CONTRACT = {"verdict", "options", "rejected", "changes_if", "assumptions", "data_date"}
@@ -37,7 +39,7 @@ def asked(*arguments: str) -> dict[str, Any]:
 
 
 def told(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["which", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["which", *arguments, "-v"], catch_exceptions=False)
     assert result.exit_code == 0
     return " ".join(result.output.split())
 
@@ -220,7 +222,7 @@ def test_another_way_than_the_usual_is_told_in_the_verdict_and_of_every_row() ->
     ],
 )
 def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[str, Any]) -> None:
-    found = api.which(api.which_query(today=date(2026, 11, 16), **question))
+    found = choose(ask(WhichOptions(**question), today=date(2026, 11, 16)))
     limits = found.query.limits
     able = [one for one in found.every if one.usd_per_run is not None and not shortfall(one, limits)]
     sold = [one for one in able if one.kind.startswith("buy")]
@@ -250,7 +252,7 @@ def test_the_parts_of_the_whole_cost_are_told_and_add_up(arguments: tuple[str, .
         if option["source"] != "rent":
             assert option["usd_per_kwh"] * option["energy_kwh"] == pytest.approx(option["running_usd"])
     text = told("--model", "resnet50", *arguments)
-    assert re.search(r"how it is worked out: 3 years of [^=]* = \$[\d,]+", text)
+    assert re.search(r"How the total is made up: 3 years of [^=]* = \$[\d,]+", text)
     if "450" in arguments:
         assert "$450 for the rest of the machine + " in text
         assert " kWh x $0.310 = " in text
@@ -354,7 +356,7 @@ def test_nothing_that_fits_says_what_is_needed() -> None:
     ],
 )
 def test_every_reason_to_leave_an_option_out_is_true(question: dict[str, Any]) -> None:
-    found = api.which(api.which_query(today=date(2026, 11, 16), **question))
+    found = choose(ask(WhichOptions(**question), today=date(2026, 11, 16)))
     kinds = {"rent"} if question.get("rent") else {"buy new", "buy used"}
     every = {option.name: option for option in found.every if option.kind in kinds}
     held = 0

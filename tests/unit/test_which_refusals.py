@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise import api
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.questions.which.ask import ask
+from gpuwise.questions.which.options import WhichOptions
 from gpuwise.surfaces.cli.app import app
 
 
@@ -31,27 +32,27 @@ def refused(*arguments: str) -> GpuwiseError:
         (("--task", "dancing"), "there is no task 'dancing'"),
         (("--model", "resnet50", "--task", "nlp"), "both given"),
         (("--model", "resnet5000"), "resnet5000"),
-        (("--deadline", "soon"), "is no deadline"),
-        (("--deadline", "-3 days"), "is no deadline"),
-        (("--deadline", "0 h"), "is no deadline"),
+        (("--deadline", "soon"), "invalid deadline"),
+        (("--deadline", "-3 days"), "invalid deadline"),
+        (("--deadline", "0 h"), "invalid deadline"),
         (("--have", "0x RTX 3090"), "not a machine"),
         (("--have", "RTX 9999"), "RTX 9999"),
         (("--hours-per-week", "0"), "not above zero"),
         (("--hours-per-week", "200"), "week"),
         (("--years", "0"), "not above zero"),
         (("--samples", "0", "--model", "resnet50"), "not above zero"),
-        (("--samples", "5"), "is for --model"),
-        (("--max-gpus", "0"), "not a number of GPUs"),
-        (("--vendor", "3dfx"), "makes no GPUs"),
-        (("--laptop", "--rent"), "not rented"),
+        (("--samples", "5"), "needs --model"),
+        (("--max-gpus", "0"), "is out of range"),
+        (("--vendor", "3dfx"), "unknown vendor"),
+        (("--laptop", "--rent"), "clouds do not rent laptops"),
         (("--kwh-price", "0.2", "--tariff", "200=0.1"), "both given"),
         (("--price", "RTX 3090=cheap"), "cheap"),
         (("--batch", "many"), "many"),
         (("--precision", "banana", "--model", "resnet50"), "banana"),
         (("--image", "-3", "--model", "resnet50"), "-3"),
         (("--optimizer", "hope", "--model", "resnet50"), "hope"),
-        (("--chart", "pie"), "there is no chart 'pie'"),
-        (("--mode", "guess", "--model", "resnet50"), "is no mode"),
+        (("--chart", "pie"), "unknown chart 'pie'"),
+        (("--mode", "guess", "--model", "resnet50"), "unknown mode"),
     ],
 )
 def test_bad_input_is_refused_with_a_hint(arguments: tuple[str, ...], message: str) -> None:
@@ -71,5 +72,5 @@ def test_a_power_supply_is_a_number() -> None:
 
 @pytest.mark.parametrize("text", ["$800", "800 USD", "800.0"])
 def test_a_budget_may_carry_its_currency(text: str) -> None:
-    assert api.which_query(budget=text).limits.budget_usd == 800
-    assert api.which_query(budget=text.strip("$ USD"), currency="EUR=1.25").limits.budget_usd == 1000
+    assert ask(WhichOptions(budget=text)).limits.budget_usd == 800
+    assert ask(WhichOptions(budget=text.strip("$ USD"), currency="EUR=1.25")).limits.budget_usd == 1000

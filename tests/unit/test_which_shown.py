@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise import api
-from gpuwise.questions.which.figure import CHARTS, choices_figure
+from gpuwise.questions.which.answer import choose
+from gpuwise.questions.which.ask import ask
+from gpuwise.questions.which.figure import choices_figure
+from gpuwise.questions.which.options import CHARTS, WhichOptions
 from gpuwise.questions.which.text import render
+from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.svg import draw
 from gpuwise.surfaces.cli.app import app
 
@@ -25,19 +28,19 @@ def asked(*arguments: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def answer() -> api.WhichAnswer:
-    return api.which(api.which_query(budget=2500.0, task="nlp", have=["GTX 1080 Ti"], today=date(2026, 11, 16)))
+def answer() -> WhichAnswer:
+    return choose(ask(WhichOptions(budget=2500.0, task="nlp", have=["GTX 1080 Ti"]), today=date(2026, 11, 16)))
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
-def test_no_line_is_longer_than_the_terminal(answer: api.WhichAnswer, width: int) -> None:
+def test_no_line_is_longer_than_the_terminal(answer: WhichAnswer, width: int) -> None:
     lines = render(answer, width=width).splitlines()
     assert max(map(len, lines)) <= width
     assert any(line.startswith("> ") for line in lines)
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-def test_every_chart_is_drawn_and_carries_its_date(answer: api.WhichAnswer, chart: str) -> None:
+def test_every_chart_is_drawn_and_carries_its_date(answer: WhichAnswer, chart: str) -> None:
     text = draw(choices_figure(answer, chart))
     assert text.startswith("<svg")
     assert answer.data_date.isoformat() in text
@@ -65,7 +68,7 @@ def test_the_build_column_says_what_build_says(question: tuple[str, ...]) -> Non
 
 
 def test_what_is_tight_is_named_in_the_table() -> None:
-    text = CliRunner().invoke(app, ["which"], env={"COLUMNS": "200"}).stdout
+    text = CliRunner().invoke(app, ["which", "-v"], env={"COLUMNS": "200"}).stdout
     (row,) = (line for line in text.splitlines() if line.strip().startswith("RTX 5090 "))
     assert row.endswith("tight: loader")
     assert "tight works with care" in text

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import gpuwise
 from gpuwise import api
-from gpuwise.box.types import Line
+from gpuwise.box.types import CheckLine
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.fit.types import Fit
@@ -67,16 +68,16 @@ def held(model: str, gpu: str, batch: str = "", precision: str = "fp32", mode: s
 
 
 @cache
-def lines(gpu: str, **box: Any) -> tuple[Line, ...]:
+def lines(gpu: str, **box: Any) -> tuple[CheckLine, ...]:
     """`gpuwise build --gpu GPU`."""
-    return api.build(api.build_query(gpu=[gpu], **box)).lines
+    return gpuwise.build(gpu=[gpu], **box).lines
 
 
-def line(check: str, gpu: str, **box: Any) -> Line:
+def line(check: str, gpu: str, **box: Any) -> CheckLine:
     """One check of a build."""
     return next(found for found in lines(gpu, **box) if found.check == check)
 
 
 def card(name: str) -> Gpu:
     """`gpuwise gpus NAME`."""
-    return api.gpus(api.GpuQuery(names=(name,))).gpus[0]
+    return gpuwise.gpus(name).gpus[0]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuwise import api
 from gpuwise.box.lanes import card_links
 from gpuwise.core.units import GIB
 from gpuwise.hardware.machines import find_link
+from gpuwise.questions.build.ask import ask
+from gpuwise.questions.build.options import BuildOptions
 from scenarios.asking import EARLY, KINDS, card, line, matter, matters_over, step
 from scenarios.types import Asked, Choice, Ours, Reply, over, scenario, unanswered
 
@@ -184,7 +185,7 @@ def _switch(value: Mapping[str, Any]) -> Reply:
 
 def _shared_lanes(gpu: str, **box: Any) -> float:
     """Lanes of the CPU that four cards behind a switch share."""
-    query = api.build_query(gpu=[f"4x {gpu}"], lanes="X99", board="slots=7,x16=4,spacing=2,switch=yes", **box)
+    query = ask(BuildOptions(gpu=[f"4x {gpu}"], lanes="X99", board="slots=7,x16=4,spacing=2,switch=yes", **box))
     return sum(link.lanes / link.shared for link in card_links(query.cards, query.box))
 
 

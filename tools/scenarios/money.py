@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import gpuwise
 from gpuwise import api
+from gpuwise.questions.prices.answer import PricesAnswer
 from scenarios.asking import KINDS, card, step
 from scenarios.types import Asked, Choice, Reply, over, scenario
 
@@ -23,7 +25,10 @@ _LONG_DAYS = 365.0
     why="of today's small GPUs; the quoted price was of 2015",
 )
 def _spot(value: Mapping[str, Any]) -> Reply:
-    offers = [offer for row in api.prices().rows for offer in row.offers if offer.kind == "cloud" and offer.with_host]
+    listed = gpuwise.prices()
+    if not isinstance(listed, PricesAnswer):
+        raise TypeError("rents were fetched instead of listed")
+    offers = [offer for row in listed.rows for offer in row.offers if offer.kind == "cloud" and offer.with_host]
     spot = sorted(offer.spot_usd_per_gpu_hour for offer in offers if offer.spot_usd_per_gpu_hour)
     return {"spot_usd_h": over(spot[:5], "USD/h")}
 
@@ -32,7 +37,7 @@ def _spot(value: Mapping[str, Any]) -> Reply:
     "S065", question="what a kWh more costs under Korea's tiers", how='cost --bills "200=19.92,600=194.7" --household-kwh 200'
 )
 def _tiers(value: Mapping[str, Any]) -> Reply:
-    found = api.cost(api.cost_query(gpu="GTX 1080", bills="200=19.92,600=194.7", household_kwh=200, job_hours=100))
+    found = gpuwise.cost(gpu="GTX 1080", bills="200=19.92,600=194.7", household_kwh=200, job_hours=100)
     if found.job is None or not found.job.energy_kwh or found.job.electricity_usd is None:
         raise ValueError("the job has no electricity")
     return {"marginal_usd_kwh": found.job.electricity_usd / found.job.energy_kwh}
@@ -75,10 +80,10 @@ def _server(value: Mapping[str, Any]) -> Reply:
 
 def _rent_first(gpu: str, count: int, eur_a_month: float) -> Choice:
     """Whether a rent is good: owning would take more than half a year of non-stop use to be cheaper."""
-    asked = api.cost_query(
+    answered = gpuwise.cost(
         gpu=gpu, gpus=count, cloud_price=eur_a_month / _HOURS_PER_MONTH / count, currency=_EUR, utilization=1.0, region="DE"
     )
-    here = api.cost(asked).here
+    here = answered.here
     days = here.days if here and here.days else float("inf")
     good = days > _LONG_DAYS / 2
     return Choice(agrees=good, text=f"{'good' if good else 'buy'}: owning pays after {days:,.0f} days of non-stop use")
@@ -96,7 +101,7 @@ def _laptop_cpu(value: Mapping[str, Any]) -> Reply:
         value["gpu_min"] / 60 * step(model, "Core i7-4770K", "32").step_s / step(model, "V100 SXM 16GB", "32", "amp").step_s
         for model in ("googlenet", "resnet50")
     ]
-    bought = api.cost(api.cost_query(gpu="GTX 1050 Ti")).ownership
+    bought = gpuwise.cost(gpu="GTX 1050 Ti").ownership
     return {"cpu_h": over(hours, "h"), "usd": bought.upfront_usd if bought else 0.0}
 
 
@@ -104,7 +109,7 @@ def _laptop_cpu(value: Mapping[str, Any]) -> Reply:
     "S165", question="a P100 at 1.49 an hour for a week", how="cost --cloud-price 1.49 --job-hours 168", given=("hetzner_eur",)
 )
 def _week(value: Mapping[str, Any]) -> Reply:
-    job = api.cost(api.cost_query(gpu="P100 PCIe 16GB", cloud_price=1.49, job_hours=7 * 24)).job
+    job = gpuwise.cost(gpu="P100 PCIe 16GB", cloud_price=1.49, job_hours=7 * 24).job
     return {"week": (job.rent_usd or 0.0) if job else 0.0}
 
 
@@ -115,7 +120,7 @@ def _week(value: Mapping[str, Any]) -> Reply:
 )
 def _workstation(value: Mapping[str, Any]) -> Reply:
     hourly = value["hetzner_usd"] / _HOURS_PER_MONTH
-    asked = api.cost_query(
+    answered = gpuwise.cost(
         gpu="Quadro GP100",
         gpus=2,
         price=str(10868 * 1.1 / 2),
@@ -124,7 +129,7 @@ def _workstation(value: Mapping[str, Any]) -> Reply:
         cloud_price=hourly,
         utilization=1.0,
     )
-    here = api.cost(asked).here
+    here = answered.here
     days = here.days if here and here.days else float("inf")
     return {"hetzner_usd": Choice(agrees=days > 3 * _LONG_DAYS, text=f"rent: owning pays after {days:,.0f} days of non-stop use")}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.advise.options import Option, Run, Terms, owned
+from gpuwise.advise.candidates import Candidate, TaskRun, Terms, owned
 from gpuwise.money.types import HOURS_PER_YEAR
 
 __all__ = ["even_hours_per_week", "worth_usd"]
@@ -10,7 +10,7 @@ __all__ = ["even_hours_per_week", "worth_usd"]
 _WEEKS_PER_YEAR = HOURS_PER_YEAR / 168.0
 
 
-def worth_usd(run: Run, terms: Terms, against: Option) -> float | None:
+def worth_usd(run: TaskRun, terms: Terms, against: Candidate) -> float | None:
     """What one of these GPUs may cost so that its runs cost as much as those of the other option; None where it never pays.
 
     runs x cost of a run = price + machine + electricity, solved for the price.
@@ -22,7 +22,7 @@ def worth_usd(run: Run, terms: Terms, against: Option) -> float | None:
     return price if price > 0 else None
 
 
-def even_hours_per_week(bought: Option, rented: Option, terms: Terms) -> float | None:
+def even_hours_per_week(bought: Candidate, rented: Candidate, terms: Terms) -> float | None:
     """Hours a week of the bought GPU's work at which renting the same work costs the same; None where owning never gets there.
 
     rent a run = upfront / runs + electricity a run, solved for the runs.

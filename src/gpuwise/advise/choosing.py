@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwise.advise.options import Option
+from gpuwise.advise.candidates import Candidate
 
 __all__ = [
     "CLEARLY_CHEAPER",
@@ -19,8 +19,8 @@ __all__ = [
     "NEARLY",
     "RENT_BELOW",
     "WORTH_A_CHANGE",
-    "Limits",
     "Selection",
+    "UserLimits",
     "best_bought",
     "best_rented",
     "pareto",
@@ -36,7 +36,7 @@ RENT_BELOW = 0.5  # of the cost of a bought run: a cloud also asks for copying d
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class UserLimits:
     """What an option must keep to; None is no limit. A budget is for what is bought, or for all the rent of the horizon."""
 
     budget_usd: float | None = None
@@ -47,15 +47,15 @@ class Limits:
 class Selection:
     """The answer: what to take (None if nothing keeps to the limits), and what else to show, best first."""
 
-    best: Option | None
-    bought: Option | None
-    rented: Option | None
-    kept: Option | None
-    shown: tuple[Option, ...]
-    front: tuple[Option, ...]
+    best: Candidate | None
+    bought: Candidate | None
+    rented: Candidate | None
+    kept: Candidate | None
+    shown: tuple[Candidate, ...]
+    front: tuple[Candidate, ...]
 
 
-def shortfall(option: Option, limits: Limits) -> str:
+def shortfall(option: Candidate, limits: UserLimits) -> str:
     """Which limit an option breaks, in a word; empty if none."""
     if not option.run.fits:
         return "memory"
@@ -69,7 +69,7 @@ def shortfall(option: Option, limits: Limits) -> str:
     return ""
 
 
-def select(options: Sequence[Option], limits: Limits) -> Selection:
+def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
     """What to take of these, and what else to show."""
     able = [option for option in options if not shortfall(option, limits)]
     bought = best_bought(able, limits)
@@ -83,7 +83,7 @@ def select(options: Sequence[Option], limits: Limits) -> Selection:
     )
 
 
-def best_bought(able: Sequence[Option], limits: Limits) -> Option | None:
+def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
     """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest runs."""
     bought = [option for option in able if option.kind.startswith("buy")]
     single = _preferred([option for option in bought if option.gpu_count == 1], limits)
@@ -93,7 +93,7 @@ def best_bought(able: Sequence[Option], limits: Limits) -> Option | None:
     return several if single.run.seconds >= WORTH_A_CHANGE * several.run.seconds else single
 
 
-def _preferred(bought: Sequence[Option], limits: Limits) -> Option | None:
+def _preferred(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
     if not bought:
         return None
     if limits.budget_usd is None:
@@ -104,12 +104,12 @@ def _preferred(bought: Sequence[Option], limits: Limits) -> Option | None:
     return min(cheaper, key=_upfront) if cheaper else fastest
 
 
-def best_rented(able: Sequence[Option]) -> Option | None:
+def best_rented(able: Sequence[Candidate]) -> Candidate | None:
     """The rent whose runs cost least."""
     return min((option for option in able if option.kind == "rent"), key=_usd_per_run, default=None)
 
 
-def _best(bought: Option | None, rented: Option | None, kept: Option | None, limits: Limits) -> Option | None:
+def _best(bought: Candidate | None, rented: Candidate | None, kept: Candidate | None, limits: UserLimits) -> Candidate | None:
     if kept is not None:
         faster = [option for option in (bought, rented) if option and kept.run.seconds >= WORTH_A_CHANGE * option.run.seconds]
         bought, rented = (option if option in faster else None for option in (bought, rented))
@@ -118,9 +118,9 @@ def _best(bought: Option | None, rented: Option | None, kept: Option | None, lim
     return bought or kept or rented
 
 
-def pareto(options: Sequence[Option]) -> tuple[Option, ...]:
+def pareto(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Options that no other beats in both the time of a run and the whole cost, fastest first."""
-    found: list[Option] = []
+    found: list[Candidate] = []
     for option in sorted(options, key=lambda option: (option.run.seconds, _total(option))):
         if not found or _total(option) < _total(found[-1]):
             found.append(option)
@@ -128,8 +128,12 @@ def pareto(options: Sequence[Option]) -> tuple[Option, ...]:
 
 
 def _shown(
-    best: Option | None, rented: Option | None, kept: Option | None, front: Sequence[Option], able: Sequence[Option]
-) -> tuple[Option, ...]:
+    best: Candidate | None,
+    rented: Candidate | None,
+    kept: Candidate | None,
+    front: Sequence[Candidate],
+    able: Sequence[Candidate],
+) -> tuple[Candidate, ...]:
     """At most seven: the best, then of the front a few spread over its length, then what one has and the cheapest rent. What
     something else beats in both time and money is not shown; of what has no price, that is not known."""
     ends = [option for option in (kept, rented) if option is not None and option is not best]
@@ -144,7 +148,7 @@ def _shown(
     return tuple([best] if best else []) + tuple(chosen) + tuple(ends)
 
 
-def _spread(options: Sequence[Option], count: int) -> list[Option]:
+def _spread(options: Sequence[Candidate], count: int) -> list[Candidate]:
     """This many of them, evenly along the list, its ends among them."""
     if len(options) <= count or count < 2:
         return list(options[: max(0, count)])
@@ -152,13 +156,13 @@ def _spread(options: Sequence[Option], count: int) -> list[Option]:
     return [options[place] for place in sorted(places)]
 
 
-def _usd_per_run(option: Option) -> float:
+def _usd_per_run(option: Candidate) -> float:
     return option.usd_per_run if option.usd_per_run is not None else float("inf")
 
 
-def _upfront(option: Option) -> float:
+def _upfront(option: Candidate) -> float:
     return option.upfront_usd if option.upfront_usd is not None else float("inf")
 
 
-def _total(option: Option) -> float:
+def _total(option: Candidate) -> float:
     return option.total_usd if option.total_usd is not None else float("inf")

@@ -21,7 +21,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.peak import MemorySetting, upper_ratio
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["GRID", "Pace", "Pacer"]
+__all__ = ["GRID", "JobPace", "Pacer"]
 
 GRID = tuple(2**power for power in range(12))  # batches tried where the best one is asked for
 _BAND = 3  # sizes of the grid that GPUs may differ in and still be priced together
@@ -29,7 +29,7 @@ _ENOUGH = 0.98  # of the best rate: a smaller batch that reaches it is taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class JobPace:
     """One job on one GPU, or on several of a kind that divide the samples. `batch` samples on each make a step, in as many
     micro-batches as its choices say."""
 
@@ -81,7 +81,7 @@ class Pacer:
 
     def paces(
         self, gpus: Sequence[Gpu], ways: Callable[[Gpu], Sequence[Choices]], *, batch: int | None, auto: bool = False
-    ) -> dict[str, Pace]:
+    ) -> dict[str, JobPace]:
         """The pace of each GPU that has a way to run the job, the fastest of its ways that fit: at `batch` (None: the usual one),
         or with `auto` at the batch of most samples a second."""
         tried = {gpu.name: self._tried(gpu, ways(gpu), batch, auto) for gpu in gpus}
@@ -90,7 +90,7 @@ class Pacer:
         self._price((gpu, one) for gpu in gpus for one in tried[gpu.name])
         return {gpu.name: self._soonest(gpu, tried[gpu.name]) for gpu in gpus if tried[gpu.name]}
 
-    def shared(self, paces: Sequence[Pace], gpu_count: int) -> dict[str, Pace]:
+    def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
         """The same jobs divided over so many of each GPU, the batch of each GPU unchanged."""
         asked = [(pace, replace(pace.choices, gpu_count=gpu_count)) for pace in paces]
         self._price((pace.gpu, _Tried(choices, (pace.batch,), pace.fits)) for pace, choices in asked)
@@ -158,7 +158,7 @@ class Pacer:
                 bounds = [steps.bound_name(point, place) for point in range(len(sizes))]
                 self._steps[choices, gpu.name].update(zip(sizes, zip(seconds, bounds, strict=True), strict=True))
 
-    def _soonest(self, gpu: Gpu, tried: Sequence[_Tried]) -> Pace:
+    def _soonest(self, gpu: Gpu, tried: Sequence[_Tried]) -> JobPace:
         """The fastest; of those that are nearly as fast, the one of the smallest batch."""
         able = [one for one in tried if one.fits] or tried
         rates = [
@@ -170,10 +170,10 @@ class Pacer:
         _, size, place = max((one for one in rates if one[0] >= least), key=lambda one: (one[1], one[0]))
         return self._pace(gpu, able[place].choices, -size)
 
-    def _pace(self, gpu: Gpu, choices: Choices, batch: int) -> Pace:
+    def _pace(self, gpu: Gpu, choices: Choices, batch: int) -> JobPace:
         """A pace whose step is priced."""
         step_s, bound = self._steps[choices, gpu.name][batch]
-        return Pace(
+        return JobPace(
             gpu=gpu,
             choices=choices,
             batch=batch,

@@ -8,33 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpuwise.questions.bench.answer import BenchAnswer, bench
-    from gpuwise.questions.build.answer import BuildAnswer, build
-    from gpuwise.questions.build.ask import build_query
     from gpuwise.questions.capture.answer import CaptureAnswer, KindRow, capture
-    from gpuwise.questions.charts.answer import ChartRow, ChartsAnswer, ChartsQuery, charts
     from gpuwise.questions.common.capturing import CaptureQuery, capture_query
     from gpuwise.questions.common.diagnosis import WhyAnswer, why
-    from gpuwise.questions.common.gpu_list import GpuQuery
     from gpuwise.questions.common.plan_case import PlanQuery
     from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
     from gpuwise.questions.common.predictions import predict
     from gpuwise.questions.compare.answer import CompareAnswer, Pair, compare
     from gpuwise.questions.compare.jobs import Job
-    from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost, cost
-    from gpuwise.questions.cost.ask import CostQuery, cost_query
     from gpuwise.questions.doctor.answer import CheckedGpu, Checkup, doctor
     from gpuwise.questions.fit.answer import fit_step as fit
     from gpuwise.questions.fit.ask import FitQuery
     from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow, fit_catalogue
     from gpuwise.questions.fit.types import Fit, FitAnswer
-    from gpuwise.questions.gpus.answer import GpuAnswer, gpus
     from gpuwise.questions.matters.answer import MattersAnswer, matters
     from gpuwise.questions.plan.answer import plan
     from gpuwise.questions.plan.ask import plan_query
     from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
     from gpuwise.questions.predict.batches import SweepAnswer, SweepPoint, sweep
     from gpuwise.questions.predict.grid import GridAnswer
-    from gpuwise.questions.prices.answer import PricesAnswer, prices, refresh_prices
     from gpuwise.questions.sweep.answer import SweptAnswer, sweep_models
     from gpuwise.questions.sweep.ask import SweepQuery, sweep_query
     from gpuwise.questions.tune.ask import TuneQuery, tune_query
@@ -46,37 +38,25 @@ if TYPE_CHECKING:
     from gpuwise.questions.watch.answer import WatchAnswer, watch_command, watch_pid
     from gpuwise.questions.watch.cluster import ClusterAnswer, watch_cluster
     from gpuwise.questions.watch.here import Watch
-    from gpuwise.questions.which.answer import WhichAnswer, which
-    from gpuwise.questions.which.ask import WhichQuery, which_query
     from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer, why_each
 
 __all__ = [
     "BenchAnswer",
-    "BreakEven",
-    "BuildAnswer",
     "CaptureAnswer",
     "CaptureQuery",
     "CatalogueFit",
     "CatalogueRow",
-    "ChartRow",
-    "ChartsAnswer",
-    "ChartsQuery",
     "CheckedGpu",
     "Checkup",
     "ClusterAnswer",
     "CompareAnswer",
-    "CostAnswer",
-    "CostQuery",
     "Diagnosed",
     "Fit",
     "FitAnswer",
     "FitQuery",
     "FleetAnswer",
-    "GpuAnswer",
-    "GpuQuery",
     "GridAnswer",
     "Job",
-    "JobCost",
     "KindRow",
     "MattersAnswer",
     "MeasuredAnswer",
@@ -88,7 +68,6 @@ __all__ = [
     "PowerAnswer",
     "PredictAnswer",
     "Prediction",
-    "PricesAnswer",
     "SweepAnswer",
     "SweepPoint",
     "SweepQuery",
@@ -98,24 +77,16 @@ __all__ = [
     "ValidateAnswer",
     "Watch",
     "WatchAnswer",
-    "WhichAnswer",
-    "WhichQuery",
     "WhyAnswer",
     "bench",
-    "build",
-    "build_query",
     "capture",
     "capture_query",
     "catalogue_query",
-    "charts",
     "compare",
-    "cost",
-    "cost_query",
     "doctor",
     "fit",
     "fit_catalogue",
     "fit_query",
-    "gpus",
     "matters",
     "plan",
     "plan_query",
@@ -123,8 +94,6 @@ __all__ = [
     "predict",
     "predict_grid",
     "predict_query",
-    "prices",
-    "refresh_prices",
     "sweep",
     "sweep_models",
     "sweep_query",
@@ -136,8 +105,6 @@ __all__ = [
     "watch_cluster",
     "watch_command",
     "watch_pid",
-    "which",
-    "which_query",
     "why",
     "why_each",
 ]
@@ -147,41 +114,16 @@ _HOMES = {
         "BenchAnswer",
         "bench",
     ),
-    "questions.build.answer": (
-        "BuildAnswer",
-        "build",
-    ),
-    "questions.build.ask": ("build_query",),
-    "questions.charts.answer": (
-        "ChartRow",
-        "ChartsAnswer",
-        "ChartsQuery",
-        "charts",
-    ),
     "questions.doctor.answer": (
         "CheckedGpu",
         "Checkup",
         "doctor",
-    ),
-    "questions.which.answer": (
-        "WhichAnswer",
-        "which",
     ),
     "questions.compare.jobs": ("Job",),
     "questions.compare.answer": (
         "CompareAnswer",
         "Pair",
         "compare",
-    ),
-    "questions.cost.ask": (
-        "CostQuery",
-        "cost_query",
-    ),
-    "questions.cost.answer": (
-        "BreakEven",
-        "CostAnswer",
-        "JobCost",
-        "cost",
     ),
     "questions.common.diagnosis": (
         "WhyAnswer",
@@ -195,11 +137,6 @@ _HOMES = {
         "fit_catalogue",
     ),
     "questions.predict.grid": ("GridAnswer",),
-    "questions.gpus.answer": (
-        "GpuAnswer",
-        "gpus",
-    ),
-    "questions.common.gpu_list": ("GpuQuery",),
     "questions.why.fleet": (
         "Diagnosed",
         "FleetAnswer",
@@ -235,11 +172,6 @@ _HOMES = {
         "Prediction",
     ),
     "questions.common.predictions": ("predict",),
-    "questions.prices.answer": (
-        "PricesAnswer",
-        "prices",
-        "refresh_prices",
-    ),
     "questions.tune.types": ("MeasuredAnswer",),
     "questions.tune.measuring": ("tune_measured",),
     "questions.tune.power": (
@@ -269,10 +201,6 @@ _HOMES = {
         "watch_cluster",
     ),
     "questions.watch.here": ("Watch",),
-    "questions.which.ask": (
-        "WhichQuery",
-        "which_query",
-    ),
     "questions.capture.answer": (
         "CaptureAnswer",
         "KindRow",

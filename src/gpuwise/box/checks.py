@@ -12,7 +12,7 @@ from gpuwise.box.lanes import lane_lines
 from gpuwise.box.outlet import outlet_lines
 from gpuwise.box.power import power_lines
 from gpuwise.box.slots import slot_lines
-from gpuwise.box.types import VERDICTS, Box, Cards, Line
+from gpuwise.box.types import VERDICTS, Box, Cards, CheckLine
 from gpuwise.hardware.types import Gpu
 
 __all__ = ["check_build", "check_cards", "worst"]
@@ -20,18 +20,18 @@ __all__ = ["check_build", "check_cards", "worst"]
 _CHECKS = (power_lines, connector_lines, slot_lines, cooling_lines, lane_lines, host_lines, outlet_lines)
 
 
-def check_build(gpu: Gpu, count: int, box: Box) -> tuple[Line, ...]:
+def check_build(gpu: Gpu, count: int, box: Box) -> tuple[CheckLine, ...]:
     """Whether so many cards of one kind work in this box."""
     return check_cards((Cards(gpu=gpu, count=count),), box)
 
 
-def check_cards(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
+def check_cards(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     """Whether these cards work in this box. What is no card is told and left out of the other checks."""
     real = [each for each in cards if is_card(each.gpu)]
     further = [line for check in _CHECKS for line in check(real, box)] if real else []
     return (*form_lines(cards), *further)
 
 
-def worst(lines: Iterable[Line]) -> str:
+def worst(lines: Iterable[CheckLine]) -> str:
     """The worst verdict among them."""
     return max((line.verdict for line in lines), key=VERDICTS.index, default=VERDICTS[0])

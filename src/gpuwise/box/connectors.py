@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from gpuwise.box.parts import plugs, psu_sizes
 from gpuwise.box.power import card_watts, smallest_psu
-from gpuwise.box.types import Box, Cards, Line, PsuSize
+from gpuwise.box.types import Box, Cards, CheckLine, PsuSize
 
 __all__ = ["connector_lines", "plugs_of"]
 
@@ -32,7 +32,7 @@ def plugs_of(text: str) -> Mapping[str, int]:
     return found
 
 
-def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
+def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     """Whether the supply has the plugs. 16-pin plugs first go to those of an ATX 3 supply, then to adapters."""
     watts = box.psu_watts or smallest_psu(cards, box)
     if watts is None:
@@ -63,7 +63,7 @@ def _nearest(watts: float) -> PsuSize:
     return max((size for size in psu_sizes() if size.watts <= watts), key=lambda size: size.watts, default=psu_sizes()[0])
 
 
-def _line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, adapters: int) -> Line:
+def _line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, adapters: int) -> CheckLine:
     has = size.eight_pin
     unknown = any(_unknown(each) for each in cards)
     verdict = "fail" if needed > has else "tight" if adapters or unknown else "pass"
@@ -76,7 +76,7 @@ def _line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, adapt
         "tight": _tight(adapters, unknown),
         "fail": "a supply with more plugs (count them); never two plugs of one cable for a card above 225 W",
     }[verdict]
-    return Line(check="connectors", verdict=verdict, value=needed, limit=has, unit="8-pin", text=text, remedy=remedy)
+    return CheckLine(check="connectors", verdict=verdict, value=needed, limit=has, unit="8-pin", text=text, remedy=remedy)
 
 
 def _tight(adapters: int, unknown: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpuwise.box.power import card_watts
 from gpuwise.box.slots import placed, thickness
-from gpuwise.box.types import Box, Cards, Line
+from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.hardware.types import Gpu
 
 __all__ = ["cooler_of", "cooling_lines"]
@@ -24,20 +24,20 @@ def cooler_of(gpu: Gpu, box: Box) -> str:
     return box.cooler or _KINDS.get(gpu.cooler, "open-air")
 
 
-def cooling_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
+def cooling_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     """One line for cards that need a duct, one for the rest."""
     passive = [each for each in cards if cooler_of(each.gpu, box) == "passive"]
     others = [each for each in cards if each not in passive]
     return (*(_passive(each, box) for each in passive), *([_beside(others, cards, box)] if others else []))
 
 
-def _passive(cards: Cards, box: Box) -> Line:
+def _passive(cards: Cards, box: Box) -> CheckLine:
     watts = card_watts(cards.gpu, box.power_limit_watts)
     text = f"{cards.gpu.name} has no fan of its own" + (f": {watts:.0f} W need forced air" if watts else "")
     return _line("fail", 0, 1, text, "a server case, or a duct with a strong fan before each card")
 
 
-def _beside(cards: Sequence[Cards], everything: Sequence[Cards], box: Box) -> Line:
+def _beside(cards: Sequence[Cards], everything: Sequence[Cards], box: Box) -> CheckLine:
     kinds = {cooler_of(each.gpu, box) for each in cards}
     count = sum(each.count for each in cards)
     if kinds == {"water"}:
@@ -55,7 +55,7 @@ def _beside(cards: Sequence[Cards], everything: Sequence[Cards], box: Box) -> Li
     return _touching(cards, kinds, count, box)
 
 
-def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> Line:
+def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> CheckLine:
     hottest = max(card_watts(each.gpu, box.power_limit_watts) or 0.0 for each in cards)
     if "open-air" not in kinds:
         verdict = "pass" if hottest <= _HOT_BLOWER_WATTS else "tight"
@@ -66,5 +66,7 @@ def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> 
     return _line(verdict, 0, 1, text, "blowers, a free position between cards, risers, water, or a lower power limit")
 
 
-def _line(verdict: str, value: float | None, limit: float | None, text: str, remedy: str) -> Line:
-    return Line(check="cooling", verdict=verdict, value=value, limit=limit, unit="slots between cards", text=text, remedy=remedy)
+def _line(verdict: str, value: float | None, limit: float | None, text: str, remedy: str) -> CheckLine:
+    return CheckLine(
+        check="cooling", verdict=verdict, value=value, limit=limit, unit="slots between cards", text=text, remedy=remedy
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from gpuwise.box.types import Cards, Line
+from gpuwise.box.types import Cards, CheckLine
 from gpuwise.hardware.tables import curated_gpus
 from gpuwise.hardware.types import Gpu
 
@@ -38,20 +38,20 @@ def _distance(gpu: Gpu, other: Gpu) -> float:
     return abs(other.sm_count / gpu.sm_count - 1) + abs(other.memory_bytes / gpu.memory_bytes - 1)
 
 
-def form_lines(cards: Sequence[Cards]) -> tuple[Line, ...]:
+def form_lines(cards: Sequence[Cards]) -> tuple[CheckLine, ...]:
     """A line for each GPU that is no card, and one where no card drives a screen."""
     lines = [_no_card(each) for each in cards if not is_card(each.gpu)]
     real = [each.gpu for each in cards if is_card(each.gpu)]
     if real and all(gpu.display is False for gpu in real):
         text = f"{', '.join(dict.fromkeys(gpu.name for gpu in real))}: no video output"
         remedy = "a CPU with graphics, a small card for the screen, or no screen at all"
-        lines.append(Line(check="display", verdict="tight", value=0, limit=1, unit="outputs", text=text, remedy=remedy))
+        lines.append(CheckLine(check="display", verdict="tight", value=0, limit=1, unit="outputs", text=text, remedy=remedy))
     return tuple(lines)
 
 
-def _no_card(each: Cards) -> Line:
+def _no_card(each: Cards) -> CheckLine:
     gpu = each.gpu
     what = _WHOLE.get(gpu.segment, "is a module for server boards (SXM, OAM), not a card")
     other = sibling(gpu)
     remedy = f"the nearest card is {other.name}" if other else "a machine that is sold with it"
-    return Line(check="form", verdict="fail", value=0, limit=1, unit="cards", text=f"{gpu.name} {what}", remedy=remedy)
+    return CheckLine(check="form", verdict="fail", value=0, limit=1, unit="cards", text=f"{gpu.name} {what}", remedy=remedy)

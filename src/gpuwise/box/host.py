@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuwise.box.types import Box, Cards, Line
+from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.core.units import GIB
 
 __all__ = ["gpu_memory_bytes", "host_lines", "usual_ram_bytes"]
@@ -26,12 +26,12 @@ def usual_ram_bytes(cards: Sequence[Cards]) -> float:
     return next((size * GIB for size in _SIZES_GIB if size * GIB >= total), total)
 
 
-def host_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
+def host_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     """RAM against the GPUs' memory, threads against the number of GPUs."""
     return (_ram(cards, box), _threads(cards, box))
 
 
-def _ram(cards: Sequence[Cards], box: Box) -> Line:
+def _ram(cards: Sequence[Cards], box: Box) -> CheckLine:
     total, largest = gpu_memory_bytes(cards)
     has = box.ram_bytes or usual_ram_bytes(cards)
     verdict = "pass" if has >= total else "tight" if has >= largest / 2 else "fail"
@@ -40,13 +40,13 @@ def _ram(cards: Sequence[Cards], box: Box) -> Line:
         f"{short}; comfortable is the GPUs' memory together, {total / GIB:.0f} GiB; the largest GPU has {largest / GIB:.0f} GiB"
     )
     remedy = "" if verdict == "pass" else f"{usual_ram_bytes(cards) / GIB:.0f} GiB; less works where data is read in pieces"
-    return Line(check="ram", verdict=verdict, value=has, limit=total, unit="bytes", text=text, remedy=remedy)
+    return CheckLine(check="ram", verdict=verdict, value=has, limit=total, unit="bytes", text=text, remedy=remedy)
 
 
-def _threads(cards: Sequence[Cards], box: Box) -> Line:
+def _threads(cards: Sequence[Cards], box: Box) -> CheckLine:
     devices = sum(entry.count * entry.gpu.devices_per_board for entry in cards)
     has, wanted = _THREADS_PER_CORE * box.core_count, _THREADS_EACH * devices
     verdict = "pass" if has >= wanted else "tight" if has >= devices else "fail"
     text = f"{has} threads for {devices} {'GPU' if devices == 1 else 'GPUs'}, {wanted} wanted ({_THREADS_EACH} each)"
     remedy = "" if verdict == "pass" else f"a CPU with {-(-wanted // _THREADS_PER_CORE)} cores or more"
-    return Line(check="cpu", verdict=verdict, value=has, limit=wanted, unit="threads", text=text, remedy=remedy)
+    return CheckLine(check="cpu", verdict=verdict, value=has, limit=wanted, unit="threads", text=text, remedy=remedy)

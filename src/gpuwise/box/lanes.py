@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwise.box.types import Box, Cards, Line
+from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.hardware.machines import links
 from gpuwise.hardware.types import Gpu
 
@@ -91,7 +91,7 @@ def _parsed(link: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (1, 1)
 
 
-def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
+def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     """Whether each card has the lanes it needs."""
     count = sum(each.count for each in cards)
     found = card_links(cards, box)
@@ -122,5 +122,5 @@ def _remedy(narrow: CardLink, box: Box) -> str:
     return "fewer cards, or a platform with more lanes (X299, Threadripper, EPYC)"
 
 
-def _line(verdict: str, value: float, limit: float, unit: str, text: str, remedy: str) -> Line:
-    return Line(check="lanes", verdict=verdict, value=value, limit=limit, unit=unit, text=text, remedy=remedy)
+def _line(verdict: str, value: float, limit: float, unit: str, text: str, remedy: str) -> CheckLine:
+    return CheckLine(check="lanes", verdict=verdict, value=value, limit=limit, unit=unit, text=text, remedy=remedy)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpuwise.box.parts import efficiencies
 from gpuwise.box.power import highest_limit, load_watts, smallest_psu
-from gpuwise.box.types import Box, Cards, Line
+from gpuwise.box.types import Box, Cards, CheckLine
 
 __all__ = ["efficiency", "outlet_lines", "wall_watts"]
 
@@ -38,17 +38,17 @@ def wall_watts(cards: Sequence[Cards], box: Box) -> float:
     return load / efficiency(box.psu_label, load / psu, box.outlet.volts)
 
 
-def outlet_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
+def outlet_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     """The outlet, and the room."""
     watts = wall_watts(cards, box)
     return (_outlet(cards, watts, box), _room(watts, box))
 
 
-def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> Line:
+def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> CheckLine:
     carries = box.outlet.continuous_watts
     verdict = "pass" if watts <= _GOOD * carries else "tight" if watts <= carries else "fail"
     text = f"{watts:,.0f} W at the wall (80 PLUS {box.psu_label}); {box.outlet.name} carries {carries:,.0f} W for hours"
-    line = Line(check="outlet", verdict=verdict, value=watts, limit=carries, unit="W", text=text)
+    line = CheckLine(check="outlet", verdict=verdict, value=watts, limit=carries, unit="W", text=text)
     if verdict != "fail":
         return replace(line, remedy="nothing else on this circuit" if verdict == "tight" else "")
     limit = highest_limit(cards, box, lambda held: wall_watts(cards, held) <= carries)
@@ -58,11 +58,11 @@ def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> Line:
     return replace(line, remedy=remedy, power_limit_watts=limit)
 
 
-def _room(watts: float, box: Box) -> Line:
+def _room(watts: float, box: Box) -> CheckLine:
     """Heat alone never fails: a window can be opened."""
     heat = f"{watts:,.0f} W of heat under load: {watts * _BTU_PER_H:,.0f} BTU/h, {watts * 24 / 1000:.0f} kWh a day"
     if box.room_m2 is None:
-        line = Line(check="heat", verdict="pass", value=watts, limit=_HEATER_WATTS, unit="W", text=heat)
+        line = CheckLine(check="heat", verdict="pass", value=watts, limit=_HEATER_WATTS, unit="W", text=heat)
         if watts <= _HEATER_WATTS:
             return line
         text = f"{heat}, as {watts / _HEATER_WATTS:.1f} electric heaters"
@@ -71,7 +71,7 @@ def _room(watts: float, box: Box) -> Line:
     verdict = "pass" if rise <= _WARM else "tight"
     text = f"{heat}; a closed room of {box.room_m2:g} m² grows about {rise:.0f} °C warmer"
     remedy = "" if verdict == "pass" else _cooled(watts)
-    return Line(check="heat", verdict=verdict, value=rise, limit=_WARM, unit="K", text=text, remedy=remedy)
+    return CheckLine(check="heat", verdict=verdict, value=rise, limit=_WARM, unit="K", text=text, remedy=remedy)
 
 
 def _cooled(watts: float) -> str:

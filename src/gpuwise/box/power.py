@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gpuwise.box.parts import excursions, load_shares, psu_sizes, psu_standards
-from gpuwise.box.types import Box, Cards, Line
+from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.hardware.types import Gpu
 
 __all__ = [
@@ -89,7 +89,7 @@ def least_limit(cards: Cards) -> float:
     return cards.gpu.power_min_watts or _LEAST_POWER * (cards.gpu.tdp_watts or 0.0)
 
 
-def power_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
+def power_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     """Lasting load and excursions against the supply."""
     unknown = [each.gpu.name for each in cards if card_watts(each.gpu, box.power_limit_watts) is None]
     if unknown:
@@ -103,7 +103,7 @@ def power_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
     return (_sustained(cards, box, psu, size), _transient(cards, box, psu, size))
 
 
-def _sustained(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> Line:
+def _sustained(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
     load = load_watts(cards, box)
     verdict = _graded(load / psu, *load_shares())
     parts = [f"{each.count} x {card_watts(each.gpu, box.power_limit_watts):.0f} W" for each in cards]
@@ -112,7 +112,7 @@ def _sustained(cards: Sequence[Cards], box: Box, psu: float, size: float | None)
     return _with_remedy(_line("psu", verdict, load, psu, text), cards, box, size)
 
 
-def _transient(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> Line:
+def _transient(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
     peak, standard = peak_watts(cards, box), psu_standards()[box.psu_standard]
     verdict = _graded(peak / psu, standard.safe_fraction, standard.most_fraction)
     bears = standard.safe_fraction * psu
@@ -120,7 +120,7 @@ def _transient(cards: Sequence[Cards], box: Box, psu: float, size: float | None)
     return _with_remedy(_line("transients", verdict, peak, bears, text), cards, box, size)
 
 
-def _with_remedy(line: Line, cards: Sequence[Cards], box: Box, size: float | None) -> Line:
+def _with_remedy(line: CheckLine, cards: Sequence[Cards], box: Box, size: float | None) -> CheckLine:
     if line.verdict == "pass":
         return line
     bigger = f"an ATX 3 supply of {size:,.0f} W or more{_high_volts(size, box)}" if size else "two supplies"
@@ -143,5 +143,5 @@ def _graded(share: float, good: float, most: float) -> str:
     return "pass" if share <= good else "tight" if share <= most else "fail"
 
 
-def _line(check: str, verdict: str, value: float | None, limit: float | None, text: str, remedy: str = "") -> Line:
-    return Line(check=check, verdict=verdict, value=value, limit=limit, unit="W", text=text, remedy=remedy)
+def _line(check: str, verdict: str, value: float | None, limit: float | None, text: str, remedy: str = "") -> CheckLine:
+    return CheckLine(check=check, verdict=verdict, value=value, limit=limit, unit="W", text=text, remedy=remedy)

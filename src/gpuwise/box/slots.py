@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from gpuwise.box.types import Board, Box, Cards, Line
+from gpuwise.box.types import Board, Box, Cards, CheckLine
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["Placement", "placed", "slot_lines", "thickness"]
+__all__ = ["CardPlacement", "placed", "slot_lines", "thickness"]
 
 _USUAL_SLOTS = 2.0  # where a card's thickness is not published
 _BLOWER_SLOTS = 2.0  # cards with a blower are sold two slots thick, even where the usual one takes three
@@ -19,7 +19,7 @@ _WATER_SLOTS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class CardPlacement:
     """Where cards stand. `gap` is the least number of free positions between two of them, None with fewer than two."""
 
     positions: tuple[int, ...]
@@ -33,22 +33,22 @@ def thickness(gpu: Gpu, cooler: str | None) -> int:
     return math.ceil(taken)
 
 
-def placed(widths: Sequence[int], board: Board, case_slots: int) -> Placement | None:
+def placed(widths: Sequence[int], board: Board, case_slots: int) -> CardPlacement | None:
     """The way to place cards with the most air between them, or None where they have no room. The thickest stands last."""
     ordered = sorted(widths)
     starts = [1 + board.spacing * number for number in range(board.x16) if 1 + board.spacing * number <= board.slots]
-    best: Placement | None = None
+    best: CardPlacement | None = None
     for chosen in combinations(starts, len(ordered)):
         ends = [start + width for start, width in zip(chosen, ordered, strict=True)]
         gaps = [later - end for end, later in zip(ends, chosen[1:], strict=False)]
         if ends[-1] - 1 > case_slots or any(gap < 0 for gap in gaps):
             continue
         if best is None or (gaps and min(gaps) > (best.gap or 0)):
-            best = Placement(positions=chosen, gap=min(gaps) if gaps else None)
+            best = CardPlacement(positions=chosen, gap=min(gaps) if gaps else None)
     return best
 
 
-def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
+def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     """Whether the cards stand beside each other on the board and in the case."""
     widths = [thickness(each.gpu, box.cooler) for each in cards for _ in range(each.count)]
     total, count = sum(widths), len(widths)
@@ -73,7 +73,7 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[Line, ...]:
     return (_line("fail", total, box.case_slots, text, _remedy(widths, box)),)
 
 
-def _on_risers(total: int, count: int, box: Box) -> Line:
+def _on_risers(total: int, count: int, box: Box) -> CheckLine:
     if count > box.board.x16:
         text = f"{count} cards on risers, {box.board.x16} long slots"
         return _line("fail", count, box.board.x16, text, _longer(count))
@@ -105,5 +105,5 @@ def _many(slots: int) -> str:
     return "1 slot" if slots == 1 else f"{slots} slots"
 
 
-def _line(verdict: str, value: float, limit: float, text: str, remedy: str) -> Line:
-    return Line(check="slots", verdict=verdict, value=value, limit=limit, unit="slots", text=text, remedy=remedy)
+def _line(verdict: str, value: float, limit: float, text: str, remedy: str) -> CheckLine:
+    return CheckLine(check="slots", verdict=verdict, value=value, limit=limit, unit="slots", text=text, remedy=remedy)

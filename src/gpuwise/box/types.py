@@ -13,9 +13,9 @@ __all__ = [
     "Board",
     "Box",
     "Cards",
+    "CheckLine",
     "Efficiency",
     "Excursion",
-    "Line",
     "Outlet",
     "Platform",
     "Plug",
@@ -28,7 +28,7 @@ COOLERS = ("blower", "open-air", "water", "passive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class CheckLine:
     """One check. `value` against `limit`, both in `unit`; what to do about it where it does not pass.
 
     `power_limit_watts` is the power limit that the remedy names, where it names one.

@@ -35,5 +35,11 @@ QUESTIONS = {
     for question in (
         Question("predict", page=True),
         Question("fit", page=True),
+        Question("gpus", page=True),
+        Question("prices"),
+        Question("charts"),
+        Question("build", page=True),
+        Question("cost", page=True),
+        Question("which", page=True),
     )
 }

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gpuwise.advise.candidates import Terms, owned
 from gpuwise.advise.changes import even_hours_per_week, worth_usd
-from gpuwise.advise.options import Terms, owned
-from making_options import TERMS, buy, hire, price_of, run
+from making_candidates import TERMS, buy, hire, price_of, run
 
 seconds = st.floats(10, 1e5)
 dollars = st.floats(50, 1e4)

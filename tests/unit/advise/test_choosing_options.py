@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.advise.choosing import MOST_ROWS, WORTH_A_CHANGE, Limits, pareto, select, shortfall
-from gpuwise.advise.options import Option, kept, run_on
+from gpuwise.advise.candidates import Candidate, kept, run_on
+from gpuwise.advise.choosing import MOST_ROWS, WORTH_A_CHANGE, UserLimits, pareto, select, shortfall
 from gpuwise.advise.tasks import Job
-from making_options import TERMS, buy, hire, run
+from making_candidates import TERMS, buy, hire, run
 
 NEARLY = 0.93  # an option this near to the fastest may be taken for its price
 
@@ -20,7 +20,7 @@ cards = st.lists(
 )
 
 
-def figures(option: Option) -> tuple[float, float]:
+def figures(option: Candidate) -> tuple[float, float]:
     assert option.total_usd is not None
     return option.run.seconds, option.total_usd
 
@@ -29,7 +29,7 @@ def figures(option: Option) -> tuple[float, float]:
 
 
 @given(cards)
-def test_nothing_beats_an_option_of_the_front_and_every_other_is_beaten(options: list[Option]) -> None:
+def test_nothing_beats_an_option_of_the_front_and_every_other_is_beaten(options: list[Candidate]) -> None:
     front = pareto(options)
     for option in options:
         time, money = figures(option)
@@ -40,7 +40,7 @@ def test_nothing_beats_an_option_of_the_front_and_every_other_is_beaten(options:
 
 
 @given(cards, st.floats(0.1, 0.999), st.data())
-def test_a_price_cut_never_takes_an_option_from_the_front(options: list[Option], cut: float, data: st.DataObject) -> None:
+def test_a_price_cut_never_takes_an_option_from_the_front(options: list[Candidate], cut: float, data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(pareto(options)))
     assert chosen.price is not None
     cheaper = buy(chosen.run.seconds, chosen.price.usd * cut)
@@ -49,7 +49,7 @@ def test_a_price_cut_never_takes_an_option_from_the_front(options: list[Option],
 
 
 @given(cards)
-def test_the_front_goes_from_fast_and_dear_to_slow_and_cheap(options: list[Option]) -> None:
+def test_the_front_goes_from_fast_and_dear_to_slow_and_cheap(options: list[Candidate]) -> None:
     front = [figures(option) for option in pareto(options)]
     assert front == sorted(front)
     assert [money for _, money in front] == sorted((money for _, money in front), reverse=True)
@@ -59,16 +59,16 @@ def test_the_front_goes_from_fast_and_dear_to_slow_and_cheap(options: list[Optio
 
 
 @given(cards, st.floats(50, 1e4), st.floats(1, 10))
-def test_more_budget_is_never_slower_than_what_is_hardly_felt(options: list[Option], budget: float, times: float) -> None:
-    less, more = (select(options, Limits(budget_usd=amount)).best for amount in (budget, budget * times))
+def test_more_budget_is_never_slower_than_what_is_hardly_felt(options: list[Candidate], budget: float, times: float) -> None:
+    less, more = (select(options, UserLimits(budget_usd=amount)).best for amount in (budget, budget * times))
     if less is not None:
         assert more is not None
         assert more.run.seconds <= less.run.seconds / NEARLY * (1 + 1e-9)
 
 
 @given(cards, st.floats(50, 1e4))
-def test_what_is_taken_keeps_to_the_budget_and_is_nearly_the_fastest_that_does(options: list[Option], budget: float) -> None:
-    limits = Limits(budget_usd=budget)
+def test_what_is_taken_keeps_to_the_budget_and_is_nearly_the_fastest_that_does(options: list[Candidate], budget: float) -> None:
+    limits = UserLimits(budget_usd=budget)
     best = select(options, limits).best
     able = [option for option in options if not shortfall(option, limits)]
     assert (best is None) == (not able)
@@ -79,15 +79,17 @@ def test_what_is_taken_keeps_to_the_budget_and_is_nearly_the_fastest_that_does(o
 
 
 @given(cards)
-def test_without_a_budget_the_runs_that_cost_least_are_taken(options: list[Option]) -> None:
-    best = select(options, Limits()).best
+def test_without_a_budget_the_runs_that_cost_least_are_taken(options: list[Candidate]) -> None:
+    best = select(options, UserLimits()).best
     assert best is not None
     assert best.usd_per_run == min(option.usd_per_run for option in options if option.usd_per_run is not None)
 
 
 @given(cards, st.floats(0.05, 5.0), st.floats(50, 1e4))
-def test_a_handful_of_different_options_is_shown_with_the_best_first(options: list[Option], rate: float, budget: float) -> None:
-    chosen = select([*options, hire(100.0, rate), kept(run(5000.0, name="old"), TERMS)], Limits(budget_usd=budget))
+def test_a_handful_of_different_options_is_shown_with_the_best_first(
+    options: list[Candidate], rate: float, budget: float
+) -> None:
+    chosen = select([*options, hire(100.0, rate), kept(run(5000.0, name="old"), TERMS)], UserLimits(budget_usd=budget))
     assert len(chosen.shown) <= MOST_ROWS
     assert len({id(option) for option in chosen.shown}) == len(chosen.shown)
     assert chosen.best is None or chosen.shown[0] is chosen.best
@@ -95,40 +97,40 @@ def test_a_handful_of_different_options_is_shown_with_the_best_first(options: li
 
 def test_a_nearly_as_fast_and_clearly_cheaper_card_is_taken() -> None:
     fast, near = buy(100.0, 1000.0), buy(105.0, 700.0)
-    assert select([fast, near], Limits(budget_usd=1500)).best is near
-    assert select([fast, buy(105.0, 900.0)], Limits(budget_usd=1500)).best is fast
+    assert select([fast, near], UserLimits(budget_usd=1500)).best is near
+    assert select([fast, buy(105.0, 900.0)], UserLimits(budget_usd=1500)).best is fast
 
 
 def test_several_cards_are_taken_only_where_they_are_clearly_faster() -> None:
     one = buy(100.0, 1000.0)
-    assert select([one, buy(90.0, 400.0, count=2)], Limits(budget_usd=1000)).best is one
+    assert select([one, buy(90.0, 400.0, count=2)], UserLimits(budget_usd=1000)).best is one
     several = buy(100.0 / WORTH_A_CHANGE, 400.0, count=2)
-    assert select([one, several], Limits(budget_usd=1000)).best is several
+    assert select([one, several], UserLimits(budget_usd=1000)).best is several
 
 
 def test_what_one_has_is_kept_unless_something_is_clearly_faster() -> None:
     mine = kept(run(120.0, name="mine"), TERMS)
-    assert select([mine, buy(100.0, 300.0)], Limits(budget_usd=500)).best is mine
+    assert select([mine, buy(100.0, 300.0)], UserLimits(budget_usd=500)).best is mine
     fast = buy(60.0, 300.0)
-    assert select([mine, fast], Limits(budget_usd=500)).best is fast
+    assert select([mine, fast], UserLimits(budget_usd=500)).best is fast
 
 
 def test_of_several_cards_that_one_has_the_fastest_that_fits_counts() -> None:
     slow, fast = (kept(run(seconds, name=f"{seconds}"), TERMS) for seconds in (200.0, 100.0))
     small = kept(run(50.0, name="small", fits=False), TERMS)
-    assert select([slow, small, fast], Limits()).best is fast
+    assert select([slow, small, fast], UserLimits()).best is fast
 
 
 def test_renting_wins_where_it_costs_less_than_half_or_nothing_can_be_bought() -> None:
     card, cheap = buy(100.0, 1000.0), hire(100.0, 0.05)
-    assert select([card, cheap], Limits()).best is cheap
-    assert select([card, hire(100.0, 0.6)], Limits()).best is card
-    assert select([card, cheap], Limits(budget_usd=500)).best is cheap
+    assert select([card, cheap], UserLimits()).best is cheap
+    assert select([card, hire(100.0, 0.6)], UserLimits()).best is card
+    assert select([card, cheap], UserLimits(budget_usd=500)).best is cheap
 
 
 def test_where_nothing_is_bought_all_rents_that_nothing_beats_are_shown() -> None:
     rents = [hire(100.0, 2.0, name="fast"), hire(300.0, 0.3, name="slow"), hire(310.0, 0.4, name="beaten")]
-    chosen = select(rents, Limits())
+    chosen = select(rents, UserLimits())
     assert {option.name for option in chosen.shown} == {"fast", "slow"}
 
 
@@ -138,15 +140,15 @@ def test_where_nothing_is_bought_all_rents_that_nothing_beats_are_shown() -> Non
 @pytest.mark.parametrize(
     ("option", "limits", "word"),
     [
-        (buy(100.0, 1000.0, fits=False), Limits(), "memory"),
-        (buy(100.0, 1000.0), Limits(deadline_s=99.0), "deadline"),
-        (buy(100.0, 1000.0), Limits(budget_usd=999.0), "budget"),
-        (buy(100.0, 1000.0), Limits(budget_usd=1000.0, deadline_s=100.0), ""),
-        (hire(100.0, 1.0), Limits(budget_usd=100.0), "budget"),
-        (replace(buy(100.0, 1.0), upfront_usd=None, total_usd=None), Limits(budget_usd=10.0), "price"),
+        (buy(100.0, 1000.0, fits=False), UserLimits(), "memory"),
+        (buy(100.0, 1000.0), UserLimits(deadline_s=99.0), "deadline"),
+        (buy(100.0, 1000.0), UserLimits(budget_usd=999.0), "budget"),
+        (buy(100.0, 1000.0), UserLimits(budget_usd=1000.0, deadline_s=100.0), ""),
+        (hire(100.0, 1.0), UserLimits(budget_usd=100.0), "budget"),
+        (replace(buy(100.0, 1.0), upfront_usd=None, total_usd=None), UserLimits(budget_usd=10.0), "price"),
     ],
 )
-def test_the_broken_limit_is_named(option: Option, limits: Limits, word: str) -> None:
+def test_the_broken_limit_is_named(option: Candidate, limits: UserLimits, word: str) -> None:
     assert shortfall(option, limits) == word
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.advise.tasks import Job as Task
 from gpuwise.hardware.catalog import load_catalog
@@ -131,7 +132,7 @@ def by_which(job: Job) -> float | None:
     """What the user has is an option too. A batch that does not fit safely is run in parts there, so it is another job."""
     have = [f"{job.count}x {job.device.name}"]
     asked = {"mode": job.mode, "phase": job.phase, "batch": str(job.batch), "precision": job.precision}
-    answer = api.which(api.which_query(model=[job.model], have=have, samples=SAMPLES, **asked))
+    answer = gpuwise.which(model=[job.model], have=have, samples=SAMPLES, **asked)
     option = next(one for one in answer.every if one.kind == "keep")
     whole = option.run.paces[0].choices.accumulate == 1 and answer.ways == ("usual",)
     return option.run.paces[0].step_s if whole else None
@@ -155,7 +156,7 @@ def by_compare(job: Job) -> float:
 
 def by_cost(job: Job) -> float:
     run = {"model": job.model, "samples": SAMPLES, "batch": str(job.batch), "precision": job.precision}
-    answer = api.cost(api.cost_query(gpu=job.device.name, gpus=job.count, price="1000", watts=100.0, **run))
+    answer = gpuwise.cost(gpu=job.device.name, gpus=job.count, price="1000", watts=100.0, **run)
     assert answer.job is not None
     return answer.job.hours * 3600 / SAMPLES * job.batch * job.count
 

@@ -16,7 +16,7 @@ from gpuwise.box.outlet import efficiency, wall_watts
 from gpuwise.box.parts import find_board, find_outlet, find_platform, usual_box
 from gpuwise.box.power import card_watts, fitting_limit, load_watts, peak_watts, smallest_psu
 from gpuwise.box.slots import placed, thickness
-from gpuwise.box.types import VERDICTS, Box, Cards, Line
+from gpuwise.box.types import VERDICTS, Box, Cards, CheckLine
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.tables import curated_gpus
@@ -29,7 +29,7 @@ def gpu(name: str) -> Gpu:
     return load_catalog().find(name).gpu
 
 
-def line(lines: tuple[Line, ...], check: str) -> Line:
+def line(lines: tuple[CheckLine, ...], check: str) -> CheckLine:
     return next(one for one in lines if one.check == check)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from gpuwise import api
+import gpuwise
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.money import age, refreshed
 from gpuwise.questions.cost.figure import cost_figure
@@ -173,7 +173,7 @@ def test_prices_have_dates() -> None:
 @given(st.floats(min_value=0.01, max_value=1), st.floats(min_value=0.01, max_value=1))
 def test_break_even_falls_with_use(one: float, other: float) -> None:
     low, high = sorted((one, other))
-    late, soon = (api.cost(api.cost_query(**{**GUIDE, "utilization": share})).here for share in (low, high))
+    late, soon = (gpuwise.cost(**{**GUIDE, "utilization": share}).here for share in (low, high))
     assert late is not None
     assert soon is not None
     assert (soon.days or 0) <= (late.days or 0) * (1 + 1e-9)
@@ -203,7 +203,7 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--machine", "-1"], "below zero"),
         (["--machine-watts", "-1"], "below zero"),
         (["--watts", "0"], "not above zero"),
-        (["--gpus", "0"], "not a number of GPUs"),
+        (["--gpus", "0"], "is out of range"),
         (["--gpu", "RTX 4090"], "one GPU at a time"),
         (["--resale", "-1"], "below zero"),
         (["--kwh-price", "-0.1"], "below zero"),
@@ -218,16 +218,16 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--currency", "EUX=1.1"], "no currency called"),
         (["--currency", "EUR"], "no rate is given"),
         (["--cloud-price", "0"], "not above zero"),
-        (["--cloud-price", "2", "--cloud", "aws"], "already says"),
-        (["--cloud-price", "2", "--spot"], "already says"),
+        (["--cloud-price", "2", "--cloud", "aws"], "already gives the rent"),
+        (["--cloud-price", "2", "--spot"], "already gives the rent"),
         (["--cloud", "awz"], "no offer of"),
         (["--cloud-gpu", "GTX 1080 Ti"], "no cloud of the tables"),
         (["--spot"], "spot price"),
         (["--commit", "40"], "above 1"),
         (["--job-hours", "0"], "not above zero"),
-        (["--job-hours", "1", "--samples", "5"], "already says"),
-        (["--samples", "5"], "is for --model"),
-        (["--model", "resnet50"], "how large the job is"),
+        (["--job-hours", "1", "--samples", "5"], "already gives the length"),
+        (["--samples", "5"], "needs --model"),
+        (["--model", "resnet50"], "the size of the job is missing"),
         (["--model", "resnet50", "--samples", "0"], "not above zero"),
         (["--prices", "nothing.toml"], "cannot be read"),
         (["--figure", "cost.doc"], "does not end like a figure"),
@@ -248,7 +248,7 @@ def test_other_bad_questions() -> None:
 
 
 def test_the_figure_carries_its_dates(tmp_path: Path) -> None:
-    text = draw(cost_figure(api.cost(api.cost_query(**GUIDE))))
+    text = draw(cost_figure(gpuwise.cost(**GUIDE)))
     assert "293 days" in text
     assert "2026-08-22" in text
     result = CliRunner().invoke(app, ["cost", "--gpu", "RTX 3090", "--figure", str(tmp_path / "c.html")])
@@ -258,7 +258,7 @@ def test_the_figure_carries_its_dates(tmp_path: Path) -> None:
 
 def test_a_figure_needs_both_ways() -> None:
     with pytest.raises(GpuwiseError, match="a price to buy and one to rent"):
-        cost_figure(api.cost(api.cost_query(gpu="H100 SXM 80GB")))
+        cost_figure(gpuwise.cost(gpu="H100 SXM 80GB"))
 
 
 # ---------------------------------------------------------------- refresh

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib.util
+import pkgutil
 import re
 import subprocess
 import sys
@@ -14,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from gpuwise import api
+import gpuwise
+from gpuwise import api, questions
 from gpuwise.core.errors import BadValue, MissingExtra
+from gpuwise.questions.charts.answer import ChartsAnswer
 from gpuwise.questions.common.showing import Shown
 from gpuwise.render.chart import Bars, Figure, Plot
 from gpuwise.render.svg import draw
@@ -36,15 +39,15 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found = [
         api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090"])),
         api.compare(["RTX 3090", "RTX 4090", "T4"], models=["resnet18"]),
-        api.which(api.which_query(model=["resnet18"], budget=900)),
+        gpuwise.which(model=["resnet18"], budget=900),
         api.fit(api.fit_query(model="resnet18", gpu=["RTX 3090"], batch="4096")),
-        api.cost(api.cost_query(gpu="RTX 4090")),
-        api.build(api.build_query(gpu=["2x RTX 3090"])),
+        gpuwise.cost(gpu="RTX 4090"),
+        gpuwise.build(gpu=["2x RTX 3090"]),
         api.plan(api.plan_query(model="resnet18", cluster="2x RTX 3090")),
         api.matters("pcie-lanes"),
-        api.gpus(api.GpuQuery(names=("RTX 3090",))),
+        gpuwise.gpus("RTX 3090"),
         api.predict_grid(model="resnet18", gpu=["RTX 3090", "T4"], batch="8,32", precision="fp32,amp"),
-        api.charts(api.ChartsQuery.of(gpu=["RTX 3090", "RTX 4090"], work="cnn")),
+        gpuwise.charts(gpu=["RTX 3090", "RTX 4090"], work="cnn"),
         api.tune("batch", api.predict_query(model="resnet18", gpu=["RTX 3090"])),
         api.tune_power(api.power_query(model="resnet18", gpu=["RTX 3090"])),
         api.sweep(api.predict_query(model="resnet18", gpu=["RTX 3090"]), [1, 8, 64]),
@@ -92,8 +95,9 @@ def test_an_answer_prints_what_the_command_line_does(answers: dict[str, Any]) ->
 
 
 def test_every_answer_that_has_a_text_can_be_looked_at() -> None:
-    exported = [getattr(api, name) for name in api.__all__]
-    shown = [one for one in exported if isinstance(one, type) and issubclass(one, Shown)]
+    for module in pkgutil.walk_packages(questions.__path__, "gpuwise.questions."):
+        import_module(module.name)
+    shown = Shown.__subclasses__()
     assert len(shown) > 20
     for where in (where for one in shown for where in (one.TEXT, one.FIGURE) if where):
         module, _, function = where.rpartition(".")
@@ -103,7 +107,8 @@ def test_every_answer_that_has_a_text_can_be_looked_at() -> None:
 def test_nothing_that_answers_is_left_without_a_look() -> None:
     answers = {name for name in api.__all__ if name.endswith("Answer")}
     assert {name for name in answers if not issubclass(getattr(api, name), Shown)} == set()
-    assert all(getattr(api, name).FIGURE for name in ("GridAnswer", "ChartsAnswer", "TuneAnswer", "SweepAnswer"))
+    assert all(getattr(api, name).FIGURE for name in ("GridAnswer", "TuneAnswer", "SweepAnswer"))
+    assert ChartsAnswer.FIGURE
 
 
 def test_a_sweep_has_a_point_for_each_batch(answers: dict[str, Any]) -> None:
@@ -180,10 +185,7 @@ def test_a_missing_plotly_says_how_to_get_it(answers: dict[str, Any], monkeypatc
 
 
 def test_plotly_is_loaded_for_figures_only() -> None:
-    code = (
-        "import sys\nfrom gpuwise import api\n"
-        "api.gpus(api.GpuQuery(names=('RTX 3090',)))._repr_html_()\nprint('plotly' in sys.modules)"
-    )
+    code = "import sys\nimport gpuwise\ngpuwise.gpus('RTX 3090')._repr_html_()\nprint('plotly' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue
 from making_traces import ALL_REDUCE, Run, training
@@ -27,7 +28,7 @@ def test_a_sweep_without_batches_is_refused() -> None:
 
 
 def test_everything_looked_at_says_what_it_lacks() -> None:
-    answer = api.which(api.which_query(model=["resnet50"], budget=800.0)).to_dict()
+    answer = gpuwise.which(model=["resnet50"], budget=800.0).to_dict()
     seen = answer["looked_at"]
     assert {(option["gpu"], option["source"]) for option in answer["options"]} <= {(one["gpu"], one["source"]) for one in seen}
     assert all(one["upfront_usd"] > 800 for one in seen if one["short_of"] == "budget" and one["source"] == "buy new")
@@ -36,7 +37,7 @@ def test_everything_looked_at_says_what_it_lacks() -> None:
 
 
 def test_nothing_on_the_front_is_beaten_in_both_time_and_money() -> None:
-    seen = api.which(api.which_query(model=["resnet50"])).to_dict()["looked_at"]
+    seen = gpuwise.which(model=["resnet50"]).to_dict()["looked_at"]
     front = [one for one in seen if one["front"]]
     able = [one for one in seen if not one["short_of"] and one["total_usd"] is not None]
     assert len(front) > 1

@@ -1,23 +1,25 @@
-"""Will these GPUs work in that machine? Every part that was not named is assumed, and said."""
+"""Will these GPUs work in that machine? Every part that was not named is assumed, and listed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, ClassVar
 
 from gpuwise.box.checks import worst
 from gpuwise.box.power import card_watts
-from gpuwise.box.types import Cards, Line
+from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware import tables
-from gpuwise.questions.build.ask import BuildQuery, build_query
+from gpuwise.questions.build.ask import ask
+from gpuwise.questions.build.options import BuildOptions
 from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.common.machine_speed import KINDS, LaneCost, PowerLimit
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.face import face
 
-__all__ = ["BuildAnswer", "build", "build_query"]
+__all__ = ["BuildAnswer", "answer", "build"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +30,17 @@ class BuildAnswer(Shown):
     FIGURE: ClassVar[str] = "questions.build.figure.power_figure"
 
     cards: tuple[Cards, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[CheckLine, ...]
     verdict: str
     power_limits: tuple[PowerLimit, ...]
     lane_costs: tuple[LaneCost, ...]
     power_limit_watts: float | None
     assumptions: tuple[Assumption, ...]
     data_date: date
+
+    @property
+    def says_no(self) -> bool:
+        return self.verdict == "fail"
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
@@ -52,8 +58,9 @@ class BuildAnswer(Shown):
         }
 
 
-def build(query: BuildQuery) -> BuildAnswer:
+def answer(options: BuildOptions, progress: Callable[[str], None] = lambda text: None) -> BuildAnswer:
     """The checks, with what their remedies cost in speed."""
+    query = ask(options)
     found = check_machine(query.cards, query.box)
     return BuildAnswer(
         cards=query.cards,
@@ -79,3 +86,6 @@ def _speed_notes() -> tuple[Assumption, ...]:
         assumed("bridges", "no NVLink bridge", "a bridge is bought apart; gradients of several GPUs go over PCIe"),
         assumed("power law", "fitted on V100, P100 and Quadro RTX 6000", "GeForce cards were measured to lose up to 12 % more"),
     )
+
+
+build = face(BuildOptions, answer)

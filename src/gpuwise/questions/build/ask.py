@@ -16,9 +16,11 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link
+from gpuwise.questions.build.options import BuildOptions
+from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import named_gpus
 
-__all__ = ["BuildQuery", "build_query"]
+__all__ = ["BuildQuery", "ask"]
 
 _MOST_CARDS = 16
 _NUMBER = r"[-+]?\d+(?:\.\d+)?"
@@ -35,60 +37,44 @@ class BuildQuery:
     assumptions: tuple[Assumption, ...] = ()
 
 
-def build_query(
-    *,
-    gpu: Sequence[str],
-    psu: str = "",
-    psu_standard: int | None = None,
-    cpu: str = "",
-    cpu_watts: float | None = None,
-    board: str = "",
-    case_slots: int | None = None,
-    lanes: str = "",
-    chipset_link: str = "",
-    riser: str = "",
-    nvme: int | None = None,
-    cooler: str = "",
-    ram: str = "",
-    outlet: str = "",
-    room: str = "",
-    power_limit: str = "",
-) -> BuildQuery:
-    """The question as typed; what was left out is assumed, and said."""
+def ask(options: BuildOptions) -> BuildQuery:
+    """The question as typed; what was left out is assumed, and listed."""
     notes: list[Assumption] = []
-    cards = _cards(gpu, notes)
-    watts, label, standard = _psu(psu)
+    cards = _cards(names(options.gpu), notes)
+    watts, label, standard = _psu(options.psu)
     box = usual_box(sum(each.count for each in cards), watts)
-    box = _with_psu(box, label, psu_standard or standard, psu_standard, notes)
-    box = _with_platform(box, lanes, chipset_link, notes)
-    box = _with_cpu(box, cpu, cpu_watts, notes)
-    box = _with_board(box, board, case_slots, notes)
+    box = _with_psu(box, label, options.psu_standard or standard, options.psu_standard, notes)
+    box = _with_platform(box, options.lanes, options.chipset_link, notes)
+    box = _with_cpu(box, options.cpu, options.cpu_watts, notes)
+    box = _with_board(box, options.board, options.case_slots, notes)
     box = replace(
         box,
-        riser=_riser(riser, box.platform),
-        nvme_count=_whole(nvme, "--nvme", 0, 16, box.nvme_count),
-        cooler=_cooler(cooler),
-        ram_bytes=_ram(ram),
-        outlet=_outlet(outlet, box.outlet, notes),
-        room_m2=_room(room),
-        power_limit_watts=_limit(power_limit, cards, notes),
+        riser=_riser(options.riser, box.platform),
+        nvme_count=_whole(options.nvme, "--nvme", 0, 16, box.nvme_count),
+        cooler=_cooler(options.cooler),
+        ram_bytes=_ram(options.ram),
+        outlet=_outlet(options.outlet, box.outlet, notes),
+        room_m2=_room(options.room),
+        power_limit_watts=_limit(options.power_limit, cards, notes),
     )
     notes += _further(box, cards)
-    if nvme is None:
-        notes.append(assumed("disks", f"{box.nvme_count} NVMe", "4 lanes each; `--nvme 2`"))
+    if options.nvme is None:
+        notes.append(assumed("disks", f"{box.nvme_count} NVMe", "4 lanes each; `--nvme 2` for two"))
     return BuildQuery(cards=cards, box=box, assumptions=tuple(notes))
 
 
 # ---------------------------------------------------------------- cards
 
 
-def _cards(names: Sequence[str], notes: list[Assumption]) -> tuple[Cards, ...]:
-    if not names:
+def _cards(given: Sequence[str], notes: list[Assumption]) -> tuple[Cards, ...]:
+    if not given:
         raise BadValue("no GPU was named", hint='for example `--gpu "4x RTX 3090"`')
-    read = [_counted(name) for name in names]
+    read = [_parse_count(name) for name in given]
     total = sum(count for count, _ in read)
     if total > _MOST_CARDS:
-        raise BadValue(f"{total:,} cards do not go into one box", hint=f"between 1 and {_MOST_CARDS}, such as `4x {read[0][1]}`")
+        raise BadValue(
+            f"{total:,} cards are too many for one machine", hint=f"between 1 and {_MOST_CARDS}, such as `4x {read[0][1]}`"
+        )
     found: dict[str, Cards] = {}
     for count, name in read:
         (gpu,), taken = named_gpus([name])
@@ -103,13 +89,13 @@ def _cards(names: Sequence[str], notes: list[Assumption]) -> tuple[Cards, ...]:
     return tuple(found.values())
 
 
-def _counted(text: str) -> tuple[int, str]:
+def _parse_count(text: str) -> tuple[int, str]:
     """`4x RTX 3090` -> 4 and the name."""
     match = re.fullmatch(r"\s*([-+]?\d{1,9})\s*[x×*]\s*(\S.*?)\s*", text)
     if match is None:
         return 1, text.strip()
     if int(match[1]) < 1:
-        raise BadValue(f"'{text}' is no number of cards", hint=f'for example `--gpu "2x {match[2]}"`')
+        raise BadValue(f"invalid number of cards in '{text}'", hint=f'for example `--gpu "2x {match[2]}"`')
     return int(match[1]), match[2]
 
 
@@ -122,7 +108,7 @@ def _limit(text: str, cards: Sequence[Cards], notes: list[Assumption]) -> float 
         least, rated = least_limit(each), each.gpu.tdp_watts or math.inf
         if not max(1.0, least) <= limit < 5000:
             raise BadValue(
-                f"{each.gpu.name} cannot be held to {limit:g} W",
+                f"{limit:g} W is outside the power limits of the {each.gpu.name}",
                 looked_in=f"its power limits: {least:.0f} to {rated:.0f} W",
                 hint=f"for example `--power-limit {(least + min(rated, 2 * least + 100)) / 2:.0f}`",
             )
@@ -145,10 +131,10 @@ def _psu(text: str) -> tuple[float | None, str, int | None]:
     hint = "watts, and what else is known: `--psu 1600`, `--psu '1600W gold atx3'`"
     match = re.match(rf"\s*({_NUMBER})\s*(k?w)?(?![\w.])", text.lower())
     if match is None:
-        raise BadValue(f"'{text}' is no power supply", hint=hint)
+        raise BadValue(f"invalid power supply '{text}'", hint=hint)
     watts = float(match[1]) * (1000 if match[2] == "kw" else 1)
     if not 100 <= watts <= 5000:
-        raise BadValue(f"a power supply of {watts:g} W is none for GPUs", hint="between 100 and 5,000 W, such as `--psu 850`")
+        raise BadValue(f"--psu {watts:g} W is out of range", hint="between 100 and 5,000 W, such as `--psu 850`")
     label, standard = "", None
     for word in re.findall(r"atx\s*v?\s*[\d.]+|[^\s,+]+", text.lower()[match.end() :]):
         form = re.fullmatch(r"atx\s*v?\s*([23])(?:\.\d+)?", word)
@@ -158,19 +144,25 @@ def _psu(text: str) -> tuple[float | None, str, int | None]:
             label = word
         elif word not in ("80", "plus", "80plus", "psu"):
             raise BadValue(
-                f"'{word}' says nothing about a power supply", looked_in=f"labels: {', '.join(efficiencies())}", hint=hint
+                f"unknown property of a power supply: '{word}'", looked_in=f"labels: {', '.join(efficiencies())}", hint=hint
             )
     return watts, label, standard
 
 
 def _with_psu(box: Box, label: str, standard: int | None, given: int | None, notes: list[Assumption]) -> Box:
     if given is not None and given not in psu_standards():
-        raise BadValue(f"--psu-standard {given} is no ATX standard", hint="2 or 3")
+        raise BadValue(f"unknown ATX standard --psu-standard {given}", hint="2 or 3")
     if standard is None and box.psu_watts is not None:
-        notes.append(assumed("psu standard", "ATX 2", "bears less for 100 µs; `--psu-standard 3` if it is a newer one"))
+        notes.append(
+            assumed(
+                "psu standard", "ATX 2", "tolerates smaller 100 µs power spikes than ATX 3; `--psu-standard 3` if yours is newer"
+            )
+        )
     if not label:
         notes.append(
-            assumed("psu label", f"80 PLUS {box.psu_label}", "decides what is drawn at the wall; `--psu '1600 platinum'`")
+            assumed(
+                "psu label", f"80 PLUS {box.psu_label}", "sets the power drawn at the wall; `--psu '1600 platinum'` names yours"
+            )
         )
     return replace(box, psu_standard=standard or box.psu_standard, psu_label=label or box.psu_label)
 
@@ -196,7 +188,7 @@ def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
     count = int(text.strip())
     if not 4 <= count <= 256:
         raise BadValue(
-            f"{count} lanes are none a CPU has", hint="such as `--lanes 16`, `28`, `44`, `64` or `128`, or a platform: `X299`"
+            f"--lanes {count} is out of range", hint="such as `--lanes 16`, `28`, `44`, `64` or `128`, or a platform: `X299`"
         )
     notes.append(assumed("lanes", f"PCIe {usual.generation}.0", f"{count} of them, the rest as on {usual.name}"))
     smallest = 4 if count <= 28 else 8
@@ -205,7 +197,7 @@ def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
 
 def _with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption]) -> Box:
     if watts is not None and not 0 < watts <= 1000:
-        raise BadValue(f"a CPU of {watts:g} W cannot be", hint="for example `--cpu-watts 125`")
+        raise BadValue(f"--cpu-watts {watts:g} is out of range", hint="for example `--cpu-watts 125`")
     found, cores = (None, box.core_count) if not name else _cpu(name)
     drawn = watts or found or box.cpu_watts
     if not watts and not found:
@@ -238,7 +230,7 @@ def _typed_board(text: str) -> Board:
     given = {key.strip(): value.strip() for key, _, value in pairs}
     unknown = [key for key in given if key not in _BOARD_KEYS]
     if unknown or any(not equals for _, equals, _ in pairs):
-        raise BadValue(f"'{text}' is no board", looked_in=f"what can be given: {', '.join(_BOARD_KEYS)}", hint=_BOARD_EXAMPLE)
+        raise BadValue(f"invalid board '{text}'", looked_in=f"keys of a board: {', '.join(_BOARD_KEYS)}", hint=_BOARD_EXAMPLE)
     slots = _board_number(given, "slots", 7)
     x16 = _board_number(given, "x16", min(slots, 4))
     if given.get("switch", "no") not in ("yes", "no"):
@@ -257,7 +249,7 @@ def _typed_board(text: str) -> Board:
 def _board_number(given: dict[str, str], key: str, usual: int) -> int:
     text = given.get(key, str(usual))
     if not re.fullmatch(r"\d{1,9}", text) or not 1 <= int(text) <= (64 if key == "case" else 16):
-        raise BadValue(f"{key}={text} is none a board has", hint=_BOARD_EXAMPLE)
+        raise BadValue(f"{key}={text} of a board is out of range", hint=_BOARD_EXAMPLE)
     return int(text)
 
 
@@ -267,7 +259,7 @@ def _board_number(given: dict[str, str], key: str, usual: int) -> int:
 def _pcie(text: str, option: str) -> str:
     link = find_link(text)
     if link.kind != "pcie":
-        raise BadValue(f"{link.name} is no PCIe link", hint=f"for example `{option} 'PCIe 3.0 x4'`")
+        raise BadValue(f"{link.name} is not a PCIe link", hint=f"for example `{option} 'PCIe 3.0 x4'`")
     return link.name
 
 
@@ -293,7 +285,7 @@ def _ram(text: str) -> float | None:
         return None
     size = parse_memory(f"{text} GB" if re.fullmatch(_NUMBER, text.strip()) else text)
     if not GIB <= size <= 64 * 1024 * GIB:
-        raise BadValue(f"{text} of RAM cannot be", hint="for example `--ram 64GB`")
+        raise BadValue(f"--ram {text} is out of range", hint="for example `--ram 64GB`")
     return size
 
 
@@ -307,7 +299,7 @@ def _outlet(text: str, usual: Outlet, notes: list[Assumption]) -> Outlet:
         return find_outlet(text)
     volts, amps = float(match[1]), float(match[2])
     if not (90 <= volts <= 480 and 1 <= amps <= 100):
-        raise BadValue(f"an outlet of {volts:g} V and {amps:g} A is none of a house", hint="for example `--outlet '120V 15A'`")
+        raise BadValue(f"no household outlet supplies {volts:g} V at {amps:g} A", hint="for example `--outlet '120V 15A'`")
     name = f"{volts:g}V {amps:g}A"
     try:
         return find_outlet(name)
@@ -320,13 +312,13 @@ def _room(text: str) -> float | None:
         return None
     match = re.fullmatch(rf"\s*({_NUMBER})\s*(?:m2|m²|sqm|m\^2)?\s*", text.lower())
     if match is None or not 1 <= float(match[1]) <= 10_000:
-        raise BadValue(f"'{text}' is no room", hint="its floor in square metres: `--room 15`")
+        raise BadValue(f"invalid room '{text}'", hint="its floor in square metres: `--room 15`")
     return float(match[1])
 
 
 def _whole(value: int | None, option: str, least: int, most: int, usual: int) -> int:
     if value is not None and not least <= value <= most:
-        raise BadValue(f"{option} {value} cannot be", hint=f"between {least} and {most}")
+        raise BadValue(f"{option} {value} is out of range", hint=f"between {least} and {most}")
     return usual if value is None else value
 
 

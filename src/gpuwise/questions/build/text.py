@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
-from gpuwise.box.types import Line
+from gpuwise.box.types import CheckLine
 from gpuwise.questions.build.answer import BuildAnswer
 from gpuwise.questions.common.machine_speed import KINDS
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
 _MARKS = {"pass": "pass ", "tight": "TIGHT", "fail": "FAIL "}
 _INDENT = " " * 21
-_WIDTH = 130
+_MOST_LINES = 25  # of a brief answer: a terminal's height
 _SUMMARY = {"pass": "works", "tight": "works, with care", "fail": "does not work as it is"}
 
 
-def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = False) -> str:
-    """The whole answer."""
+def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+    """The verdict and a line for each check; where those are many, only the worst are explained. Everything with
+    `verbose`."""
     cards = " + ".join(f"{each.count} x {each.gpu.name}" for each in answer.cards)
     failing = [line.check for line in answer.lines if line.verdict == answer.verdict]
     why = "" if answer.verdict == "pass" else f" ({', '.join(dict.fromkeys(failing))})"
     head = f"{bold(cards, colour=colour)}: {_SUMMARY[answer.verdict]}{why}"
-    lines = "\n".join(_line(line, width or _WIDTH) for line in answer.lines)
-    curve = _curve(answer, width, colour)
-    notes = assumption_lines(answer.assumptions)
-    return "\n\n".join(filter(None, (head, lines, curve))) + join_notes(notes)
+    notes = join_notes([wrapped(note, width, "  ") for note in folded(answer.assumptions, verbose=verbose)])
+    checks = "\n".join(_line(line, width or WIDTH) for line in answer.lines)
+    if verbose:
+        return "\n\n".join(filter(None, (head, checks, _curve(answer, width or WIDTH, colour)))) + notes
+    brief = f"{head}\n\n{checks}{notes}"
+    return brief if brief.count("\n") < _MOST_LINES else f"{head}\n\n{_only_worst(answer, width or WIDTH)}{notes}"
 
 
-def _line(line: Line, width: int) -> str:
+def _only_worst(answer: BuildAnswer, width: int) -> str:
+    """The checks that decide the verdict, each with its remedy; a remedy that two share is given once. Others are named."""
+    lines, before = [], ""
+    for line in answer.lines:
+        if line.verdict == answer.verdict:
+            lines.append(_line(line if line.remedy != before else replace(line, remedy="as above"), width))
+            before = line.remedy
+    for verdict in ("tight", "pass"):
+        named = [line.check for line in answer.lines if line.verdict == verdict != answer.verdict]
+        lines += [f"  {_MARKS[verdict]}  {', '.join(named)}"] if named else []
+    return "\n".join(lines)
+
+
+def _line(line: CheckLine, width: int) -> str:
     first = f"  {_MARKS[line.verdict]}  {line.check:<11} {line.text}"
-    wrapped = textwrap.fill(first, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
+    filled = textwrap.fill(first, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
     if not line.remedy:
-        return wrapped
+        return filled
     hanging = f"{_INDENT}   "
     remedy = textwrap.fill(f"-> {line.remedy}", width, initial_indent=_INDENT, subsequent_indent=hanging, break_on_hyphens=False)
-    return f"{wrapped}\n{remedy}"
+    return f"{filled}\n{remedy}"
 
 
 def _curve(answer: BuildAnswer, width: int | None, colour: bool) -> str:

@@ -6,144 +6,30 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from gpuwise.advise.job_ways import WAYS
-from gpuwise.advise.market import price_for, whole
-from gpuwise.advise.paces import Pace
-from gpuwise.advise.tasks import Job
-from gpuwise.core.errors import BadValue, UnknownName
-from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.advise.market import price_for
+from gpuwise.advise.paces import JobPace
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import knows
-from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import has_matrix_cores
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.carbon import DEFAULT_REGION, find_region
-from gpuwise.money.ownership import MACHINE_USD, own
-from gpuwise.money.prices import PriceBook, data_date, price_now
-from gpuwise.money.tariff import flat, of_region
-from gpuwise.money.types import Price, Tariff
-from gpuwise.questions.common.gpu_list import GpuQuery, listed
+from gpuwise.money.prices import data_date, price_now
+from gpuwise.money.types import Price
+from gpuwise.questions.charts.ask import ChartsQuery, Work, ask
+from gpuwise.questions.charts.options import ChartsOptions
+from gpuwise.questions.charts.words import notes
+from gpuwise.questions.common.gpu_list import listed
 from gpuwise.questions.common.jobs import Asked, price_jobs
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.face import face
 
-__all__ = ["PRECISIONS", "WORK", "ChartRow", "ChartsAnswer", "ChartsQuery", "Owning", "Work", "charts"]
+__all__ = ["PRECISIONS", "ChartRow", "ChartsAnswer", "answer", "chart_gpus", "charts"]
 
 PRECISIONS = ("fp32", "16 bit", "8 bit", "4 bit")  # the last two: weights only, computed with in 16 bit
-_BASELINE = "RTX 3090"
-_MACHINE_WATTS = 100.0  # the rest of a desktop while it works, as the guide took it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """A kind of work, the job that stands for it, the precisions it is done in and the software, where it is not the usual."""
-
-    name: str
-    title: str
-    job: Job
-    precisions: tuple[str, ...] = ("fp32", "16 bit")
-    stack: str = ""
-
-
-def _job(model: str, batch: int, **more: Any) -> Job:
-    return Job(model=model, samples=1.0, batch=batch, **more)
-
-
-WORK = (
-    Work(name="cnn", title="CNN training", job=_job("resnet50", 128)),
-    Work(name="transformer", title="transformer training", job=_job("bert-large", 32, seq=128)),
-    Work(name="rnn", title="RNN training", job=_job("gnmt", 128)),
-    Work(
-        name="llm",
-        title="LLM answering",
-        job=_job("llama-3-8b", 1, mode="infer", phase="decode"),
-        precisions=("16 bit", "8 bit", "4 bit"),
-        stack="torch compile",  # servers replay a graph; issued op by op, all fast GPUs would wait for the host
-    ),
-    Work(name="images", title="image generation", job=_job("sdxl_unet", 2, mode="infer")),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owning:
-    """What a card costs beside its price: the rest of a desktop, and electricity while it works."""
-
-    years: float = 5.0
-    utilization: float = 0.15
-    machine_usd: float = MACHINE_USD
-    tariff: Tariff
-
-    def total_usd(self, gpu: Gpu, price: Price | None) -> float | None:
-        """All of it over the years; None where price or watts are not known. A laptop or a chip with CPU is a machine itself."""
-        if price is None or gpu.tdp_watts is None:
-            return None
-        machine_usd, machine_watts = (0.0, 0.0) if whole(gpu) else (self.machine_usd, _MACHINE_WATTS)
-        watts = gpu.tdp_watts + machine_watts
-        kept = own(
-            price_usd=price.usd,
-            watts=watts,
-            utilization=self.utilization,
-            years=self.years,
-            tariff=self.tariff,
-            machine_usd=machine_usd,
-        )
-        return kept.total_usd
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartsQuery:
-    """Which GPUs, on which work, against which card, at which prices."""
-
-    filters: GpuQuery
-    segments: tuple[str, ...] = ()
-    everything: bool = False
-    work: tuple[Work, ...] = WORK
-    baseline: str = _BASELINE
-    book: PriceBook
-    owning: Owning
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        gpu: Sequence[str] = (),
-        vendor: str = "",
-        segment: str = "",
-        year: str = "",
-        min_memory: str = "",
-        everything: bool = False,
-        work: str = "",
-        baseline: str = "",
-        price: Sequence[str] = (),
-        prices: Path | None = None,
-        currency: str = "",
-        years: float = 5.0,
-        utilization: float = 0.15,
-        kwh_price: float | None = None,
-        machine: float | None = None,
-        today: date | None = None,
-    ) -> ChartsQuery:
-        """The question as typed."""
-        book = PriceBook.of(prices=price, file=prices, currency=currency, today=today)
-        rate = book.currency.usd_per_unit
-        names = [part.strip().lower() for part in work.split(",") if part.strip()]
-        return cls(
-            filters=GpuQuery(names=tuple(gpu), vendor=vendor, year=year, min_memory=min_memory),
-            segments=_segments(segment),
-            everything=everything,
-            work=tuple(_work(name) for name in dict.fromkeys(names)) or WORK,
-            baseline=baseline or _BASELINE,
-            book=book,
-            owning=Owning(
-                years=years,
-                utilization=utilization,
-                machine_usd=MACHINE_USD if machine is None else machine * rate,
-                tariff=of_region(find_region(DEFAULT_REGION).electricity) if kwh_price is None else flat(kwh_price * rate),
-            ),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,9 +124,14 @@ class ChartsAnswer(Shown):
         }
 
 
-def charts(query: ChartsQuery, progress: Callable[[str], None] = lambda text: None) -> ChartsAnswer:
+def answer(options: ChartsOptions, progress: Callable[[str], None] = lambda text: None) -> ChartsAnswer:
     """Every GPU asked for, on every kind of work."""
-    base = load_catalog().find(query.baseline).gpu
+    return chart_gpus(ask(options), progress)
+
+
+def chart_gpus(query: ChartsQuery, progress: Callable[[str], None] = lambda text: None) -> ChartsAnswer:
+    """Every GPU asked for, on every kind of work."""
+    base = query.baseline
     chosen = _chosen(query)
     every = list({gpu.name: gpu for gpu in (*chosen, base)}.values())
     rates: dict[str, dict[str, dict[str, float]]] = {gpu.name: {} for gpu in every}
@@ -254,13 +145,13 @@ def charts(query: ChartsQuery, progress: Callable[[str], None] = lambda text: No
     missing = [work.title for work in query.work if not rows[base.name].best(work.name)]
     if missing:
         raise BadValue(
-            f"{base.name} cannot be the measure of {missing[0]}: it does not fit", hint="for example `--baseline 'RTX 3090'`"
+            f"{base.name} cannot be the baseline: {missing[0]} does not fit it", hint="for example `--baseline 'RTX 3090'`"
         )
     answer = ChartsAnswer(
         query=query,
         baseline=rows[base.name],
         rows=tuple(rows[gpu.name] for gpu in chosen if rates[gpu.name]),
-        assumptions=_notes(query),
+        assumptions=notes(query),
         data_date=data_date(query.book),
     )
     return replace(answer, rows=tuple(sorted(answer.rows, key=lambda row: -(answer.mean(row) or 0.0))))
@@ -273,32 +164,14 @@ def _chosen(query: ChartsQuery) -> list[Gpu]:
     kept = [
         gpu
         for gpu in found
-        if (gpu.curated or query.everything) and (not query.segments or gpu.segment in query.segments) and not gpu.is_cpu
+        if (gpu.curated or query.long_tail) and (not query.segments or gpu.segment in query.segments) and not gpu.is_cpu
     ]
     if not kept:
-        raise BadValue("no GPU is of that kind", hint="leave `--year`, `--segment` or `--min-memory` out")
+        raise BadValue("no GPU passes these filters", hint="leave `--year`, `--segment` or `--min-memory` out")
     return kept
 
 
-def _segments(text: str) -> tuple[str, ...]:
-    known = sorted({gpu.segment for gpu in load_catalog().curated})
-    names = tuple(part.strip().lower() for part in text.split(",") if part.strip())
-    for name in names:
-        if name not in known:
-            raise UnknownName(
-                f"there is no kind of GPU '{name}'", looked_in=", ".join(known), hint="for example `--segment desktop`"
-            )
-    return names
-
-
-def _work(name: str) -> Work:
-    found = {work.name: work for work in WORK}
-    if name not in found:
-        raise UnknownName(f"there is no kind of work '{name}'", looked_in=", ".join(found), hint="for example `--work cnn,llm`")
-    return found[name]
-
-
-def _paces(work: Work, precision: str, every: Sequence[Gpu]) -> dict[str, Pace]:
+def _paces(work: Work, precision: str, every: Sequence[Gpu]) -> dict[str, JobPace]:
     """In 16 bit only where a GPU has matrix cores for it, unless there is nothing else. Packed weights run on any."""
     only_16 = "fp32" not in work.precisions
     able = [gpu for gpu in every if precision != "16 bit" or only_16 or has_matrix_cores(gpu)]
@@ -324,27 +197,4 @@ def _described(work: Work) -> dict[str, Any]:
     return {"name": work.name, "title": work.title, "model": job.model, "mode": job.mode, "batch": job.batch, "seq": job.seq}
 
 
-def _notes(query: ChartsQuery) -> tuple[Assumption, ...]:
-    def stands_for(work: Work) -> Assumption:
-        job = work.job
-        sizes = f"{job.model}, {job.mode}{f' ({job.phase})' if job.phase else ''}, batch {job.batch}"
-        how = f", {work.stack}" if work.stack else ""
-        sizes += (f", sequence {job.seq}" if job.seq else "") + how
-        return assumed(work.title, sizes, "stands for its kind of work", code="work")
-
-    owning, show = query.owning, query.book.currency.show
-    return (
-        *(stands_for(work) for work in query.work),
-        assumed("16 bit", "mixed precision in training, fp16 in inference", "where a GPU has matrix cores"),
-        assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "computed with in 16 bit"),
-        assumed("batch", "in parts where it does not fit at once", "what does not fit in any part has no figure"),
-        assumed(
-            "all costs",
-            f"{owning.years:g} years at {owning.utilization:.0%} of the time; a desktop of {show(owning.machine_usd)} around the "
-            f"card, which draws {_MACHINE_WATTS:g} W; rated power; {show(1000 * owning.tariff.tiers[0][1])} for 1,000 kWh",
-            "`--years`, `--utilization`, `--machine` and `--kwh-price` ask for other ones",
-        ),
-        assumed(
-            "price", "yours, else of shops with a date, else at launch", "a launch older than 30 months is no price of today"
-        ),
-    )
+charts = face(ChartsOptions, answer)

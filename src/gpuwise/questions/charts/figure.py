@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.core.errors import BadValue
-from gpuwise.questions.charts.answer import PRECISIONS, ChartRow, ChartsAnswer, Work
+from gpuwise.questions.charts.answer import PRECISIONS, ChartRow, ChartsAnswer
+from gpuwise.questions.charts.ask import Work
+from gpuwise.questions.charts.options import check_chart
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Segment
 from gpuwise.render.look import SIZES, WIDTH, text_width
 
-__all__ = ["CHARTS", "charts_figure", "check_chart"]
-
-CHARTS = ("speed", "value", "owned")
-
-
-def check_chart(name: str) -> None:
-    """Refuse a chart that does not exist, before anything is worked out."""
-    if name not in CHARTS:
-        raise BadValue(f"there is no chart '{name}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
+__all__ = ["charts_figure"]
 
 
 def charts_figure(answer: ChartsAnswer, chart: str = "speed") -> Figure:

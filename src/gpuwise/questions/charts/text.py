@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from gpuwise.core.units import GIB
 from gpuwise.questions.charts.answer import PRECISIONS, ChartRow, ChartsAnswer
-from gpuwise.render.text import Column, assumption_lines, join_notes, table
+from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
 _EMPTY = (
-    "An empty cell does not fit, or gains nothing; the mean is of what fits. (…) is a launch price that is no price of today."
+    "An empty cell means that the work does not fit or gains nothing; the mean is over what fits. A price in parentheses is "
+    "a launch price that is out of date."
 )
-_STAR = "* Nothing of its generation was measured: its speed is from its sheet alone, and less sure."
+_STAR = "* No GPU of its generation was measured: its speed follows from its data sheet alone and is less certain."
+_MOST_ROWS = 14  # of a brief answer, so that it fits a screen with its notes
 _SHORT = {"fp32": "fp32", "16 bit": "16", "8 bit": "8", "4 bit": "4"}
 
 
-def render(answer: ChartsAnswer, *, width: int | None = None, colour: bool = False) -> str:
-    """Speeds and speeds for the money, as multiples of the baseline's."""
-    rows = answer.rows
+def render(
+    answer: ChartsAnswer, *, chart: str = "speed", width: int | None = None, colour: bool = False, verbose: bool = False
+) -> str:
+    """Speeds and speeds for the money, as multiples of the baseline's: the fastest GPUs, all of them with `verbose`."""
+    rows = answer.rows if verbose else answer.rows[:_MOST_ROWS]
     columns = [
         Column(title="GPU", cells=[row.label for row in rows], right=False),
         Column(title="year", cells=[str(row.gpu.launched_on.year) if row.gpu.launched_on else "" for row in rows], drop=4),
@@ -36,10 +40,13 @@ def render(answer: ChartsAnswer, *, width: int | None = None, colour: bool = Fal
     ]
     base = answer.baseline
     paid = f" at {answer.query.book.currency.show(base.price.usd)}" if base.price else ""
-    head = f"{len(rows)} GPUs, fastest first. 2.00 is twice as fast as {base.gpu.name} in its fastest precision{paid}."
+    head = f"{len(answer.rows)} GPUs, fastest first. 2.00 is twice as fast as {base.gpu.name} in its fastest precision{paid}."
     notes = [_EMPTY] + ([] if all(row.known for row in rows) else [_STAR])
-    notes += assumption_lines(answer.assumptions)
-    return f"{head}\n\n{table(columns, width=width, colour=colour)}" + join_notes(notes)
+    left = len(answer.rows) - len(rows)
+    notes += [f"{left} slower GPUs are not shown; `-v` lists all."] if left else []
+    notes += folded(answer.assumptions, verbose=verbose)
+    body = f"{wrapped(head, width)}\n\n{table(columns, width=width or (None if verbose else WIDTH), colour=colour)}"
+    return body + join_notes([wrapped(note, width, "  ") for note in notes])
 
 
 def _times(value: float | None) -> str:

@@ -16,7 +16,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.names import Match
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["SORT_KEYS", "GpuQuery", "listed"]
+__all__ = ["SORT_KEYS", "GpuQuery", "gpu_query", "listed"]
 
 # name -> (value to sort by, largest first?)
 SORT_KEYS: Mapping[str, tuple[Callable[[Gpu], Any], bool]] = {
@@ -33,24 +33,50 @@ SORT_KEYS: Mapping[str, tuple[Callable[[Gpu], Any], bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuQuery:
-    """What to list: names, or filters over the whole catalogue."""
+    """What to list: names, or filters over the whole catalogue. `years` are the first and the last year of launch."""
 
     names: tuple[str, ...] = ()
     arch: str = ""
     vendor: str = ""
-    min_memory: str = ""
-    year: str = ""
+    min_memory_bytes: float = 0.0
+    years: tuple[int, int] | None = None
     sort: str = ""
     catalog: Path | None = None
+
+
+def gpu_query(
+    names: Sequence[str] = (),
+    *,
+    arch: str = "",
+    vendor: str = "",
+    min_memory: str = "",
+    year: str = "",
+    sort: str = "",
+    catalog: Path | None = None,
+) -> GpuQuery:
+    """The question as typed, checked."""
+    known = tables.architectures().values()
+    generations = {one.generation for one in known} | {one.id for one in known}
+    if sort and sort not in SORT_KEYS:
+        raise UnknownName(f"cannot sort by '{sort}'", looked_in=", ".join(SORT_KEYS), hint="for example `--sort bandwidth`")
+    if names and any((arch, vendor, min_memory, year)):
+        raise BadValue(
+            "names and filters cannot be combined", hint="give names to compare them, or filters to list the catalogue"
+        )
+    return GpuQuery(
+        names=tuple(names),
+        arch=_find_known(arch, generations, "architecture") if arch else "",
+        vendor=_find_known(vendor, {one.vendor for one in known}, "vendor") if vendor else "",
+        min_memory_bytes=_parse_memory(min_memory) if min_memory else 0.0,
+        years=_parse_years(year) if year else None,
+        sort=sort,
+        catalog=catalog,
+    )
 
 
 def listed(query: GpuQuery) -> tuple[tuple[Gpu, ...], tuple[tuple[str, Match], ...]]:
     """The GPUs with these names, or those of the catalogue that pass the filters; and how each name was understood."""
     filters = _filters(query)
-    if query.names and filters:
-        raise BadValue(
-            "names and filters cannot be combined", hint="give names to compare them, or filters to list the catalogue"
-        )
     catalog = load_catalog(query.catalog)
     matches = tuple((name, catalog.find(name)) for name in query.names)
     chosen: Sequence[Gpu] = tuple(match.gpu for _, match in matches) if matches else catalog.gpus
@@ -61,8 +87,6 @@ def listed(query: GpuQuery) -> tuple[tuple[Gpu, ...], tuple[tuple[str, Match], .
 def _sorted(kept: tuple[Gpu, ...], sort: str) -> tuple[Gpu, ...]:
     if not sort:
         return kept
-    if sort not in SORT_KEYS:
-        raise UnknownName(f"cannot sort by '{sort}'", looked_in=", ".join(SORT_KEYS), hint="for example `--sort bandwidth`")
     key, largest_first = SORT_KEYS[sort]
     return tuple(sorted(kept, key=key, reverse=largest_first))
 
@@ -70,23 +94,18 @@ def _sorted(kept: tuple[Gpu, ...], sort: str) -> tuple[Gpu, ...]:
 def _filters(query: GpuQuery) -> list[Callable[[Gpu], bool]]:
     tests: list[Callable[[Gpu], bool]] = []
     if query.arch:
-        wanted = _known(
-            query.arch, {a.generation for a in tables.architectures().values()} | set(tables.architectures()), "architecture"
-        )
-        tests.append(lambda gpu: wanted in (gpu.architecture.id, gpu.architecture.generation))
+        tests.append(lambda gpu: query.arch in (gpu.architecture.id, gpu.architecture.generation))
     if query.vendor:
-        vendor = _known(query.vendor, {a.vendor for a in tables.architectures().values()}, "vendor")
-        tests.append(lambda gpu: gpu.vendor == vendor)
-    if query.min_memory:
-        floor = _memory(query.min_memory)
-        tests.append(lambda gpu: gpu.memory_bytes >= floor)
-    if query.year:
-        first, last = _years(query.year)
+        tests.append(lambda gpu: gpu.vendor == query.vendor)
+    if query.min_memory_bytes:
+        tests.append(lambda gpu: gpu.memory_bytes >= query.min_memory_bytes)
+    if query.years:
+        first, last = query.years
         tests.append(lambda gpu: gpu.launched_on is not None and first <= gpu.launched_on.year <= last)
     return tests
 
 
-def _known(name: str, known: set[str], kind: str) -> str:
+def _find_known(name: str, known: set[str], kind: str) -> str:
     by_key = {entry.lower(): entry for entry in known}
     key = name.strip().lower().replace(" ", "-")
     if key in by_key:
@@ -96,7 +115,7 @@ def _known(name: str, known: set[str], kind: str) -> str:
     raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} names", hint=hint)
 
 
-def _memory(text: str) -> float:
+def _parse_memory(text: str) -> float:
     """`24`, `24GB` and `24 GiB` all mean 24 GiB here."""
     value = parse_memory(f"{text}GB" if text.strip().replace(".", "", 1).isdigit() else text)
     if value < 0:
@@ -104,7 +123,7 @@ def _memory(text: str) -> float:
     return value
 
 
-def _years(text: str) -> tuple[int, int]:
+def _parse_years(text: str) -> tuple[int, int]:
     """`2022` is that year, `2020-2023` the span, `2020-` from then on."""
     first, dash, last = (part.strip() for part in text.partition("-"))
     try:

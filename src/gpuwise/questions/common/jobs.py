@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.job_ways import ways_on
-from gpuwise.advise.paces import Pace, Pacer
+from gpuwise.advise.paces import JobPace, Pacer
 from gpuwise.advise.tasks import Job
 from gpuwise.advise.trial import Trial
 from gpuwise.core.provenance import Assumption, assumed
@@ -54,7 +54,7 @@ class Priced:
     job: Job
     way: str
     skipped: tuple[tuple[str, float], ...]
-    paces: dict[str, Pace]
+    paces: dict[str, JobPace]
     pacer: Pacer
     decodes: bool
     notes: tuple[Assumption, ...]
@@ -85,7 +85,7 @@ def price_jobs(
 
 def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None]) -> Priced:
     model = _model(job, asked, progress)
-    found: list[tuple[str, dict[str, Pace]]] = []
+    found: list[tuple[str, dict[str, JobPace]]] = []
     for way in job.ways:
         size = asked.size or (None if asked.batch == "auto" else job.batch)
         paces = model.pacer.paces(gpus, _on(job, way, model, asked), batch=size, auto=asked.batch == "auto")
@@ -106,7 +106,7 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
     )
 
 
-def _captured_with(job: Job, model: _Model, sample: Pace | None) -> tuple[Assumption, ...]:
+def _captured_with(job: Job, model: _Model, sample: JobPace | None) -> tuple[Assumption, ...]:
     """What was guessed of a model that is not of the zoo."""
     told = model.pacer.workload(sample.choices).notes if sample is not None and ":" in job.model else ()
     return (assumed(job.model, "; ".join(told), "`gpuwise predict` takes `--input`", code="captured_model"),) if told else ()
@@ -129,7 +129,7 @@ def trial_on(job: Job, gpu: Gpu, asked: Asked) -> Trial | None:
     )
 
 
-def _least(paces: dict[str, Pace]) -> float:
+def _least(paces: dict[str, JobPace]) -> float:
     """What the job needs, in the smallest parts, on the GPU where it needs least."""
     return min(pace.memory_bytes for pace in paces.values())
 

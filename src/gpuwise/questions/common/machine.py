@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuwise.box.checks import check_cards
 from gpuwise.box.form import is_card
 from gpuwise.box.lanes import CardLink, card_links
-from gpuwise.box.types import Box, Cards, Line
+from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.hardware.machines import find_host, loaders
 from gpuwise.questions.common.machine_speed import KINDS, LaneCost, PowerLimit, images_per_s_of, lane_costs, power_limits
 from gpuwise.step.time.loading import images_per_s
@@ -24,7 +24,7 @@ class CheckedMachine:
     """A line for each check, the speed of its cards by power limit, and what narrow lanes cost. `real` are the parts that are
     cards: a module has a machine of its own."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[CheckLine, ...]
     limits: tuple[PowerLimit, ...]
     lane_costs: tuple[LaneCost, ...]
     real: tuple[Cards, ...]
@@ -52,7 +52,7 @@ def _lane_costs(box: Box, real: Sequence[Cards]) -> tuple[LaneCost, ...]:
     return lane_costs(narrow, len(links), box.power_limit_watts)
 
 
-def _told(line: Line, limits: Sequence[PowerLimit], costs: Sequence[LaneCost]) -> Line:
+def _told(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[LaneCost]) -> CheckLine:
     """A line with the price of what it says."""
     if line.check == "lanes" and costs:
         return _priced_lanes(line, costs)
@@ -61,7 +61,7 @@ def _told(line: Line, limits: Sequence[PowerLimit], costs: Sequence[LaneCost]) -
     return replace(line, remedy=f"{line.remedy}, which costs {_speed_cost(limits, line.power_limit_watts)}")
 
 
-def _priced_lanes(line: Line, costs: Sequence[LaneCost]) -> Line:
+def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
     """A step that narrow lanes make much longer is no pass."""
     most = max(cost.slower_fraction for cost in costs)
     if most < _FELT:
@@ -101,7 +101,7 @@ def _title(name: str) -> str:
     return next(kind.title for kind in KINDS if kind.name == name)
 
 
-def _loader(box: Box, real: Sequence[Cards]) -> Line:
+def _loader(box: Box, real: Sequence[Cards]) -> CheckLine:
     """Whether the cores decode images as fast as the GPUs train on them. Only tight: other data needs less."""
     processes = sum(each.count * each.gpu.devices_per_board for each in real)  # each GPU has one, and its share of cores
     wanted = sum(each.count * each.gpu.devices_per_board * images_per_s_of(each.gpu, box.power_limit_watts) for each in real)
@@ -110,4 +110,4 @@ def _loader(box: Box, real: Sequence[Cards]) -> Line:
     text = f"{box.core_count} cores decode {rate:,.0f} JPEG images/s; the GPUs train resnet50 on {wanted:,.0f}/s"
     remedy = "" if rate >= wanted else "smaller images on disk, decoding on the GPU, or more cores; text and tokens need far less"
     verdict = "pass" if rate >= wanted else "tight"
-    return Line(check="loader", verdict=verdict, value=rate, limit=wanted, unit="images/s", text=text, remedy=remedy)
+    return CheckLine(check="loader", verdict=verdict, value=rate, limit=wanted, unit="images/s", text=text, remedy=remedy)

@@ -75,7 +75,8 @@ class Option:
 
 
 class Declared(NamedTuple):
-    """A field as the surfaces see it: what it holds (`names`, `text`, `size`, `whole`, `number`, `flag` or `file`), whether it
+    """A field as the surfaces see it: what it holds (`names`, `text`, `size`, `amount`, `whole`, `number`, `flag` or
+    `file`), whether it
     may be left out, and its default."""
 
     name: str
@@ -106,6 +107,8 @@ def _kind(hint: Any, parts: set[Any]) -> str:
         return "names"
     if parts == {int, str}:
         return "size"
+    if parts == {float, str}:
+        return "amount"
     kinds = {str: "text", int: "whole", float: "number", bool: "flag", Path: "file"}
     (part,) = parts
     return kinds[part]

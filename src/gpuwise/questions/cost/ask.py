@@ -1,11 +1,10 @@
-"""The question `gpuwise cost` asks, as typed, checked and filled in; what was filled in is listed."""
+"""From the options of `cost` to its question, checked and completed with stated defaults."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
@@ -18,14 +17,16 @@ from gpuwise.money.ownership import MACHINE_USD, utilization_of
 from gpuwise.money.price_file import given_price
 from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers
 from gpuwise.money.types import Offer, Price, Region, Tariff
+from gpuwise.questions.common.options import names
+from gpuwise.questions.cost.options import CostOptions
 
-__all__ = ["Assumption", "CostQuery", "JobQuery", "Rent", "cost_query"]
+__all__ = ["CostQuery", "JobQuery", "Rent", "ask"]
 
 _MOST_GPUS = 4096
-_UTILIZATION = 0.15
-_YEARS = 3.0
-_MACHINE_WATTS = 100.0
-_LAPTOP_WATTS = 40.0
+_UTILIZATION = 0.15  # a busy desktop, 25 hours a week
+_YEARS = 3.0  # how long a card is usually kept, assumed
+_MACHINE_WATTS = 100.0  # CPU, memory, disks and fans of a desktop at work, assumed
+_LAPTOP_WATTS = 40.0  # CPU and screen of a laptop at work, assumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class JobQuery:
     model: str = ""
     samples: float | None = None
     epochs: float = 1.0
-    batch: str = ""
+    batch: int | str | None = None
     precision: str = ""
 
 
@@ -76,66 +77,49 @@ class CostQuery:
     assumptions: tuple[Assumption, ...]
 
 
-def cost_query(
-    *,
-    gpu: str = "",
-    gpus: int = 1,
-    price: str = "",
-    used: bool = False,
-    new: bool = False,
-    machine: float | None = None,
-    machine_watts: float | None = None,
-    watts: float | None = None,
-    utilization: float | None = None,
-    hours_per_week: float | None = None,
-    years: float | None = None,
-    kwh_price: float | None = None,
-    tariff: str = "",
-    bills: str = "",
-    household_kwh: float | None = None,
-    region: str = "",
-    resale: float = 0.0,
-    cloud_price: float | None = None,
-    cloud: str = "",
-    cloud_gpu: str = "",
-    spot: bool = False,
-    commit: float | None = None,
-    currency: str = "",
-    prices: Path | None = None,
-    **job: Any,
-) -> CostQuery:
-    """The question as typed. Amounts are in the currency given. `job` is one to price: job_hours, or model, samples, ..."""
-    if not gpu:
-        raise BadValue("no GPU was named", hint='for example `gpuwise cost --gpu "RTX 3090"`')
-    if not 1 <= gpus <= _MOST_GPUS:
-        raise BadValue(f"--gpus {gpus} is not a number of GPUs", hint=f"between 1 and {_MOST_GPUS}")
+def ask(options: CostOptions) -> CostQuery:
+    """The question as typed, checked and completed with stated defaults. Amounts are in the currency given."""
+    given = _one_name(names(options.gpu))
+    if not 1 <= options.gpus <= _MOST_GPUS:
+        raise BadValue(f"--gpus {options.gpus} is out of range", hint=f"between 1 and {_MOST_GPUS}")
     notes: list[Assumption] = []
-    found = _gpu(gpu, "gpu", notes)
-    book = PriceBook.of(prices=[price] if "=" in price else (), file=prices, currency=currency)
-    paid = _price(found, price, _condition(used, new), book, notes)
-    owning: list[Assumption] = []  # of no interest where nothing is owned
-    place = _region(region, owning)
-    asked = CostQuery(
-        gpu=found,
-        asked_as=gpu,
-        gpu_count=gpus,
-        price=paid,
-        machine_usd=_machine_usd(machine, found, book, owning),
-        gpu_watts=_gpu_watts(watts, found, owning),
-        machine_watts=_machine_watts(machine_watts, found, owning),
-        utilization=_use(utilization, hours_per_week, notes),
-        years=_years(years, notes),
-        tariff=_tariff(kwh_price, tariff, bills, household_kwh, place, book, owning),
-        region=place,
-        resale_usd=book.currency.to_usd(amount(resale, "a resale value", "for example `--resale 300`", zero=True)),
-        rent=_rent(cloud_price, cloud, (cloud_gpu, gpu), spot, book, notes),
-        use_spot=spot,
-        commit_discount=None if commit is None else fraction(commit, "a discount", "--commit", "0.4"),
-        job=_job(**job),
+    gpu = _gpu(given, "gpu", notes)
+    text = options.price
+    book = PriceBook.of(prices=[text] if "=" in text else (), file=options.prices, currency=options.currency)
+    price = _price(gpu, text, _condition(options.used, options.new), book, notes)
+    owning: list[Assumption] = []  # left out where nothing is owned
+    region = _region(options.region, owning)
+    query = CostQuery(
+        gpu=gpu,
+        asked_as=given,
+        gpu_count=options.gpus,
+        price=price,
+        machine_usd=_machine_usd(options.machine, gpu, book, owning),
+        gpu_watts=_gpu_watts(options.watts, gpu, owning),
+        machine_watts=_machine_watts(options.machine_watts, gpu, owning),
+        utilization=_use(options.utilization, options.hours_per_week, notes),
+        years=_years(options.years, notes),
+        tariff=_tariff(options, region, book, owning),
+        region=region,
+        resale_usd=book.currency.to_usd(amount(options.resale, "a resale value", "for example `--resale 300`", zero=True)),
+        rent=_rent(options, given, book, notes),
+        use_spot=options.spot,
+        commit_discount=None if options.commit is None else fraction(options.commit, "a discount", "--commit", "0.4"),
+        job=_job(options),
         book=book,
         assumptions=(),
     )
-    return replace(asked, assumptions=tuple(notes + (owning if paid is not None or asked.job else [])))
+    return replace(query, assumptions=tuple(notes + (owning if price is not None or query.job else [])))
+
+
+def _one_name(given: Sequence[str]) -> str:
+    if len(given) > 1:
+        raise BadValue(
+            f"cost is about one GPU at a time, not {len(given)}", hint="`--gpus 2` for two of one kind; else ask once for each"
+        )
+    if not given or not given[0]:
+        raise BadValue("no GPU was named", hint='for example `gpuwise cost --gpu "RTX 3090"`')
+    return given[0]
 
 
 def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
@@ -233,9 +217,8 @@ def _years(given: float | None, notes: list[Assumption]) -> float:
     return _YEARS
 
 
-def _tariff(
-    flat: float | None, tiers: str, bills: str, household: float | None, region: Region, book: PriceBook, notes: list[Assumption]
-) -> Tariff:
+def _tariff(options: CostOptions, region: Region, book: PriceBook, notes: list[Assumption]) -> Tariff:
+    flat, tiers, bills, household = options.kwh_price, options.tariff, options.bills, options.household_kwh
     given = [name for name, value in (("--kwh-price", flat), ("--tariff", tiers), ("--bills", bills)) if value not in (None, "")]
     if len(given) > 1:
         raise BadValue(f"{' and '.join(given)} were both given", hint="leave one of them out")
@@ -256,16 +239,14 @@ def _tariff(
     return tariff.of_region(power)
 
 
-def _rent(
-    price: float | None, cloud: str, asked: tuple[str, str], spot: bool, book: PriceBook, notes: list[Assumption]
-) -> Rent | None:
+def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumption]) -> Rent | None:
     """What is rented: the other GPU if one was named, else the one that could be owned."""
-    other, own = asked
+    price, cloud, other, spot = options.cloud_price, options.cloud, options.cloud_gpu, options.spot
     gpu, named = (_gpu(other, "cloud GPU", notes) if other else load_catalog().find(own).gpu), other or own
     if price is not None:
         if cloud or spot:
             option = "--cloud" if cloud else "--spot"
-            raise BadValue(f"--cloud-price already says what an hour costs; {option} is for the tables", hint="leave one out")
+            raise BadValue(f"--cloud-price already gives the rent; {option} reads it from the tables", hint="leave one out")
         hourly = book.currency.to_usd(amount(price, "a rent", "for example `--cloud-price 2.14`"))
         return Rent(gpu=gpu, asked_as=named, usd_per_gpu_hour=hourly, spot_usd_per_gpu_hour=None, label="your price")
     if cloud:
@@ -314,32 +295,26 @@ def _named_cloud(name: str, gpu: Gpu, named: str, spot: bool, book: PriceBook) -
     )
 
 
-def _job(
-    *,
-    job_hours: float | None = None,
-    model: str = "",
-    samples: float | None = None,
-    epochs: float | None = None,
-    batch: str = "",
-    precision: str = "",
-) -> JobQuery | None:
+def _job(options: CostOptions) -> JobQuery | None:
     example = "for example `--model resnet50 --samples 1281167 --epochs 90`"
-    if job_hours is not None:
+    samples, epochs = options.samples, options.epochs
+    if options.job_hours is not None:
         if samples is not None or epochs is not None:
-            raise BadValue("--job-hours already says how long the job is", hint="leave --samples and --epochs out")
-        return JobQuery(hours=amount(job_hours, "hours of a job", "for example `--job-hours 12`"), model=model)
-    if not model:
-        given = {"--samples": samples, "--epochs": epochs, "--batch": batch, "--precision": precision}
+            raise BadValue("--job-hours already gives the length of the job", hint="leave --samples and --epochs out")
+        hours = amount(options.job_hours, "a job length in hours", "for example `--job-hours 12`")
+        return JobQuery(hours=hours, model=options.model)
+    if not options.model:
+        given = {"--samples": samples, "--epochs": epochs, "--batch": options.batch, "--precision": options.precision}
         stray = [name for name, value in given.items() if value not in (None, "")]
         if stray:
-            raise BadValue(f"{stray[0]} is for --model", hint=example)
+            raise BadValue(f"{stray[0]} needs --model", hint=example)
         return None
     if samples is None:
-        raise BadValue("how large the job is was not said", hint=f"{example}, or `--job-hours 12`")
+        raise BadValue("the size of the job is missing", hint=f"{example}, or `--job-hours 12`")
     return JobQuery(
-        model=model,
+        model=options.model,
         samples=amount(samples, "a number of samples", example),
         epochs=amount(1.0 if epochs is None else epochs, "a number of epochs", example),
-        batch=batch,
-        precision=precision,
+        batch=options.batch,
+        precision=options.precision,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpuwise.core.errors import BadValue
 from gpuwise.money.cloud import break_even_days
 from gpuwise.money.types import Ownership
-from gpuwise.questions.cost.answer import CostAnswer
-from gpuwise.questions.cost.text import days, share, verdict
+from gpuwise.questions.cost.types import CostAnswer
+from gpuwise.questions.cost.words import days, share, verdict
 from gpuwise.render.chart import Axis, Figure, Line, Mark, Plot, Series
 
 __all__ = ["cost_figure"]

@@ -6,79 +6,38 @@ from gpuwise.core.units import format_si
 from gpuwise.money import age
 from gpuwise.money.ownership import WEEK_HOURS
 from gpuwise.money.types import Ownership, Rental
-from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
+from gpuwise.questions.cost.words import days, share, verdict, years
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
-__all__ = ["days", "render", "share", "verdict"]
+__all__ = ["render"]
 
+_NARROWEST = 30  # columns for a sentence, however narrow the terminal is
 _WAYS = {"on-demand": "rent", "spot": "rent, spot", "commitment": "rent, committed"}
 
 
-def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False) -> str:
-    """The whole answer."""
+def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+    """The verdict, what each way comes to, and where they cross; with `verbose` also the formulas and all assumptions."""
     query = answer.query
     count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
     use = f"{share(query.utilization)} of the time, {query.utilization * WEEK_HOURS:.3g} h a week"
-    head = f"{bold(count + query.gpu.name, colour=colour)}  {use}, for {_years(query.years)}"
-    blocks = [head, _indented([verdict(answer)]), _indented(_parts(answer))]
+    head = f"{bold(count + query.gpu.name, colour=colour)}  {use}, for {years(query.years)}"
+    blocks = [head, wrapped(f"  {verdict(answer)}", width, "  "), _parts(answer, width, verbose)]
     if answer.break_evens:
-        blocks.append(_table(answer, width, colour))
-    blocks.append("\n".join([bold("  how it is worked out", colour=colour), _indented(_formulas(answer))]))
-    notes = [f"warning: {text}" for text in answer.warnings]
-    notes += assumption_lines(answer.assumptions)
-    return "\n\n".join(blocks) + join_notes(notes)
+        blocks.append(_table(answer, width or WIDTH, colour))
+    if verbose:
+        blocks.append("\n".join([bold("  Formulas", colour=colour), *(f"  {line}" for line in _formulas(answer))]))
+    notes = [*(f"warning: {text}" for text in answer.warnings), *folded(answer.assumptions, verbose=verbose)]
+    return "\n\n".join(blocks) + join_notes([wrapped(note, width, "  ") for note in notes])
 
 
-def verdict(answer: CostAnswer) -> str:
-    """One sentence to act on."""
-    here, show = answer.here, answer.query.book.currency.show
-    horizon = _years(answer.query.years)
-    if here is None:
-        return _one_way(answer, horizon)
-    gap = here.rent_usd - here.own_usd
-    pays = answer.break_even_utilization
-    if gap >= 0:
-        soon = here.days is not None and here.days <= 365 * answer.query.years
-        when = f" after {days(here.days)}" if soon else " once it is sold again"
-        return f"Own: cheaper than renting{when}, by {show(gap)} over {horizon}."
-    more = f"; owning pays from {share(pays)} ({pays * WEEK_HOURS:.0f} h a week)" if pays is not None else "; owning never pays"
-    return f"Rent: cheaper than owning by {show(-gap)} over {horizon}{more}."
-
-
-def _one_way(answer: CostAnswer, horizon: str) -> str:
-    show, owned, rental = answer.query.book.currency.show, answer.ownership, answer.chosen
-    if owned is None:
-        return f"Rent: {show(rental.total_usd if rental else 0.0)} over {horizon}; no price to buy it is known."
-    missing = "no rent is known" if rental is None else "without use, nothing is rented"
-    return f"Own: {show(owned.total_usd)} over {horizon}; {missing}."
-
-
-def _years(value: float) -> str:
-    return f"{value:g} year" + ("" if value == 1 else "s")
-
-
-def share(value: float) -> str:
-    """A share as a percentage: 15 %, 0.5 %."""
-    return f"{100 * value:.3g} %"
-
-
-def days(value: float | None) -> str:
-    """Days, or years where they are many."""
-    if value is None:
-        return "never"
-    return f"{value:,.0f} days" if value < 3650 else f"{value / 365:,.0f} years"
-
-
-def _indented(lines: list[str]) -> str:
-    return "\n".join(f"  {line}" for line in lines)
-
-
-def _parts(answer: CostAnswer) -> list[str]:
+def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
+    """A line for each part: what, how much, and of what it is made."""
     query, show = answer.query, answer.query.book.currency.show
     rows: list[tuple[str, str, str]] = []
     owned = answer.ownership
     if owned is not None:
-        rows += _owned(answer, owned)
+        rows += _owned(answer, owned)[: None if verbose else 1]
     for rental in answer.rentals:
         label = query.rent.label if query.rent else ""
         what = f"{show(rental.usd_per_gpu_hour)} an hour, {label}" if rental.way == "on-demand" else _other_way(answer, rental)
@@ -98,7 +57,13 @@ def _parts(answer: CostAnswer) -> list[str]:
         rows += _job(answer, answer.job)
     wide = max(len(name) for name, _, _ in rows)
     amounts = max(len(amount) for _, amount, _ in rows)
-    return [f"{name.ljust(wide)}  {amount.rjust(amounts)}  {text}".rstrip() for name, amount, text in rows]
+    return "\n".join(_row(f"  {name.ljust(wide)}  {amount.rjust(amounts)}  ", text, width) for name, amount, text in rows)
+
+
+def _row(head: str, text: str, width: int | None) -> str:
+    """What does not fit the line continues below its own beginning."""
+    lines = wrapped(text, max(_NARROWEST, (width or WIDTH) - len(head))).splitlines()
+    return f"\n{' ' * len(head)}".join([head + "".join(lines[:1]), *lines[1:]]).rstrip()
 
 
 def _owned(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]]:
@@ -131,7 +96,7 @@ def _other_way(answer: CostAnswer, rental: Rental) -> str:
     hour = answer.query.book.currency.show(rental.usd_per_gpu_hour)
     if rental.way == "spot":
         return f"{hour} an hour; may be taken away: save your state"
-    return f"{hour} for every hour of {_years(answer.query.years)}, used or not"
+    return f"{hour} for every hour of {years(answer.query.years)}, used or not"
 
 
 def _market(answer: CostAnswer) -> str:
@@ -181,13 +146,13 @@ def _table(answer: CostAnswer, width: int | None, colour: bool) -> str:
         return "own" if row.own_usd <= row.rent_usd else "rent"
 
     mine = [row.utilization == answer.query.utilization for row in rows]
-    horizon = _years(answer.query.years)
+    horizon = years(answer.query.years)
     columns = [
         Column(
             title="  in use",
             cells=[f"{'>' if own else ' '} {share(row.utilization)}" for row, own in zip(rows, mine, strict=True)],
         ),
-        Column(title="hours a week", cells=[f"{row.utilization * WEEK_HOURS:.3g}" for row in rows], drop=2),
+        Column(title="hours per week", cells=[f"{row.utilization * WEEK_HOURS:.3g}" for row in rows], drop=2),
         Column(title=f"own, {horizon}", cells=[show(row.own_usd) for row in rows]),
         Column(title=f"rent, {horizon}", cells=[show(row.rent_usd) for row in rows]),
         Column(title="break-even", cells=[days(row.days) for row in rows]),
@@ -229,7 +194,7 @@ def _own_formulas(answer: CostAnswer, owned: Ownership) -> list[str]:
     rate = show(query.tariff.tiers[0][1], 3) if query.tariff.is_flat else f"tiers ({_tiers(answer)})"
     resale = f" - {show(owned.resale_usd)}" if owned.resale_usd else ""
     total = f"{show(owned.gpu_usd)} + {show(owned.machine_usd)} + {show(owned.electricity_usd)}{resale} = {show(owned.total_usd)}"
-    span = f"{share(query.utilization)} x 8,760 h x {_years(query.years)}"
+    span = f"{share(query.utilization)} x 8,760 h x {years(query.years)}"
     return [
         f"energy       {watts} x {span} = {owned.energy_kwh:,.0f} kWh",
         f"electricity  {owned.energy_kwh:,.0f} kWh x {rate} = {show(owned.electricity_usd)}",

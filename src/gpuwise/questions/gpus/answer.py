@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar
@@ -10,10 +11,13 @@ from gpuwise.core.provenance import Assumption, Basis, as_dicts, assumed
 from gpuwise.hardware import tables
 from gpuwise.hardware.names import Match
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.gpu_list import GpuQuery, listed
+from gpuwise.questions.common.gpu_list import listed
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.face import face
+from gpuwise.questions.gpus.ask import ask
+from gpuwise.questions.gpus.options import GpusOptions
 
-__all__ = ["GpuAnswer", "gpus"]
+__all__ = ["GpuAnswer", "answer", "gpus"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +56,9 @@ class GpuAnswer(Shown):
         }
 
 
-def gpus(query: GpuQuery) -> GpuAnswer:
+def answer(options: GpusOptions, progress: Callable[[str], None] = lambda text: None) -> GpuAnswer:
     """The GPUs with these names, or those of the catalogue that pass the filters."""
-    found, matches = listed(query)
+    found, matches = listed(ask(options))
     return GpuAnswer(gpus=found, matches=matches, data_date=tables.data_date())
 
 
@@ -89,3 +93,6 @@ def _gpu_dict(gpu: Gpu) -> dict[str, Any]:
         "sources": {"default": {"source": gpu.source.id, "basis": gpu.source.basis.value}}
         | {field: {"source": fact.source.id, "basis": fact.basis.value} for field, fact in gpu.exceptions.items()},
     }
+
+
+gpus = face(GpusOptions, answer)

@@ -8,28 +8,29 @@ from gpuwise.core.provenance import Basis, Fact, Source
 from gpuwise.core.units import GIB, KIB, MIB, format_si
 from gpuwise.hardware.types import DTYPES, Architecture, Gpu
 from gpuwise.questions.gpus.answer import GpuAnswer
-from gpuwise.render.text import Column, bold, join_notes, table
+from gpuwise.render.text import Column, bold, join_notes, table, wrapped
 
 __all__ = ["render"]
 
 _NONE = "–"
+_MINOR = ("base_clock_hz", "matrix_clock_hz", "power_min_watts", "slots", "cooler", "ecc", "display")  # not in a brief sheet
 
 
-def render(answer: GpuAnswer, *, everything: bool = False, width: int | None = None, colour: bool = False) -> str:
+def render(answer: GpuAnswer, *, all: bool = False, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The answer as a list, a sheet or a comparison, by how many names were given."""
     if len(answer.matches) == 1 and answer.gpus:
-        return _sheet(answer.gpus[0], colour) + join_notes(_name_notes(answer))
+        return _sheet(answer.gpus[0], colour, verbose) + join_notes(_name_notes(answer, width))
     if answer.matches and answer.gpus:
-        return _side_by_side(answer.gpus, width, colour) + join_notes(_name_notes(answer))
-    return _listing(answer, everything, width, colour)
+        return _side_by_side(answer.gpus, width, colour) + join_notes(_name_notes(answer, width))
+    return _listing(answer, all, width, colour)
 
 
-def _name_notes(answer: GpuAnswer) -> list[str]:
+def _name_notes(answer: GpuAnswer, width: int | None) -> list[str]:
     notes = []
     for asked, match in answer.matches:
         if match.others:
             others = ", ".join(gpu.name for gpu in match.others[:6])
-            notes.append(f"note: '{asked}' was taken as {match.gpu.name}; it could also be {others}")
+            notes.append(wrapped(f"note: '{asked}' was taken as {match.gpu.name}; it could also be {others}", width, "  "))
     return notes
 
 
@@ -72,13 +73,14 @@ def _listing(answer: GpuAnswer, everything: bool, width: int | None, colour: boo
     shown = [gpu for gpu in answer.gpus if everything or gpu.curated or gpu.source.id == "user-catalog"]
     hidden = len(answer.gpus) - len(shown)
     if not shown and not hidden:
-        return "no GPU passes these filters"
+        return "No GPU passes these filters."
     text = table(_columns(shown), width=width, colour=colour)
-    more = f" {hidden:,} more are in the long tail: add --all." if hidden else ""
-    return (
-        f"{text}\n\n{len(shown):,} GPUs.{more} Peaks are dense TFLOP/s (int8: TOP/s); fp16, bf16 and fp8 accumulate in fp32. "
+    more = f" The long tail holds {hidden:,} more: add --all." if hidden else ""
+    note = (
+        f"{len(shown):,} GPUs.{more} Peaks are dense TFLOP/s (int8: TOP/s); fp16, bf16 and fp8 accumulate in fp32. "
         f"Prices are those at launch. Data of {answer.data_date}."
     )
+    return f"{text}\n\n{wrapped(note, width)}"
 
 
 def _columns(gpus: Sequence[Gpu]) -> list[Column]:
@@ -165,7 +167,8 @@ def _nvlink(gpu: Gpu) -> str:
     return f"generation {gpu.nvlink_generation}, {format_si(gpu.nvlink_bytes_per_s, 'B/s', 4)} both ways together"
 
 
-def _sheet(gpu: Gpu, colour: bool) -> str:
+def _sheet(gpu: Gpu, colour: bool, verbose: bool) -> str:
+    """Its figures; with `verbose` all of them, each with its source."""
     marks = _Footnotes()
     family = gpu.architecture.title.removeprefix(f"{gpu.vendor} ")
     lines = [bold(gpu.name, colour=colour) + "  " + ", ".join(filter(None, (f"{gpu.vendor} {family}", gpu.segment, gpu.chip)))]
@@ -173,11 +176,14 @@ def _sheet(gpu: Gpu, colour: bool) -> str:
         lines.append(f"one of {gpu.devices_per_board} GPUs on the board; figures are for one")
     lines.append("")
     for label, value, field in _rows(gpu):
-        if value and value != _NONE:
+        if value and value != _NONE and (verbose or field not in _MINOR):
             fact = gpu.fact(field)
             assumed = f" ({fact.basis.value}: {fact.note})" if fact.note else ""
-            lines.append(f"  {label:<15} {value}{assumed} {_cite(marks, fact)}")
+            lines.append(f"  {label:<15} {value}{assumed}" + (f" {_cite(marks, fact)}" if verbose else ""))
     lines += ["", bold("  dense peaks      matrix       vector   published", colour=colour), *_peak_lines(gpu)]
+    if not verbose:
+        note = [f"  note            {gpu.note}"] if gpu.note else []
+        return "\n".join([*lines, *note, "", "`-v` adds clocks, cooling, software and the source of each figure"])
     cited = f"; published figures {_cite(marks, gpu.fact('published_flops_per_s'))}" if gpu.published_flops_per_s else ""
     lines.append(f"  (units x clock x operations per clock {_cite(marks, gpu.architecture)}{cited})")
     lines += ["", *_software_lines(gpu, marks)]
@@ -265,7 +271,7 @@ def _side_by_side(gpus: Sequence[Gpu], width: int | None, colour: bool) -> str:
         cells = [column[index][2] + _ratio(column[index][1], rows[0][index][1], gpu is gpus[0]) for index in keep]
         columns.append(Column(title=gpu.name, cells=[*cells, gpu.architecture.title, _year(gpu)]))
     note = f"Ratios are to {gpus[0].name}: above 1 is more. Peaks are dense; fp16, bf16 and fp8 accumulate in fp32."
-    return f"{table(columns, width=width, colour=colour)}\n\n{note}"
+    return f"{table(columns, width=width, colour=colour)}\n\n{wrapped(note, width)}"
 
 
 def _ratio(value: float | None, baseline: float | None, is_baseline: bool) -> str:

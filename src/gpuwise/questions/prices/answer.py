@@ -1,14 +1,13 @@
-"""What do GPUs cost, and of when is that?"""
+"""What do GPUs cost, and how old is that price?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any, ClassVar
 
-from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import age, tables
@@ -16,10 +15,13 @@ from gpuwise.money.prices import PriceBook, data_date, price_now, rent_median, r
 from gpuwise.money.refresh import Refreshed, refresh
 from gpuwise.money.types import Offer, Price, Region, RentRange, Trend
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.face import face
+from gpuwise.questions.prices.ask import ask, wants_refresh
+from gpuwise.questions.prices.options import PricesOptions
 
-__all__ = ["GpuPrices", "PricesAnswer", "prices", "refresh_prices"]
+__all__ = ["GpuPrices", "PricesAnswer", "RefreshAnswer", "answer", "prices"]
 
-_TREND_YEARS = 1
+_TREND_YEARS = 1  # rents move within a year; two years back many of today's clouds had no offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,19 @@ class PricesAnswer(Shown):
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshAnswer(Shown):
+    """What was fetched of today's rents, and where it is kept."""
+
+    TEXT: ClassVar[str] = "questions.prices.text.render_refresh"
+
+    refreshed: Refreshed
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was fetched, as plain data."""
+        return {**asdict(self.refreshed), "path": str(self.refreshed.path)}
+
+
 def _row_dict(row: GpuPrices) -> dict[str, Any]:
     return {
         "gpu": row.gpu.name,
@@ -89,35 +104,21 @@ def _region_dict(region: Region) -> dict[str, Any]:
     }
 
 
-def prices(
-    names: Sequence[str] = (),
-    *,
-    price: Sequence[str] = (),
-    file: Path | None = None,
-    currency: str = "",
-    regions: bool = False,
-) -> PricesAnswer:
-    """Prices of these GPUs, or of every GPU that a cloud of the tables rents."""
-    book = PriceBook.of(prices=price, file=file, currency=currency)
-    notes: list[Assumption] = []
-    if names:
-        matches = [(name, load_catalog().find(name)) for name in names]
-        notes = [
-            assumed(
-                f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(gpu.name for gpu in match.others), code="gpu_name"
-            )
-            for name, match in matches
-            if match.others
-        ]
-        gpus = list({match.gpu.name: match.gpu for _, match in matches}.values())
-    else:
+def answer(options: PricesOptions, progress: Callable[[str], None] = lambda text: None) -> PricesAnswer | RefreshAnswer:
+    """Prices of these GPUs, or of every GPU that has one; or today's rents, fetched."""
+    if wants_refresh(options):
+        return RefreshAnswer(refreshed=refresh(age.today()))
+    query = ask(options)
+    book = query.book
+    gpus = query.gpus
+    if not gpus and not query.regions:
         known = book.rents.keys() | book.given.keys() | {row.gpu for row in tables.market()}
-        gpus = [] if regions else [gpu for gpu in load_catalog().gpus if gpu.name in known]
+        gpus = tuple(gpu for gpu in load_catalog().gpus if gpu.name in known)
     return PricesAnswer(
         rows=tuple(_row(gpu, book) for gpu in gpus),
-        regions=tables.regions() if regions else (),
+        regions=tables.regions() if query.regions else (),
         book=book,
-        assumptions=tuple(notes),
+        assumptions=query.assumptions,
         data_date=data_date(book),
     )
 
@@ -136,6 +137,4 @@ def _row(gpu: Gpu, book: PriceBook) -> GpuPrices:
     )
 
 
-def refresh_prices() -> Refreshed:
-    """Fetch the rental prices of today; only when asked for."""
-    return refresh(age.today())
+prices = face(PricesOptions, answer)

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from gpuwise.core.provenance import Basis
 from gpuwise.money import age
-from gpuwise.money.refresh import Refreshed
 from gpuwise.money.types import Price, Trend
-from gpuwise.questions.prices.answer import GpuPrices, PricesAnswer
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.questions.prices.answer import GpuPrices, PricesAnswer, RefreshAnswer
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render", "render_refresh"]
 
-_MARKETPLACES = "marketplaces often ask half to a quarter of what large clouds do, and promise less"
+_MARKETPLACES = "marketplaces often charge a half to a quarter of what large clouds do, and promise less"
+_MOST_OFFERS = 12  # of a brief answer
 
 
-def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """One GPU with all its offers, a table of GPUs, or the regions."""
     if answer.regions:
         return _regions(answer, width, colour)
     alone = len(answer.rows) == 1
-    body = _sheet(answer, answer.rows[0], width, colour) if alone else _list(answer, width, colour)
+    body = _sheet(answer, answer.rows[0], width, colour, verbose) if alone else _list(answer, width or WIDTH, colour)
     shown = alone and any(offer.kind == "marketplace" for offer in answer.rows[0].offers)
-    notes = [_dated(answer), *([_MARKETPLACES] if shown else [])]
-    notes += assumption_lines(answer.assumptions)
-    return body + join_notes(notes)
+    notes = [_dated(answer), *([_MARKETPLACES] if shown else []), *folded(answer.assumptions, verbose=verbose)]
+    return body + join_notes([wrapped(note, width, "  ") for note in notes])
 
 
 def _dated(answer: PricesAnswer) -> str:
     day, now = answer.data_date, answer.book.today
     stale = "; `gpuwise prices refresh` fetches today's" if age.is_stale(day, "rent", now) else ""
-    return f"rents of {day}, {age.age_text(day, now)}{stale}"
+    return f"rental prices of {day}, {age.age_text(day, now)}{stale}"
 
 
 def _buy(row: GpuPrices, answer: PricesAnswer) -> tuple[str, str]:
@@ -50,7 +49,7 @@ def _list(answer: PricesAnswer, width: int | None, colour: bool) -> str:
         Column(title="GPU", cells=[row.gpu.name for row in rows], right=False),
         Column(title="buy", cells=[_buy(row, answer)[0] for row in rows]),
         Column(title="of", cells=[_buy(row, answer)[1] for row in rows], right=False, drop=2),
-        Column(title="rent an hour", cells=[rent(row, "usd_per_gpu_hour") for row in rows]),
+        Column(title="rent per hour", cells=[rent(row, "usd_per_gpu_hour") for row in rows]),
         Column(title="lowest", cells=[rent(row, "low_usd_per_gpu_hour") for row in rows]),
         Column(title="highest", cells=[rent(row, "high_usd_per_gpu_hour") for row in rows], drop=1),
         Column(title="spot", cells=[rent(row, "spot_usd_per_gpu_hour") for row in rows], drop=3),
@@ -59,40 +58,41 @@ def _list(answer: PricesAnswer, width: int | None, colour: bool) -> str:
     return table(columns, width=width, colour=colour)
 
 
-def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool) -> str:
+def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool, verbose: bool) -> str:
     show = answer.book.currency.show
     lines = [bold(row.gpu.name, colour=colour), ""]
     if row.price is None:
-        lines.append("  buy   no price is known: `--price` gives yours")
+        lines.append("  buy   no price is known: give yours with `--price`")
     else:
-        lines.append(f"  buy   {_told(row.price, answer)}")
-        lines += [f"        {_told(other, answer)}" for other in (row.new, row.used) if other not in (None, row.price)]
+        every = dict.fromkeys(price for price in (row.price, row.new, row.used) if price is not None)
+        first, *others = (_describe_price(price, answer, verbose) for price in every)
+        lines += [f"  buy   {first}", *(f"        {other}" for other in others)]
     if row.rent is None:
-        return "\n".join([*lines, "  rent  no cloud of the tables has it"])
+        return "\n".join([*lines, "  rent  no cloud in our tables rents it"])
     clouds = "one cloud" if len(row.rent.clouds) == 1 else f"the median of {len(row.rent.clouds)} clouds"
     between = f"{show(row.rent.low_usd_per_gpu_hour)} to {show(row.rent.high_usd_per_gpu_hour)}"
     lines.append(f"  rent  {show(row.rent.usd_per_gpu_hour)} an hour, {clouds}, {between}")
     if row.trend is not None:
         lines.append(f"        {_trend(row.trend, answer)}")
-    offers = row.offers
+    offers = row.offers if verbose else row.offers[:_MOST_OFFERS]
+    left = len(row.offers) - len(offers)
     columns = [
         Column(title="  cloud", cells=[f"  {offer.cloud}" for offer in offers], right=False),
-        Column(title="an hour", cells=[show(offer.usd_per_gpu_hour, 2) for offer in offers]),
+        Column(title="per hour", cells=[show(offer.usd_per_gpu_hour, 2) for offer in offers]),
         Column(title="lowest", cells=[show(offer.low_usd_per_gpu_hour, 2) for offer in offers]),
         Column(title="spot", cells=[_or_dash(offer.spot_usd_per_gpu_hour, answer) for offer in offers]),
         Column(title="of", cells=[offer.dated.isoformat() for offer in offers], right=False),
         Column(title="note", cells=[offer.note for offer in offers], right=False, drop=1),
     ]
-    return "\n".join([*lines, "", table(columns, width=width, colour=colour)])
+    more = [f"  {left} dearer offers are not shown; `-v` lists all"] if left else []
+    return "\n".join([*lines, "", table(columns, width=width or WIDTH, colour=colour), *more])
 
 
-def _told(price: Price | None, answer: PricesAnswer) -> str:
-    """An amount, its range, what it is, of when and from where."""
-    if price is None:
-        return ""
+def _describe_price(price: Price, answer: PricesAnswer, verbose: bool) -> str:
+    """An amount, its range, what it is and how old; with `verbose` its source."""
     show = answer.book.currency.show
     between = f" ({show(price.low_usd)} to {show(price.high_usd)})" if price.low_usd < price.high_usd else ""
-    source = f"; {price.source}" if price.kind != "given" else ""
+    source = f"; {price.source}" if verbose and price.kind != "given" else ""
     return f"{show(price.usd)}{between}, {age.price_text(price, answer.book.today)}{source}"
 
 
@@ -127,16 +127,17 @@ def _regions(answer: PricesAnswer, width: int | None, colour: bool) -> str:
         if basis is not Basis.ASSUMED
     )
     notes = [
-        "* assumed: a rounded figure from general knowledge; `--kwh-price` gives yours",
+        "* assumed: a rounded figure from general knowledge; give yours with `--kwh-price`",
         *(f"source: {one}" for one in sources),
     ]
     return table(columns, width=width, colour=colour) + join_notes(notes)
 
 
-def render_refresh(found: Refreshed) -> str:
+def render_refresh(answer: RefreshAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """What was fetched."""
+    found = answer.refreshed
     lines = [f"{found.offers} offers for {found.gpus} GPUs of {len(found.clouds)} clouds: {found.path}"]
     if found.unknown:
         names = ", ".join(sorted(found.unknown, key=lambda name: -found.unknown[name])[:8])
-        lines.append(f"left out, not in the catalogue: {names}")
+        lines.append(f"not in the catalogue, so left out: {names}")
     return "\n".join(lines)

@@ -1,226 +1,80 @@
-"""Which GPU to buy, rent or keep: at most seven options with their time and money, a verdict, and what would change it."""
+"""Which GPU to buy, rent or keep: at most seven options with their time and cost, a verdict, and what would change it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
-from typing import Any, ClassVar
+from dataclasses import replace
 
 import msgspec
 
-from gpuwise.advise.choosing import pareto, select, shortfall
+from gpuwise.advise.candidates import Candidate, TaskRun, kept, owned, rented, run_on
+from gpuwise.advise.choosing import select
 from gpuwise.advise.market import buy_kind, buyable, older, rentable, whole
-from gpuwise.advise.options import Option, Run, kept, owned, rented, run_on
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
-from gpuwise.box.types import Cards, Line
+from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
-from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import data_date
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
 from gpuwise.questions.common.machine import check_machine
-from gpuwise.questions.common.showing import Shown
-from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.face import face
+from gpuwise.questions.which.ask import WhichQuery, ask
 from gpuwise.questions.which.changes import changes
 from gpuwise.questions.which.notes import notes
-from gpuwise.questions.which.remedies import Remedied, remedied
-from gpuwise.questions.which.scene import TIERS_USD, Scene, pick_at
+from gpuwise.questions.which.options import WhichOptions
+from gpuwise.questions.which.remedies import remedied
+from gpuwise.questions.which.survey import TIERS_USD, Survey, pick_at
+from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.questions.which.words import reasons, rejections, remedy_told, verdict
 
-__all__ = ["WhichAnswer", "which"]
+__all__ = ["answer", "choose", "which"]
 
-_COUNTS = (1, 2, 4, 8)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhichAnswer(Shown):
-    """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
-    that are sold used only, without a price; `ways` says how each job is run, the same on all; `remedied` are cards
-    that hold with remedies what does not fit as asked, each with a sentence."""
-
-    TEXT: ClassVar[str] = "questions.which.text.render"
-    FIGURE: ClassVar[str] = "questions.which.figure.choices_figure"
-
-    query: WhichQuery
-    verdict: str
-    best: Option | None
-    options: tuple[Option, ...]
-    build: dict[str, tuple[Line, ...]]
-    reasons: dict[str, tuple[str, ...]]
-    rejected: tuple[tuple[str, str], ...]
-    changes_if: tuple[str, ...]
-    remedied: tuple[tuple[Remedied, str], ...]
-    ways: tuple[str, ...]
-    every: tuple[Option, ...]
-    older: tuple[Run, ...]
-    assumptions: tuple[Assumption, ...]
-    data_date: date
-
-    def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
-        return {
-            "verdict": self.verdict,
-            "question": self.query.title,
-            "options": [self._option(option) for option in self.options],
-            "rejected": [{"gpu": name, "reason": reason} for name, reason in self.rejected],
-            "changes_if": list(self.changes_if),
-            "remedied": [_remedied(one, text) for one, text in self.remedied],
-            "looked_at": self._looked_at(),
-            "assumptions": as_dicts(self.assumptions),
-            "data_date": self.data_date.isoformat(),
-        }
-
-    def _looked_at(self) -> list[dict[str, Any]]:
-        """Everything on the market in short, for charts. `short_of` is the limit that an option breaks; on the front are those
-        within the limits that no other beats in both time and money."""
-        limits = self.query.limits
-        priced = [option for option in self.every if option.total_usd is not None and not shortfall(option, limits)]
-        front = {option.key for option in pareto(priced)}
-        seen = [
-            _run(option.run)
-            | {
-                "source": option.kind,
-                "upfront_usd": option.upfront_usd,
-                "total_usd": option.total_usd,
-                "usd_per_run": option.usd_per_run,
-                "short_of": shortfall(option, limits),
-                "front": option.key in front,
-            }
-            for option in self.every
-        ]
-        unpriced = {"upfront_usd": None, "total_usd": None, "usd_per_run": None, "short_of": "price", "front": False}
-        return seen + [_run(run) | {"source": "buy used"} | unpriced for run in self.older]
-
-    def _option(self, option: Option) -> dict[str, Any]:
-        run = option.run
-        main = run.paces[0]
-        return {
-            "gpu": option.gpu.name,
-            "gpu_count": option.gpu_count,
-            "source": option.kind,
-            "fits": run.fits,
-            "headroom_bytes": main.usable_bytes - run.needed_bytes,
-            "step_s": main.step_s,
-            "batch": main.batch,
-            "precision": main.choices.precision,
-            "bound": main.bound,
-            "samples_per_s": run.samples_per_s,
-            "run_s": run.seconds,
-            "run_low_s": run.seconds * run.low,
-            "run_high_s": run.seconds * run.high,
-            "jobs": [
-                {"model": job.model, "way": way, "step_s": pace.step_s, "batch": pace.batch, "run_s": took, "fits": pace.fits}
-                for job, way, pace, took in zip(self.query.jobs, self.ways, run.paces, run.job_s, strict=True)
-            ],
-            "upfront_usd": option.upfront_usd,
-            "total_usd": option.total_usd,
-            "usd_per_run": option.usd_per_run,
-            "usd_per_million_samples": option.usd_per_million_samples,
-            "machine_usd": option.machine_usd,
-            "running_usd": option.running_usd,
-            "usd_per_kwh": option.usd_per_kwh,
-            "energy_kwh": option.energy_kwh,
-            "kg_co2e": option.kg_co2e,
-            "price": _price(option),
-            "build": [
-                {"check": line.check, "verdict": line.verdict, "text": line.text, "remedy": line.remedy}
-                for line in self.build.get(option.key, ())
-            ],
-            "reasons": list(self.reasons.get(option.key, ())),
-        }
+_COUNTS = (1, 2, 4, 8)  # of one GPU in a machine
 
 
-def _run(run: Run) -> dict[str, Any]:
-    return {
-        "gpu": run.gpu.name,
-        "gpu_count": run.gpu_count,
-        "vendor": run.gpu.vendor,
-        "segment": run.gpu.segment,
-        "memory_bytes": run.gpu.memory_bytes,
-        "needed_bytes": run.needed_bytes,
-        "fits": run.fits,
-        "run_s": run.seconds,
-        "samples_per_s": run.samples_per_s,
-    }
-
-
-def _remedied(one: Remedied, text: str) -> dict[str, Any]:
-    option = one.option
-    return _run(option.run) | {
-        "source": option.kind,
-        "upfront_usd": option.upfront_usd,
-        "total_usd": option.total_usd,
-        "usd_per_run": option.usd_per_run,
-        "remedies": [
-            {"model": model, "name": rung.name, "title": rung.title, "how": rung.how, "step_s": rung.step_s, "cost": rung.cost}
-            for model, rungs in one.rungs.items()
-            for rung in rungs
-        ],
-        "text": text,
-    }
-
-
-def _price(option: Option) -> dict[str, Any] | None:
-    if option.price is not None:
-        price = option.price
-        return {
-            "usd": price.usd,
-            "kind": price.kind,
-            "dated": price.dated.isoformat(),
-            "source": price.source,
-            "note": price.note,
-        }
-    if option.rent is not None:
-        rent = option.rent
-        return {
-            "usd_per_hour": rent.usd_per_gpu_hour,
-            "low_usd_per_hour": rent.low_usd_per_gpu_hour,
-            "high_usd_per_hour": rent.high_usd_per_gpu_hour,
-            "clouds": list(rent.clouds),
-            "dated": rent.dated.isoformat(),
-        }
-    return None
-
-
-def which(query: WhichQuery, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
+def answer(options: WhichOptions, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
     """What to take, what else there is, and why."""
-    scene = _scene(query, progress)
-    chosen = select(scene.options, query.limits)
-    shown = _by_budget(scene.options) if query.general else chosen.shown
+    return choose(ask(options), progress)
+
+
+def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
+    """What to take, what else there is, and why."""
+    survey = _survey(query, progress)
+    chosen = select(survey.options, query.limits)
+    shown = _by_budget(survey.options) if query.general else chosen.shown
     best = chosen.best if not query.general else None
-    spared = remedied(scene, chosen, progress)
-    builds = {option.key: _built(scene, option) for option in shown if option.key in scene.build}
+    spared = remedied(survey, chosen, progress)
+    builds = {option.key: _built(survey, option) for option in shown if option.key in survey.build}
     return WhichAnswer(
         query=query,
-        verdict=verdict(scene, chosen, shown, spared),
+        verdict=verdict(survey, chosen, shown, spared),
         best=best,
         options=shown,
         build=builds,
-        reasons={option.key: reasons(scene, option, chosen) for option in shown},
-        rejected=rejections(scene, shown, chosen),
-        changes_if=changes(scene, chosen),
-        remedied=tuple((one, remedy_told(scene, one)) for one in spared),
-        ways=tuple(priced.way for priced in scene.priced),
-        every=scene.options,
-        older=scene.older,
-        assumptions=(*query.assumptions, *notes(scene)),
+        reasons={option.key: reasons(survey, option, chosen) for option in shown},
+        rejected=rejections(survey, shown, chosen),
+        changes_if=changes(survey, chosen),
+        remedied=tuple((one, remedy_told(survey, one)) for one in spared),
+        ways=tuple(priced.way for priced in survey.priced),
+        every=survey.options,
+        older=survey.older,
+        assumptions=(*query.assumptions, *notes(survey)),
         data_date=data_date(query.book),
     )
 
 
-def _built(scene: Scene, option: Option) -> tuple[Line, ...]:
+def _built(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
     """Every check of `gpuwise build` that concerns these jobs, so that both say the same of the same machine."""
     cards = Cards(gpu=option.gpu, count=option.gpu_count)
-    found = check_machine([cards], usual_box(option.gpu_count, scene.query.psu_watts))
-    decodes = any(priced.decodes for priced in scene.priced)
+    found = check_machine([cards], usual_box(option.gpu_count, survey.query.psu_watts))
+    decodes = any(priced.decodes for priced in survey.priced)
     return tuple(line for line in found.lines if decodes or line.check != "loader")
 
 
-def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
+def _survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     """Everything that can be had, with the time and the money of each."""
     catalogue, book = load_catalog().curated, query.book
     buys = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
@@ -241,7 +95,7 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
     wanted = [*query.have, *((gpu, count) for gpu, price in buys for count in _counts(query, gpu, price))]
     runs = _runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
-    checked: dict[str, tuple[Line, ...]] = {}
+    checked: dict[str, tuple[CheckLine, ...]] = {}
     for gpu, price in buys:
         kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
         terms = replace(query.terms, machine_usd=0.0) if whole(gpu) else query.terms
@@ -259,7 +113,7 @@ def _scene(query: WhichQuery, progress: Callable[[str], None]) -> Scene:
         )
     failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
     refused = [option for option in options if option.key in failing and option.gpu_count > 1]
-    return Scene(
+    return Survey(
         query=query,
         priced=tuple(priced),
         options=tuple(option for option in options if option not in refused),
@@ -290,7 +144,7 @@ def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]
     return tuple(count for count in _COUNTS if count <= most)
 
 
-def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], Run | None]:
+def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
     """All jobs on a GPU, or on several; those that are wanted are priced in one go."""
     jobs = [found.job for found in priced]
     paces = [{1: found.paces} for found in priced]
@@ -302,7 +156,7 @@ def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callab
         for found, known in zip(priced, paces, strict=True):
             known[count] = found.pacer.shared([found.paces[name] for name in gpus], count)
 
-    def run(gpu: Gpu, count: int) -> Run | None:
+    def run(gpu: Gpu, count: int) -> TaskRun | None:
         found = [known[count][gpu.name] for known in paces if gpu.name in known.get(count, {})]
         if len(found) < len(priced):
             return None
@@ -313,11 +167,14 @@ def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callab
     return run
 
 
-def _by_budget(options: Sequence[Option]) -> tuple[Option, ...]:
+def _by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """The best buy at each of some budgets."""
-    found: dict[str, Option] = {}
+    found: dict[str, Candidate] = {}
     for budget in TIERS_USD:
         best = pick_at(options, budget)
         if best is not None:
             found.setdefault(best.key, best)
     return tuple(found.values())
+
+
+which = face(WhichOptions, answer)

@@ -1,18 +1,16 @@
-"""What a user gives who asks which GPU to take, checked and completed with stated defaults."""
+"""From the options of `which` to its question, checked and completed with stated defaults."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
-from typing import Any
 
-from gpuwise.advise.choosing import Limits
+from gpuwise.advise.candidates import Terms
+from gpuwise.advise.choosing import UserLimits
 from gpuwise.advise.market import Wanted
-from gpuwise.advise.options import Terms
 from gpuwise.advise.tasks import Job, Task, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
@@ -25,17 +23,19 @@ from gpuwise.money.prices import PriceBook
 from gpuwise.money.tariff import flat, of_region, parse_tariff
 from gpuwise.money.types import Tariff
 from gpuwise.questions.common.jobs import Asked
+from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import MOST_IN_A_MACHINE, counted, named_gpus, parse_batch
+from gpuwise.questions.which.options import WhichOptions
 from gpuwise.workload.capture.settings import PRECISIONS
 from gpuwise.workload.store import zoo
 
-__all__ = ["WhichQuery", "which_query"]
+__all__ = ["WhichQuery", "ask"]
 
 _DEFAULT_TASK = "kaggle"
-_HOURS_PER_WEEK = 25.0
-_YEARS = 3.0
+_HOURS_PER_WEEK = 25.0  # 15 % of the time, a busy desktop
+_YEARS = 3.0  # how long a card is usually kept, assumed
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
-_SAMPLES = 1e6
+_SAMPLES = 1e6  # about an epoch of ImageNet
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple", "any": ""}
 _SPANS = {"h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0, "w": 604800.0, "week": 604800.0, "min": 60.0}
 _TRAINED_IN_FULL_UP_TO = 1e9  # parameters; above, adapters are what people can afford
@@ -43,14 +43,14 @@ _TRAINED_IN_FULL_UP_TO = 1e9  # parameters; above, adapters are what people can 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichQuery:
-    """The question, checked. `general` asks for picks by budget, `kinds` for what may be done."""
+    """The question, checked. `general` asks for a recommendation at each of several budgets, `kinds` is what may be done."""
 
     title: str
     jobs: tuple[Job, ...]
     asked: Asked
     kinds: frozenset[str]
     wanted: Wanted
-    limits: Limits
+    limits: UserLimits
     have: tuple[tuple[Gpu, int], ...]
     terms: Terms
     book: PriceBook
@@ -62,113 +62,91 @@ class WhichQuery:
     assumptions: tuple[Assumption, ...]
 
 
-def which_query(
-    *,
-    model: Sequence[str] = (),
-    task: str = "",
-    budget: float | str | None = None,
-    have: Sequence[str] = (),
-    hours_per_week: float | None = None,
-    years: float | None = None,
-    kwh_price: float | None = None,
-    tariff: str = "",
-    region: str = "",
-    price: Sequence[str] = (),
-    prices: Path | None = None,
-    currency: str = "",
-    buy: bool = False,
-    used: bool = False,
-    rent: bool = False,
-    vendor: str = "",
-    laptop: bool = False,
-    deadline: str = "",
-    samples: float | None = None,
-    max_gpus: int = 4,
-    psu: float | None = None,
-    machine: float | None = None,
-    machine_watts: float | None = None,
-    mode: str = "",
-    phase: str = "",
-    seq: int | None = None,
-    today: date | None = None,
-    **how: Any,
-) -> WhichQuery:
-    """The question as typed. `how` are options of running: batch, precision, optimizer, image, cpu, stack, timeout_s."""
+def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
+    """The question as typed, checked and completed with stated defaults."""
     notes: list[Assumption] = []
-    _check_together(model, task, max_gpus, laptop, rent)
-    book = PriceBook.of(prices=price, file=prices, currency=currency, today=today)
-    title, jobs = _jobs(model, task, samples, mode, phase, seq, notes)
-    owns, taken = _owned(have)
-    notes += taken
-    kinds = _kinds(buy, used, rent)
-    terms = _terms(book, hours_per_week, years, kwh_price, tariff, region, machine, machine_watts, bool(owns), laptop, notes)
+    _check_together(options)
+    models = names(options.model)
+    book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, today=today)
+    title, jobs = _jobs(options, models, notes)
+    owns, name_notes = _owned(names(options.have))
+    notes += name_notes
+    kinds = _kinds(options)
+    owning = bool(owns) or not kinds <= {"rent", "keep"}
+    terms = _terms(options, book, bool(owns), notes)
+    specific = models or options.task or options.budget is not None or owns or options.deadline or options.laptop
     return WhichQuery(
         title=title,
         jobs=jobs,
-        asked=_asked(how),
+        asked=_asked(options),
         kinds=kinds,
-        wanted=Wanted(vendor=_vendor(vendor, notes), laptop=laptop, condition=_condition(buy, used)),
-        limits=Limits(budget_usd=_budget(budget, book.currency), deadline_s=_deadline(deadline)),
+        wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, condition=_condition(options)),
+        limits=UserLimits(budget_usd=_budget(options.budget, book.currency), deadline_s=_parse_deadline(options.deadline)),
         have=owns,
         terms=terms,
         book=book,
-        most_gpus=max_gpus,
-        psu_watts=None if psu is None else amount(psu, "a power supply", "its watts, such as `--psu 750`"),
-        general=not (model or task or budget is not None or owns or deadline or laptop or kinds <= {"rent", "keep"}),
-        machine_given=machine is not None,
-        vendor_given=bool(vendor),
-        assumptions=_felt(notes, owning=bool(owns) or not kinds <= {"rent", "keep"}),
+        most_gpus=options.max_gpus,
+        psu_watts=None if options.psu is None else amount(options.psu, "a power supply", "its watts, such as `--psu 750`"),
+        general=not (specific or kinds <= {"rent", "keep"}),
+        machine_given=options.machine is not None,
+        vendor_given=bool(options.vendor),
+        # the rent of a GPU includes its machine and electricity
+        assumptions=tuple(note for note in notes if owning or note.code not in ("machine", "electricity")),
     )
 
 
-def _felt(notes: Sequence[Assumption], *, owning: bool) -> tuple[Assumption, ...]:
-    """A rent holds the machine and its electricity."""
-    return tuple(note for note in notes if owning or note.code not in ("machine", "electricity"))
-
-
-def _check_together(model: Sequence[str], task: str, max_gpus: int, laptop: bool, rent: bool) -> None:
-    """Refuse what contradicts itself."""
-    if model and task:
+def _check_together(options: WhichOptions) -> None:
+    """Refuse options that contradict each other."""
+    if options.model and options.task:
         raise BadValue("a model and a task were both given", hint="leave `--task` out: it stands in for models")
-    if not 1 <= max_gpus <= MOST_IN_A_MACHINE:
-        raise BadValue(f"--max-gpus {max_gpus} is not a number of GPUs of one machine", hint=f"between 1 and {MOST_IN_A_MACHINE}")
-    if laptop and rent:
-        raise BadValue("a laptop is not rented from a cloud", hint="leave `--laptop` or `--rent` out")
+    if not 1 <= options.max_gpus <= MOST_IN_A_MACHINE:
+        raise BadValue(f"--max-gpus {options.max_gpus} is out of range", hint=f"between 1 and {MOST_IN_A_MACHINE}")
+    if options.laptop and options.rent:
+        raise BadValue("clouds do not rent laptops", hint="leave `--laptop` or `--rent` out")
 
 
-def _asked(how: Mapping[str, Any]) -> Asked:
-    """Options of running that were given, checked."""
-    given = {name: value for name, value in how.items() if value not in (None, "")}
-    parse_batch(given.get("batch", ""))
-    if given.get("precision", "auto") not in ("auto", *PRECISIONS):
-        raise BadValue(f"'{given['precision']}' is no precision", looked_in=", ".join(PRECISIONS), hint="or `--precision auto`")
-    return Asked(**given)
+def _asked(options: WhichOptions) -> Asked:
+    """How all jobs are run, checked."""
+    size = parse_batch(options.batch)
+    if options.precision and options.precision not in ("auto", *PRECISIONS):
+        raise BadValue(f"unknown precision '{options.precision}'", looked_in=", ".join(PRECISIONS), hint="or `--precision auto`")
+    return Asked(
+        batch="" if size is None else str(size) if size else "auto",
+        precision=options.precision,
+        optimizer=options.optimizer,
+        image=options.image,
+        cpu=options.cpu,
+        stack=options.stack,
+        timeout_s=options.timeout,
+    )
 
 
-def _jobs(
-    models: Sequence[str], task: str, samples: float | None, mode: str, phase: str, seq: int | None, notes: list[Assumption]
-) -> tuple[str, tuple[Job, ...]]:
+def _jobs(options: WhichOptions, models: Sequence[str], notes: list[Assumption]) -> tuple[str, tuple[Job, ...]]:
     """What is to be run: the models given, or the jobs of a task."""
+    samples = options.samples
     if models:
         count = _SAMPLES if samples is None else amount(samples, "a number of samples", "for example `--samples 1e6`")
         if count < 1:
-            raise BadValue(f"a run of {count:g} samples is none", hint="for example `--samples 1e6`")
+            raise BadValue(f"--samples {count:g} is less than one sample", hint="for example `--samples 1e6`")
         if samples is None:
-            notes.append(assumed("run", f"{count:,.0f} samples", "`--samples` says how many a run of yours sees"))
-        jobs = tuple(_job(name, count, mode, phase, seq) for name in models)
+            notes.append(assumed("run", f"{count:,.0f} samples", "set `--samples` to the number that one of your runs sees"))
+        jobs = tuple(_job(name, count, options.mode, options.phase, options.seq) for name in models)
         return ", ".join(models), jobs
-    for option, value in {"--samples": samples, "--mode": mode, "--phase": phase, "--seq": seq}.items():
+    for option, value in {
+        "--samples": samples,
+        "--mode": options.mode,
+        "--phase": options.phase,
+        "--seq": options.seq,
+    }.items():
         if value:
-            raise BadValue(
-                f"{option} is for --model; a task has its own", hint=f"for example `--model resnet50 {option} {value}`"
-            )
-    chosen = find_task(task or _DEFAULT_TASK)
+            raise BadValue(f"{option} needs --model; a task has its own", hint=f"for example `--model resnet50 {option} {value}`")
+    chosen = find_task(options.task or _DEFAULT_TASK)
     why = "its jobs stand in for your model; `--model` names yours"
-    notes.append(assumed("task" if not task else "run", f"{chosen.name}: {_told(chosen)}", why))
+    notes.append(assumed("task" if not options.task else "run", f"{chosen.name}: {_describe_jobs(chosen)}", why))
     return chosen.name, chosen.jobs
 
 
-def _told(task: Task) -> str:
+def _describe_jobs(task: Task) -> str:
     return "; ".join(f"{job.model}, {job.note}" if job.note else job.model for job in task.jobs)
 
 
@@ -176,7 +154,7 @@ def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> J
     """A model by name. Large language models are taken as people can afford them, where the plain way fits nowhere."""
     mode = mode or ("infer" if phase else "train")
     if mode not in ("train", "infer"):
-        raise BadValue(f"'{mode}' is no mode", looked_in="train, infer", hint="for example `--mode infer`")
+        raise BadValue(f"unknown mode '{mode}'", looked_in="train, infer", hint="for example `--mode infer`")
     large = zoo.has(name) and zoo.entry(name).parameters > _TRAINED_IN_FULL_UP_TO
     language = zoo.has(name) and any(stored.phase for stored in zoo.entry(name).graphs)
     ways: tuple[str, ...] = ("usual", "checkpoint") if mode == "train" else ("usual",)
@@ -196,16 +174,16 @@ def _owned(have: Sequence[str]) -> tuple[tuple[tuple[Gpu, int], ...], list[Assum
     return tuple(found), notes
 
 
-def _kinds(buy: bool, used: bool, rent: bool) -> frozenset[str]:
+def _kinds(options: WhichOptions) -> frozenset[str]:
     """What may be done; everything where nothing is said."""
-    wished = {"buy new": buy, "buy used": used or buy, "rent": rent}
+    wished = {"buy new": options.buy, "buy used": options.used or options.buy, "rent": options.rent}
     chosen = {kind for kind, wish in wished.items() if wish}
     return frozenset(chosen or wished) | {"keep"}
 
 
-def _condition(buy: bool, used: bool) -> str:
+def _condition(options: WhichOptions) -> str:
     """Which prices count: of new cards, of used ones, or the newest of either where both or neither are wished for."""
-    return "any" if buy == used else "new" if buy else "used"
+    return "any" if options.buy == options.used else "new" if options.buy else "used"
 
 
 def _vendor(text: str, notes: list[Assumption]) -> str:
@@ -213,56 +191,44 @@ def _vendor(text: str, notes: list[Assumption]) -> str:
         notes.append(assumed("vendor", "NVIDIA", "most code and guides are written for it; `--vendor any` adds AMD and Intel"))
         return "NVIDIA"
     if text.lower() not in _VENDORS:
-        raise BadValue(f"'{text}' makes no GPUs that we know", looked_in=", ".join(_VENDORS), hint="for example `--vendor any`")
+        raise BadValue(f"unknown vendor '{text}'", looked_in=", ".join(_VENDORS), hint="for example `--vendor any`")
     return _VENDORS[text.lower()]
 
 
 def _budget(budget: float | str | None, currency: Currency) -> float | None:
     if budget is None:
         return None
-    hint = "for example `--budget 800`; leave it out for picks by price"
+    hint = "for example `--budget 800`; leave it out for a recommendation at each of several budgets"
     value = currency.read(budget, "a budget", hint) if isinstance(budget, str) else budget
     return currency.to_usd(amount(value, "a budget", hint))
 
 
-def _deadline(text: str) -> float | None:
+def _parse_deadline(text: str) -> float | None:
     """`3 days`, `12h`, `2 weeks` -> seconds."""
     if not text:
         return None
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", text.lower())
     if match is None or match[2] not in _SPANS or not 0 < float(match[1]) < math.inf:
-        raise BadValue(f"'{text}' is no deadline", hint="for example `--deadline '3 days'` or `--deadline 12h`")
+        raise BadValue(f"invalid deadline '{text}'", hint="for example `--deadline '3 days'` or `--deadline 12h`")
     return float(match[1]) * _SPANS[match[2]]
 
 
-def _terms(
-    book: PriceBook,
-    hours_per_week: float | None,
-    years: float | None,
-    kwh_price: float | None,
-    tariff: str,
-    region: str,
-    machine: float | None,
-    machine_watts: float | None,
-    owns: bool,
-    laptop: bool,
-    notes: list[Assumption],
-) -> Terms:
-    if hours_per_week is None:
+def _terms(options: WhichOptions, book: PriceBook, owns: bool, notes: list[Assumption]) -> Terms:
+    if options.hours_per_week is None:
         notes.append(assumed("hours_per_week", f"{_HOURS_PER_WEEK:g}", "15 % of the time, a busy desktop; `--hours-per-week`"))
-    if years is None:
-        notes.append(assumed("years", f"{_YEARS:g}", "`--years` asks for another horizon"))
-    machine_usd = _machine(book, machine, owns, laptop, notes)
-    if machine_watts is None:
-        machine_watts = _MACHINE_WATTS[laptop]
-        notes.append(assumed("machine_watts", f"{machine_watts:.0f} W", "beside the GPU, while it works; `--machine-watts`"))
-    place = find_region(region or DEFAULT_REGION)
+    if options.years is None:
+        notes.append(assumed("years", f"{_YEARS:g}", "`--years` sets another horizon"))
+    machine_usd = _machine(book, options.machine, owns, options.laptop, notes)
+    watts = options.machine_watts
+    if watts is None:
+        watts = _MACHINE_WATTS[options.laptop]
+        notes.append(assumed("machine_watts", f"{watts:.0f} W", "beside the GPU, while it works; `--machine-watts`"))
     return Terms(
-        utilization=utilization_of(_hours(hours_per_week)),
-        years=_YEARS if years is None else amount(years, "a horizon in years", "for example `--years 3`"),
-        tariff=_tariff(book, kwh_price, tariff, region, notes),
-        grid=place.grid,
-        machine_watts=amount(machine_watts, "a power", "for example `--machine-watts 100`", zero=True),
+        utilization=utilization_of(_hours(options.hours_per_week)),
+        years=_YEARS if options.years is None else amount(options.years, "a horizon in years", "for example `--years 3`"),
+        tariff=_tariff(book, options.kwh_price, options.tariff, options.region, notes),
+        grid=find_region(options.region or DEFAULT_REGION).grid,
+        machine_watts=amount(watts, "a power", "for example `--machine-watts 100`", zero=True),
         machine_usd=machine_usd,
     )
 
@@ -270,7 +236,7 @@ def _terms(
 def _hours(per_week: float | None) -> float:
     if per_week is None:
         return _HOURS_PER_WEEK
-    return amount(per_week, "hours of work a week", "for example `--hours-per-week 20`; who never works needs no GPU")
+    return amount(per_week, "hours of use per week", "for example `--hours-per-week 20`")
 
 
 def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, notes: list[Assumption]) -> float:
@@ -280,8 +246,8 @@ def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, not
     if laptop:
         return 0.0
     usd = 0.0 if owns else MACHINE_USD
-    bought = "the rest of a desktop, in the total only; `--machine 0` if you have one"
-    notes.append(assumed("machine", book.currency.show(usd), "what you have goes on in the same machine" if owns else bought))
+    bought = "the rest of a desktop, counted in the total but not upfront; `--machine 0` if you have one"
+    notes.append(assumed("machine", book.currency.show(usd), "new cards go into the machine you have" if owns else bought))
     return usd
 
 

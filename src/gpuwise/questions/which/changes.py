@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.changes import even_hours_per_week, worth_usd
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Limits, Selection, best_bought, shortfall
-from gpuwise.advise.options import Option
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, shortfall
 from gpuwise.core.units import GIB
-from gpuwise.questions.which.scene import Scene, a, alike, buys, failures, spent
+from gpuwise.questions.which.survey import Survey, a, alike, buys, failures, spent
 
 __all__ = ["changes"]
 
@@ -19,37 +19,37 @@ _LITTLE_MORE = 1.25  # times the price
 _FASTER = 1.15  # times: less is not worth the next budget
 
 
-def changes(scene: Scene, chosen: Selection) -> tuple[str, ...]:
+def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     """What would turn the answer: prices, hours, money, memory, another maker."""
-    taken, best = chosen.bought if scene.query.general else chosen.best, chosen.bought
-    found = [_used(scene, best), _hours(scene, chosen), _faster(scene, chosen), _budget(scene, best)] if best else []
-    found += [_roomier(scene, best), _several_more(scene, best)] if best and best is taken else []
+    taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
+    found = [_used(survey, best), _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)] if best else []
+    found += [_roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
     return tuple(text for text in (*found, _memory(taken)) if text)
 
 
-def _used(scene: Scene, best: Option) -> str:
+def _used(survey: Survey, best: Candidate) -> str:
     """Used cards and what they may cost. Prices that no owner of a working card would take are not told."""
-    budget = scene.query.limits.budget_usd or float("inf")
+    budget = survey.query.limits.budget_usd or float("inf")
     always, below = [], []
-    for run in sorted(scene.older, key=lambda run: run.seconds):
-        price = worth_usd(run, scene.query.terms, best) or 0.0
+    for run in sorted(survey.older, key=lambda run: run.seconds):
+        price = worth_usd(run, survey.query.terms, best) or 0.0
         enough = run.fits and run.gpu.memory_bytes >= _ENOUGH_MEMORY * best.gpu.memory_bytes
         if enough and min(price, budget) >= _LEAST_PRICE * (run.gpu.launch_usd or 0.0):
             name = f"{run.gpu.name} ({run.gpu.memory_bytes / GIB:.0f} GB)"
             always += [name] if price >= budget else []
-            below += [f"{name} {scene.money(price)}"] if price < budget else []
+            below += [f"{name} {survey.money(price)}"] if price < budget else []
     cheaper = f"a used card's runs cost less than those of {a(best.name)}"
     parts = [f"within the budget: {', '.join(always[:_FEW])}"] if always else []
     parts += [f"below these prices: {', '.join(below[:_FEW])}"] if below else []
     return f"{cheaper} {'; '.join(parts)}" if parts else ""
 
 
-def _hours(scene: Scene, chosen: Selection) -> str:
+def _hours(survey: Survey, chosen: Selection) -> str:
     if chosen.rented is None or chosen.rented.rent is None or chosen.bought is None or chosen.bought.total_usd is None:
         return ""
-    hours = even_hours_per_week(chosen.bought, chosen.rented, scene.query.terms)
-    rate = scene.query.book.currency.show(chosen.rented.rent.usd_per_gpu_hour, 2)
-    who, now = f"{a(chosen.rented.name)} at {rate} an hour", 168 * scene.query.terms.utilization
+    hours = even_hours_per_week(chosen.bought, chosen.rented, survey.query.terms)
+    rate = survey.query.book.currency.show(chosen.rented.rent.usd_per_gpu_hour, 2)
+    who, now = f"{a(chosen.rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
     if hours is None:
         return f"renting {who} does the same work for less at any number of hours"
     if chosen.best is chosen.rented:
@@ -60,23 +60,23 @@ def _hours(scene: Scene, chosen: Selection) -> str:
     return f"renting {who} does the same work for less up to {hours:.0f} hours a week, so at {now:.0f} too; {trouble}"
 
 
-def _faster(scene: Scene, chosen: Selection) -> str:
+def _faster(survey: Survey, chosen: Selection) -> str:
     """What time would cost, where what one has is kept for the money's sake."""
     kept = chosen.kept
-    if kept is None or chosen.best is not kept or scene.query.limits.budget_usd is not None:
+    if kept is None or chosen.best is not kept or survey.query.limits.budget_usd is not None:
         return ""
-    faster = [one for one in buys(scene) if one.gpu_count == 1 and not shortfall(one, scene.query.limits)]
-    quick = best_bought([one for one in faster if kept.run.seconds >= WORTH_A_CHANGE * one.run.seconds], Limits())
+    faster = [one for one in buys(survey) if one.gpu_count == 1 and not shortfall(one, survey.query.limits)]
+    quick = best_bought([one for one in faster if kept.run.seconds >= WORTH_A_CHANGE * one.run.seconds], UserLimits())
     if quick is None or quick.upfront_usd is None:
         return ""
-    return f"{a(quick.name)} ({scene.money(quick.upfront_usd)}) is {kept.run.seconds / quick.run.seconds:.2f} times as fast"
+    return f"{a(quick.name)} ({survey.money(quick.upfront_usd)}) is {kept.run.seconds / quick.run.seconds:.2f} times as fast"
 
 
-def _roomier(scene: Scene, best: Option) -> str:
+def _roomier(survey: Survey, best: Candidate) -> str:
     """The same speed with more memory, for a little more."""
     able = [
         one
-        for one in buys(scene)
+        for one in buys(survey)
         if one.gpu_count == best.gpu_count
         and one.run.seconds <= _NEARLY_EQUAL * best.run.seconds
         and one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes
@@ -87,42 +87,42 @@ def _roomier(scene: Scene, best: Option) -> str:
         return ""
     more = min(able, key=spent)
     memory = f"{more.gpu.memory_bytes / GIB:.0f} GB in place of {best.gpu.memory_bytes / GIB:.0f}"
-    return f"{scene.money(spent(more) - spent(best))} more buys {a(more.name)}: as fast, with {memory}"
+    return f"{survey.money(spent(more) - spent(best))} more buys {a(more.name)}: as fast, with {memory}"
 
 
-def _budget(scene: Scene, best: Option) -> str:
+def _budget(survey: Survey, best: Candidate) -> str:
     """The next step up."""
-    budget = scene.query.limits.budget_usd
+    budget = survey.query.limits.budget_usd
     if budget is None:
         return ""
     better = [
         option
-        for option in scene.options
+        for option in survey.options
         if option.kind.startswith("buy")
-        and shortfall(option, scene.query.limits) == "budget"
+        and shortfall(option, survey.query.limits) == "budget"
         and best.run.seconds >= _FASTER * option.run.seconds
         and alike(option, best)
     ]
     if not better:
         return ""
-    more = best_bought(sorted(better, key=lambda option: option.upfront_usd or 0.0)[:1], Limits())
+    more = best_bought(sorted(better, key=lambda option: option.upfront_usd or 0.0)[:1], UserLimits())
     if more is None:
         return ""
-    over = scene.money((more.upfront_usd or 0.0) - budget)
+    over = survey.money((more.upfront_usd or 0.0) - budget)
     return f"{over} more in the budget buys {a(more.name)}, {best.run.seconds / more.run.seconds:.2f} times as fast"
 
 
-def _several_more(scene: Scene, best: Option) -> str:
+def _several_more(survey: Survey, best: Candidate) -> str:
     """A second one of the same."""
     two = [
         option
-        for option in (*scene.options, *scene.refused)
+        for option in (*survey.options, *survey.refused)
         if option.gpu.name == best.gpu.name and option.gpu_count == 2 * best.gpu_count
     ]
     bought = [option for option in two if option.kind == best.kind]
     if not bought:
         return ""
-    failed = [line.text for line in failures(scene, bought[0])]
+    failed = [line.text for line in failures(survey, bought[0])]
     gain = best.run.seconds / bought[0].run.seconds
     trouble = f", but {failed[0]}" if failed else ""
     more = f"a second {best.gpu.name} makes" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} make"
@@ -131,7 +131,7 @@ def _several_more(scene: Scene, best: Option) -> str:
     return f"{more} it {gain:.2f} times as fast where the code shares its work{trouble}"
 
 
-def _memory(best: Option | None) -> str:
+def _memory(best: Candidate | None) -> str:
     if best is None:
         return ""
     usable = best.run.paces[0].usable_bytes

@@ -5,25 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.advise.choosing import pareto
-from gpuwise.advise.options import Option, Run
 from gpuwise.core.errors import BadValue
 from gpuwise.core.units import format_si
-from gpuwise.questions.which.answer import WhichAnswer
+from gpuwise.questions.which.options import check_chart
+from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 
-__all__ = ["CHARTS", "check_chart", "choices_figure"]
+__all__ = ["choices_figure"]
 
-CHARTS = ("cost", "value", "speed")
 _KINDS = ("buy new", "buy used", "rent", "keep")
 _MOST_BARS = 30
 _APART = 0.22  # on a log scale: names nearer than that would lie over each other
-
-
-def check_chart(name: str) -> None:
-    """Refuse a chart that does not exist, before anything is worked out."""
-    if name not in CHARTS:
-        raise BadValue(f"there is no chart '{name}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
 
 
 def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
@@ -44,7 +38,7 @@ def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
     )
 
 
-def _alone(answer: WhichAnswer) -> list[Option]:
+def _alone(answer: WhichAnswer) -> list[Candidate]:
     """What fits and has a price; several of one card only where they are shown."""
     shown = {option.key for option in answer.options}
     return [
@@ -76,26 +70,26 @@ def _cost(answer: WhichAnswer) -> Plot:
     )
 
 
-def _total(option: Option, answer: WhichAnswer) -> float:
+def _total(option: Candidate, answer: WhichAnswer) -> float:
     """In the user's currency."""
     return (option.total_usd or 0.0) / answer.query.book.currency.usd_per_unit
 
 
-def _named(options: Sequence[Option]) -> set[str]:
+def _named(options: Sequence[Candidate]) -> set[str]:
     """Options whose names have room, the first ones before the later."""
-    kept: list[Option] = []
+    kept: list[Candidate] = []
     for option in options:
         if option.run.fits and option.total_usd and all(_far(option, other) for other in kept):
             kept.append(option)
     return {option.key for option in kept}
 
 
-def _far(one: Option, other: Option) -> bool:
+def _far(one: Candidate, other: Candidate) -> bool:
     money = abs(math.log((one.total_usd or 1.0) / (other.total_usd or 1.0)))
     return math.hypot(money / 3, math.log(one.run.seconds / other.run.seconds)) > _APART
 
 
-def _mark(option: Option, answer: WhichAnswer, named: set[str]) -> Mark:
+def _mark(option: Candidate, answer: WhichAnswer, named: set[str]) -> Mark:
     run, show = option.run, answer.query.book.currency.show
     return Mark(
         x=_total(option, answer),
@@ -136,7 +130,7 @@ def _speed(answer: WhichAnswer) -> Bars:
     return Bars(title="Longer is better: one GPU, all jobs", axis=axis, bars=bars, share=1.0)
 
 
-def _speed_bar(run: Run, best: float) -> Bar:
+def _speed_bar(run: TaskRun, best: float) -> Bar:
     note = f"{format_si(run.seconds, 's')} a run" if run.fits else "does not fit"
     segment = Segment(value=best / run.seconds, tip=f"{run.gpu.name}: {note}")
     return Bar(label=run.gpu.name, segments=(segment,), note=note, faint=not run.fits)

@@ -14,42 +14,42 @@ from gpuwise.money.age import age_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.scene import Scene
+from gpuwise.questions.which.survey import Survey
 
 __all__ = ["notes"]
 
 _FEW = 3  # cards that are named one by one
 
 
-def notes(scene: Scene) -> tuple[Assumption, ...]:
+def notes(survey: Survey) -> tuple[Assumption, ...]:
     """What the answer rests on beside what the question says."""
-    query = scene.query
+    query = survey.query
     found: dict[str, Assumption] = {}
-    for job, priced in zip(query.jobs, scene.priced, strict=True):
+    for job, priced in zip(query.jobs, survey.priced, strict=True):
         for note in priced.notes:
             found.setdefault(note.name, note)
         if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
             found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced), code="way")
     if not query.asked.batch:
-        found["batch"] = _batches(scene)
+        found["batch"] = _batches(survey)
     if not query.general:
         found["rule"] = _rule(query)
     if query.limits.budget_usd is not None:
-        found["budget"] = _budget(scene)
-    if scene.build:
+        found["budget"] = _budget(survey)
+    if survey.build:
         effect = "ok works, tight works with care in what is named; `gpuwise build` tells more, of your machine too"
         found["build"] = assumed("build", "a usual machine", effect)
-    bought = [option.price for option in scene.options if option.price is not None and option.price.kind != "given"]
+    bought = [option.price for option in survey.options if option.price is not None and option.price.kind != "given"]
     if bought:
         yours = f'`--price "{bought[0].gpu}=…"` gives yours'
         effect = f"shops ask other prices; {yours}; a card is taken as sold new for {NEW_MONTHS} months"
         found["prices"] = assumed("prices", f"the newest with a date: {_kinds_of(bought)}", effect)
-    rents = [option.rent for option in scene.options if option.rent is not None]
+    rents = [option.rent for option in survey.options if option.rent is not None]
     if rents:
         newest = max(rent.dated for rent in rents)
         effect = f"of {newest.isoformat()}, {age_text(newest, query.book.today)}; single offers differ two to four times"
         found["rents"] = assumed("rents", "median of clouds", effect)
-    unseen = [option.gpu for option in scene.options if not knows(option.gpu) and not option.gpu.is_cpu]
+    unseen = [option.gpu for option in survey.options if not knows(option.gpu) and not option.gpu.is_cpu]
     for makers in (False, True):
         alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
         names = ", ".join(dict.fromkeys(gpu.vendor if makers else gpu.architecture.generation for gpu in alike))
@@ -63,9 +63,9 @@ def notes(scene: Scene) -> tuple[Assumption, ...]:
     return tuple(found.values())
 
 
-def _batches(scene: Scene) -> Assumption:
+def _batches(survey: Survey) -> Assumption:
     """How many samples make a step; on small cards in parts."""
-    sizes = [(priced.job.model, max((pace.batch for pace in priced.paces.values()), default=0)) for priced in scene.priced]
+    sizes = [(priced.job.model, max((pace.batch for pace in priced.paces.values()), default=0)) for priced in survey.priced]
     value = str(sizes[0][1]) if len(sizes) == 1 else ", ".join(f"{model} {size}" for model, size in sizes)
     effect = "as usual, in parts where it does not fit at once; `--batch` says yours, auto takes the fastest"
     return assumed("batch", value, effect)
@@ -87,13 +87,13 @@ def _rule(query: WhichQuery) -> Assumption:
     return assumed("rule", value, "; ".join(effect) or "nothing else is looked at")
 
 
-def _budget(scene: Scene) -> Assumption:
+def _budget(survey: Survey) -> Assumption:
     """What a budget is for."""
-    query = scene.query
+    query = survey.query
     rents = f"; a rent is within it if all {query.terms.years:g} years of it are" if "rent" in query.kinds else ""
     what = "cards and the rest of the machine" if query.machine_given else "cards"
     effect = f"paid for {what} on the first day, electricity not counted{rents}"
-    return assumed("budget", scene.money(query.limits.budget_usd), effect)
+    return assumed("budget", survey.money(query.limits.budget_usd), effect)
 
 
 def _kinds_of(prices: Sequence[Price]) -> str:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from gpuwise.advise.candidates import Candidate, kept, owned, run_on
 from gpuwise.advise.choosing import Selection, shortfall
 from gpuwise.advise.ladder import sparing
 from gpuwise.advise.market import whole
-from gpuwise.advise.options import Option, kept, owned, run_on
-from gpuwise.advise.paces import Pace
+from gpuwise.advise.paces import JobPace
 from gpuwise.advise.types import Rung
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import trial_on, width
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.scene import Scene
+from gpuwise.questions.which.survey import Survey
 
 __all__ = ["Remedied", "remedied"]
 
@@ -27,74 +27,74 @@ _MOST = 2  # sizes of memory that are tried where nothing else can be bought, el
 class Remedied:
     """A card that holds what was asked for with remedies: what it comes to, and the remedies by model."""
 
-    option: Option
+    option: Candidate
     rungs: dict[str, tuple[Rung, ...]]
 
 
-def remedied(scene: Scene, chosen: Selection, progress: Callable[[str], None]) -> tuple[Remedied, ...]:
+def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None]) -> tuple[Remedied, ...]:
     """Cards within the limits that hold every job as asked; none where that was not the trouble. With a budget the fastest is
     first, else the one whose runs cost least.
 
     What the user has is tried first, then from most memory to least; less never holds more, so after one that fails only larger
     ones are tried.
     """
-    if not _wanted(scene, chosen):
+    if not _wanted(survey, chosen):
         return ()
     found: list[Remedied] = []
     too_little = 0.0
-    for option in (*_short(scene, ("keep",)), *_by_memory(scene)[: 1 if chosen.best else _MOST]):
+    for option in (*_short(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
         if option.gpu.memory_bytes <= too_little:
             continue
         progress(f"trying remedies on {option.gpu.name}")
-        one = _with_remedies(scene, option)
+        one = _with_remedies(survey, option)
         if one is None:
             too_little = option.gpu.memory_bytes
-        elif not shortfall(one.option, scene.query.limits):
+        elif not shortfall(one.option, survey.query.limits):
             found.append(one)
-    free = scene.query.limits.budget_usd is None
+    free = survey.query.limits.budget_usd is None
     return tuple(sorted(found, key=lambda one: (one.option.usd_per_run or inf) if free else one.option.run.seconds))
 
 
-def _wanted(scene: Scene, chosen: Selection) -> bool:
+def _wanted(survey: Survey, chosen: Selection) -> bool:
     """Where jobs are run in another way than asked for, or memory keeps them off what the user has or could buy."""
-    if scene.query.general or not scene.query.kinds & {"buy new", "buy used"}:
+    if survey.query.general or not survey.query.kinds & {"buy new", "buy used"}:
         return False
-    otherwise = any(priced.skipped for priced in scene.priced)
+    otherwise = any(priced.skipped for priced in survey.priced)
     bought = chosen.best is not None and chosen.best.kind.startswith("buy")
-    return otherwise or bool(_short(scene, ("keep",))) or not bought
+    return otherwise or bool(_short(survey, ("keep",))) or not bought
 
 
-def _short(scene: Scene, kinds: Sequence[str]) -> list[Option]:
+def _short(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
     """Single GPUs within the budget that do not hold what was asked for, fastest first."""
-    budget, otherwise = scene.query.limits.budget_usd, any(priced.skipped for priced in scene.priced)
-    single = [one for one in scene.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
+    budget, otherwise = survey.query.limits.budget_usd, any(priced.skipped for priced in survey.priced)
+    single = [one for one in survey.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
     reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
     return sorted(reached, key=lambda one: one.run.seconds)
 
 
-def _by_memory(scene: Scene) -> list[Option]:
+def _by_memory(survey: Survey) -> list[Candidate]:
     """Of each size of memory the fastest to buy, most memory first."""
-    sizes: dict[float, Option] = {}
-    for option in _short(scene, ("buy new", "buy used")):
+    sizes: dict[float, Candidate] = {}
+    for option in _short(survey, ("buy new", "buy used")):
         sizes.setdefault(option.gpu.memory_bytes, option)
     return [sizes[size] for size in sorted(sizes, reverse=True)]
 
 
-def _with_remedies(scene: Scene, option: Option) -> Remedied | None:
+def _with_remedies(survey: Survey, option: Candidate) -> Remedied | None:
     """The same card with remedies for each job that does not fit; None where one of them cannot be made to."""
     paces, rungs = [], {}
-    for place, priced in enumerate(scene.priced):
+    for place, priced in enumerate(survey.priced):
         pace = option.run.paces[place]
         if priced.skipped or not pace.fits:
-            tried = _tried(scene.query, place, option.gpu, pace)
+            tried = _tried(survey.query, place, option.gpu, pace)
             if tried is None:
                 return None
             pace, rungs[priced.job.model] = tried
         paces.append(pace)
-    return Remedied(option=_again(scene.query, option, paces), rungs=rungs)
+    return Remedied(option=_again(survey.query, option, paces), rungs=rungs)
 
 
-def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: Pace) -> tuple[Pace, tuple[Rung, ...]] | None:
+def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[JobPace, tuple[Rung, ...]] | None:
     trial = trial_on(query.jobs[place], gpu, query.asked)
     if trial is None:
         return None
@@ -105,7 +105,7 @@ def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: Pace) -> tuple[Pace, 
     rungs, choices = sparing(trial, _EFFECTS)
     if not rungs:
         return None
-    pace = Pace(
+    pace = JobPace(
         gpu=gpu,
         choices=choices,
         batch=trial.batch,
@@ -117,7 +117,7 @@ def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: Pace) -> tuple[Pace, 
     return pace, rungs
 
 
-def _again(query: WhichQuery, option: Option, paces: Sequence[Pace]) -> Option:
+def _again(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) -> Candidate:
     """The option at other paces."""
     span = width(option.gpu, max(paces, key=lambda pace: pace.step_s).bound)
     run = run_on(query.jobs, paces, span.low, span.high)

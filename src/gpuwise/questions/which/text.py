@@ -1,41 +1,67 @@
-"""The answer of `which` as text: the verdict, the options, what would change it, why not the others, what it rests on."""
+"""The answer of `which` as text: the verdict and the options; with `verbose` also why, what was left out, and all assumptions."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
 
-from gpuwise.advise.options import Option
+from gpuwise.advise.candidates import Candidate
 from gpuwise.box.checks import worst
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.age import kind_text
-from gpuwise.questions.which.answer import WhichAnswer
-from gpuwise.render.text import Column, bold, table
+from gpuwise.questions.which.types import WhichAnswer
+from gpuwise.render.text import WIDTH, Column, bold, folded, table, wrapped
 
 __all__ = ["render"]
 
 _MARKS = {"pass": "ok", "tight": "tight", "fail": "see below"}
-_OTHERS = 5
-_WIDTH = 120
+_OTHERS = 5  # left-out GPUs that are named, of often a hundred
+_MOST_LINES = 25  # of a brief answer: a terminal's height
+_MOST_ITEMS = 3  # under each heading of a brief answer
 _CENT_USD = 0.01
 
 
-def render(answer: WhichAnswer, *, width: int | None = None, colour: bool = False) -> str:
-    """As much as fits a screen."""
-    wide = min(width or _WIDTH, _WIDTH)
+def render(
+    answer: WhichAnswer, *, chart: str = "cost", width: int | None = None, colour: bool = False, verbose: bool = False
+) -> str:
+    """The verdict and the options, with as many remarks as a screen holds; everything with `verbose`."""
+    wide = min(width or WIDTH, WIDTH)
     blocks = ["\n".join(bold(line, colour=colour) for line in textwrap.wrap(answer.verdict, wide))]
     if answer.options:
-        blocks.append(_table(answer, width, colour))
-    blocks += [
-        _list("how it is worked out", [_sum(answer, answer.best)] if answer.best else [], wide),
-        _list("to know", _remarks(answer), wide),
-        _list("with remedies", [text for _, text in answer.remedied], wide),
-        _list("would change it", list(answer.changes_if), wide),
-        _list("left out", [f"{name}: {reason}" for name, reason in answer.rejected[:_OTHERS]], wide),
-        _list("rests on", [f"{note.name} = {note.value} ({note.effect})" for note in answer.assumptions], wide),
-        f"prices to rent of {answer.data_date.isoformat()}",
-    ]
+        blocks.append(_table(answer, width or (None if verbose else WIDTH), colour))
+    if verbose:
+        return _join([*blocks, *_details(answer, wide)])
+    said = [wrapped(line, wide, "  ") for line in folded(answer.assumptions, verbose=False)]
+    for most in range(_MOST_ITEMS, 0, -1):
+        text = _join([*blocks, *_remarks(answer, wide, most), *said])
+        if text.count("\n") < _MOST_LINES:
+            return text
+    return _join([*blocks, *said])
+
+
+def _join(blocks: list[str]) -> str:
     return "\n\n".join(block for block in blocks if block)
+
+
+def _remarks(answer: WhichAnswer, width: int, most: int) -> list[str]:
+    """The first few of each kind."""
+    return [
+        _list("Notes", _notes(answer)[:most], width),
+        _list("With remedies", [text for _, text in answer.remedied][:1], width),
+        _list("What would change this", list(answer.changes_if)[:most], width),
+    ]
+
+
+def _details(answer: WhichAnswer, width: int) -> list[str]:
+    return [
+        _list("How the total is made up", [_sum(answer, answer.best)] if answer.best else [], width),
+        _list("Notes", _notes(answer), width),
+        _list("With remedies", [text for _, text in answer.remedied], width),
+        _list("What would change this", list(answer.changes_if), width),
+        _list("Left out", [f"{name}: {reason}" for name, reason in answer.rejected[:_OTHERS]], width),
+        _list("Assumptions", [f"{note.name} = {note.value} ({note.effect})" for note in answer.assumptions], width),
+        f"rental prices of {answer.data_date.isoformat()}",
+    ]
 
 
 def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
@@ -46,34 +72,34 @@ def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
     columns = [
         Column(title="  option", cells=[f"{_mark(answer, option)} {option.name}" for option in options], right=False),
         Column(title="how", cells=[option.kind for option in options], right=False, drop=0 if several else 6),
-        Column(title="memory", cells=[f"{option.gpu.memory_bytes / GIB:.0f} GB" for option in options]),
-        Column(title="free", cells=[_free(option) for option in options], drop=5),
-        Column(title="a run", cells=[_run(option) for option in options]),
-        Column(title="range", cells=[_range(option) for option in options], drop=2),
+        Column(title="memory", cells=[f"{option.gpu.memory_bytes / GIB:.0f} GB" for option in options], drop=1),
+        Column(title="free", cells=[_free(option) for option in options], drop=7),
+        Column(title="time per run", cells=[_run(option) for option in options]),
+        Column(title="range", cells=[_range(option) for option in options], drop=3),
         Column(title="upfront", cells=[_money(show, option.upfront_usd) for option in options]),
-        Column(title=f"{query.terms.years:g} years", cells=[_money(show, option.total_usd) for option in options], drop=1),
-        Column(title="per run", cells=[_money(show, option.usd_per_run) for option in options], drop=3),
-        Column(title="CO2", cells=[f"{option.kg_co2e:,.0f} kg" for option in options], drop=4),
-        Column(title="build", cells=[_build(answer, option) for option in options], right=False, drop=4),
+        Column(title=f"{query.terms.years:g}-year total", cells=[_money(show, option.total_usd) for option in options], drop=2),
+        Column(title="cost per run", cells=[_money(show, option.usd_per_run) for option in options], drop=4),
+        Column(title="CO2", cells=[f"{option.kg_co2e:,.0f} kg" for option in options], drop=8),
+        Column(title="build", cells=[_build(answer, option) for option in options], right=False, drop=5),
     ]
     return table(columns, width=width, colour=colour)
 
 
-def _mark(answer: WhichAnswer, option: Option) -> str:
+def _mark(answer: WhichAnswer, option: Candidate) -> str:
     return ">" if option is answer.best else " "
 
 
-def _free(option: Option) -> str:
+def _free(option: Candidate) -> str:
     if not option.run.fits:
         return "none"
     return f"{(option.run.paces[0].usable_bytes - option.run.needed_bytes) / GIB:.1f} GiB"
 
 
-def _run(option: Option) -> str:
+def _run(option: Candidate) -> str:
     return format_si(option.run.seconds, "s") if option.run.fits else "does not fit"
 
 
-def _range(option: Option) -> str:
+def _range(option: Candidate) -> str:
     if not option.run.fits:
         return "-"
     run = option.run
@@ -84,11 +110,11 @@ def _money(show: Callable[[float], str], usd: float | None) -> str:
     return "-" if usd is None else show(usd)
 
 
-def _sum(answer: WhichAnswer, option: Option) -> str:
-    """What the whole cost is made of, in the user's numbers."""
+def _sum(answer: WhichAnswer, option: Candidate) -> str:
+    """The parts of the total cost, in the user's numbers."""
     show, terms = answer.query.book.currency.show, answer.query.terms
     if option.total_usd is None:
-        return f"{option.name}: nobody published its price"
+        return f"the price of {option.name} is not published"
     machine = option.machine_usd or 0.0
     several = f"{option.gpu_count} x " if option.gpu_count > 1 else ""
     if option.rent is not None:
@@ -106,7 +132,7 @@ def _sum(answer: WhichAnswer, option: Option) -> str:
     return f"{horizon} of {option.name}: {' + '.join(parts)} = {show(option.total_usd)}"
 
 
-def _build(answer: WhichAnswer, option: Option) -> str:
+def _build(answer: WhichAnswer, option: Candidate) -> str:
     lines = answer.build.get(option.key)
     if lines is None:
         return "-"
@@ -116,8 +142,8 @@ def _build(answer: WhichAnswer, option: Option) -> str:
     return f"{_MARKS[found]}: {first}{others}" if found == "tight" else _MARKS[found]
 
 
-def _remarks(answer: WhichAnswer) -> list[str]:
-    """What is to be known of single options, those of several told once."""
+def _notes(answer: WhichAnswer) -> list[str]:
+    """Remarks on single options; one that concerns several is made once."""
     found: dict[str, list[str]] = {}
     for option in answer.options:
         for reason in answer.reasons.get(option.key, ()):
@@ -131,5 +157,5 @@ def _list(title: str, lines: list[str], width: int) -> str:
     """A heading and its lines, wrapped."""
     if not lines:
         return ""
-    wrapped = [textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    ") for line in lines]
-    return "\n".join([f"{title}:", *wrapped])
+    filled = [textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    ") for line in lines]
+    return "\n".join([f"{title}:", *filled])

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.advise.changes import even_hours_per_week
 from gpuwise.advise.choosing import Selection, shortfall
 from gpuwise.advise.job_ways import SHORT_WAYS
 from gpuwise.advise.market import whole
-from gpuwise.advise.options import Option, Run
-from gpuwise.advise.paces import Pace
+from gpuwise.advise.paces import JobPace
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.age import kind_text
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.beside import rent_instead, sooner_together
 from gpuwise.questions.which.remedies import Remedied
-from gpuwise.questions.which.scene import TIERS_USD, Scene, a, alike, buys, failures, pick_at, spent
+from gpuwise.questions.which.survey import TIERS_USD, Survey, a, alike, buys, failures, pick_at, spent
 from gpuwise.scale.cluster.wiring import takes_bridge
 
 __all__ = ["reasons", "rejections", "remedy_told", "verdict"]
@@ -29,76 +29,78 @@ _SLOWER = 1.05  # times as long: less is not told
 # ---------------------------------------------------------------- verdict
 
 
-def verdict(scene: Scene, chosen: Selection, shown: Sequence[Option], spared: Sequence[Remedied] = ()) -> str:
+def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spared: Sequence[Remedied] = ()) -> str:
     """What to do and why, in a few sentences; every clause holds against the rows that are shown below it. `spared` are cards
     that hold with remedies what was asked for."""
-    if scene.query.general:
-        return _general(scene, chosen, shown)
+    if survey.query.general:
+        return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{_nothing(scene, spared)}{rent_instead(scene)}{_spared(scene, spared)}"
-    beside = "" if chosen.best.kind == "rent" else rent_instead(scene)
-    return f"{_to_take(scene, chosen, chosen.best)}{sooner_together(scene, chosen.best, shown)}{beside}{_spared(scene, spared)}"
+        return f"{_nothing(survey, spared)}{rent_instead(survey)}{_spared(survey, spared)}"
+    beside = "" if chosen.best.kind == "rent" else rent_instead(survey)
+    return (
+        f"{_to_take(survey, chosen, chosen.best)}{sooner_together(survey, chosen.best, shown)}{beside}{_spared(survey, spared)}"
+    )
 
 
-def _spared(scene: Scene, spared: Sequence[Remedied]) -> str:
+def _spared(survey: Survey, spared: Sequence[Remedied]) -> str:
     """The best card that holds the job as asked with remedies; the rest of it is told below."""
     if not spared:
         return ""
     option = spared[0].option
-    return f" As asked it fits {_whose(scene, option)} with remedies: {format_si(option.run.seconds, 's')} a run."
+    return f" As asked it fits {_whose(survey, option)} with remedies: {format_si(option.run.seconds, 's')} a run."
 
 
-def remedy_told(scene: Scene, one: Remedied) -> str:
+def remedy_told(survey: Survey, one: Remedied) -> str:
     """Which card then holds what, with which remedies, and what they cost in time."""
     option, jobs = one.option, []
-    for priced, pace in zip(scene.priced, option.run.paces, strict=True):
+    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         rungs = one.rungs.get(priced.job.model, ())
         if rungs:
             what = f"{priced.job.model} as asked, at batch {pace.batch}"
             room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
             means = ", ".join(rung.title for rung in rungs)
             jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x the time of one without them)")
-    see = f"`{_fit_of(scene, one)}` says how"
-    cost = f" and costs {scene.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{_whose(scene, option)} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
+    see = f"`{_fit_of(survey, one)}` says how"
+    cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
+    return f"{_whose(survey, option)} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
 
 
-def _whose(scene: Scene, option: Option) -> str:
+def _whose(survey: Survey, option: Candidate) -> str:
     if option.kind == "keep":
         return f"your {option.name}"
-    price = "" if option.upfront_usd is None else f" ({scene.money(option.upfront_usd)}{_of(option)})"
+    price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{_of(option)})"
     return f"{a(option.name)}{price}"
 
 
-def _fit_of(scene: Scene, one: Remedied) -> str:
+def _fit_of(survey: Survey, one: Remedied) -> str:
     """The first job with remedies, as it is asked of `fit`."""
-    job = next(job for job in scene.query.jobs if job.model in one.rungs)
-    asked = scene.query.asked
+    job = next(job for job in survey.query.jobs if job.model in one.rungs)
+    asked = survey.query.asked
     precision = asked.precision if asked.precision != "auto" else ""
     sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
     how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
     return fit_command(job.model, [one.option.gpu], **sizes, **how)
 
 
-def _to_take(scene: Scene, chosen: Selection, best: Option) -> str:
+def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
-    time = f"{_taken(scene)}a run takes {_span(run)}{_in_time(scene, run)}"
+    time = f"{_taken(survey)}a run takes {_span(run)}{_in_time(survey, run)}"
     if best.kind == "keep":
-        return f"Keep your {best.name}: {time}, and {_nothing_better(scene, chosen)}."
+        return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."
     have = chosen.kept if chosen.kept and chosen.kept.run.fits else None
     ratio = f", {have.run.seconds / run.seconds:.1f} times as fast as your {have.name}" if have else ""
     if best.kind == "rent" and best.rent is not None:
-        rate = scene.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
-        why = _half_of(scene, chosen) if chosen.bought else _why_not_bought(scene)
+        rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
+        why = _half_of(survey, chosen) if chosen.bought else _why_not_bought(survey)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}{ratio}; {why}."
-    price = "price unknown" if best.upfront_usd is None else f"{scene.money(best.upfront_usd)}{_several(best)}{_of(best)}"
-    more = f"{_renting(scene, chosen, best)}{_to_change(scene, best)}"
-    return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(scene, chosen)}.{more}"
+    price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{_of(best)}"
+    more = f"{_renting(survey, chosen, best)}{_to_change(survey, best)}"
+    return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(survey, chosen)}.{more}"
 
 
-def _taken(scene: Scene) -> str:
+def _taken(survey: Survey) -> str:
     """Jobs that are run in another way than they usually are, since that fits nothing; a task's own way is its usual one."""
-    told = [f"{priced.job.model} {_sparing(priced)}" for priced in scene.priced if priced.skipped]
+    told = [f"{priced.job.model} {_sparing(priced)}" for priced in survey.priced if priced.skipped]
     return f"{', '.join(told)}; " if told else ""
 
 
@@ -118,66 +120,66 @@ def _at_once(priced: Priced) -> str:
     return ", one sample at once" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
 
 
-def _span(run: Run) -> str:
+def _span(run: TaskRun) -> str:
     low, high = run.seconds * run.low, run.seconds * run.high
     return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's')})"
 
 
-def _in_time(scene: Scene, run: Run) -> str:
+def _in_time(survey: Survey, run: TaskRun) -> str:
     """A deadline is kept by the time that is expected; whether the slow end of the range keeps it too is told."""
-    deadline = scene.query.limits.deadline_s
+    deadline = survey.query.limits.deadline_s
     if deadline is None:
         return ""
     unless = "" if run.seconds * run.high <= deadline else " if it is no slower than expected"
     return f", within the {format_si(deadline, 's')} asked for{unless}"
 
 
-def _to_change(scene: Scene, best: Option) -> str:
+def _to_change(survey: Survey, best: Candidate) -> str:
     """What the machine lacks for the card that is recommended."""
-    failed = failures(scene, best)
+    failed = failures(survey, best)
     if not failed:
         return ""
-    whose = "your supply" if scene.query.psu_watts else "a usual machine"
+    whose = "your supply" if survey.query.psu_watts else "a usual machine"
     return f" With {whose} the build fails: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
 
-def _several(option: Option) -> str:
+def _several(option: Candidate) -> str:
     return " together" if option.gpu_count > 1 and option.kind != "rent" else " each" if option.gpu_count > 1 else ""
 
 
-def _of(option: Option) -> str:
+def _of(option: Candidate) -> str:
     return f", {kind_text(option.price)}" if option.price is not None else ""
 
 
-def _why_best(scene: Scene, chosen: Selection) -> str:
-    best, limits = chosen.best, scene.query.limits
-    bought = [one for one in buys(scene) if not shortfall(one, limits) and alike(one, best)]
+def _why_best(survey: Survey, chosen: Selection) -> str:
+    best, limits = chosen.best, survey.query.limits
+    bought = [one for one in buys(survey) if not shortfall(one, limits) and alike(one, best)]
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
         known = best is not None and best.upfront_usd is not None
-        least = f"of all {_sold(scene, best)} its runs cost least" if best else ""
+        least = f"of all {_sold(survey, best)} its runs cost least" if best else ""
         return least if known else "nothing of the kind is faster, whatever it costs"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < _SAME:
-        several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in buys(scene))
-        return f"{'no faster single card' if several else 'nothing faster'} is sold for {scene.money(limits.budget_usd)}"
+        several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in buys(survey))
+        return f"{'no faster single card' if several else 'nothing faster'} is sold for {survey.money(limits.budget_usd)}"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
-    return f"{a(fastest.name)} would be {gain:.0%} faster for {scene.money(more)} more"
+    return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
 
 
-def _sold(scene: Scene, best: Option) -> str:
+def _sold(survey: Survey, best: Candidate) -> str:
     """Among what its runs cost least. Several cards may cost less a run, but ask for code that shares the work, or for another
     machine."""
-    able = [one for one in (*buys(scene), *scene.refused) if not shortfall(one, scene.query.limits)]
+    able = [one for one in (*buys(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
     cheaper = any(not _costs_less(best, one) for one in able if one.gpu_count > best.gpu_count and one.usd_per_run is not None)
-    timely = " and in time" if scene.query.limits.deadline_s is not None else ""
+    timely = " and in time" if survey.query.limits.deadline_s is not None else ""
     return f"single cards sold{timely}" if cheaper else f"that is sold{timely}"
 
 
-def _renting(scene: Scene, chosen: Selection, best: Option) -> str:
+def _renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     """Where a rent costs less than what is recommended, and why it is not: the table shows it, so the verdict must."""
-    rented, terms = chosen.rented, scene.query.terms
-    if scene.query.limits.budget_usd is not None or rented is None or rented.usd_per_run is None or not best.usd_per_run:
+    rented, terms = chosen.rented, survey.query.terms
+    if survey.query.limits.budget_usd is not None or rented is None or rented.usd_per_run is None or not best.usd_per_run:
         return ""
     less = 1 - rented.usd_per_run / best.usd_per_run
     if less < _SAME:
@@ -191,56 +193,56 @@ def _renting(scene: Scene, chosen: Selection, best: Option) -> str:
     return f" Renting {a(rented.name)} costs less {reach}: at {now}{pace}; {trouble}."
 
 
-def _half_of(scene: Scene, chosen: Selection) -> str:
-    rented, limits = chosen.rented, scene.query.limits
-    able = [one.usd_per_run for one in buys(scene) if not shortfall(one, limits) and one.usd_per_run is not None]
+def _half_of(survey: Survey, chosen: Selection) -> str:
+    rented, limits = chosen.rented, survey.query.limits
+    able = [one.usd_per_run for one in buys(survey) if not shortfall(one, limits) and one.usd_per_run is not None]
     every = rented is not None and all(2 * (rented.usd_per_run or 0.0) <= each for each in able)
     return f"its runs cost less than half of what any {'' if every else 'single '}card to buy asks"
 
 
-def _nothing_better(scene: Scene, chosen: Selection) -> str:
+def _nothing_better(survey: Survey, chosen: Selection) -> str:
     best = chosen.bought or chosen.rented
     if best is None or chosen.kept is None:
         return "nothing else keeps to your limits"
     gain = chosen.kept.run.seconds / best.run.seconds
-    budget = scene.query.limits.budget_usd
+    budget = survey.query.limits.budget_usd
     felt = ": hardly felt" if gain > 1 else ""
     if budget is not None:
-        return f"the best there is for {scene.money(budget)}, {a(best.name)}, is {gain:.2f} times as fast{felt}"
-    among = _sold(scene, best) if best is chosen.bought else "that can be rented"
+        return f"the best there is for {survey.money(budget)}, {a(best.name)}, is {gain:.2f} times as fast{felt}"
+    among = _sold(survey, best) if best is chosen.bought else "that can be rented"
     return f"{a(best.name)}, whose runs cost least of all {among}, is {gain:.2f} times as fast"
 
 
-def _why_not_bought(scene: Scene) -> str:
+def _why_not_bought(survey: Survey) -> str:
     return (
         "nothing that can be bought keeps to your limits"
-        if scene.query.kinds & {"buy new", "buy used"}
+        if survey.query.kinds & {"buy new", "buy used"}
         else "its runs cost least"
     )
 
 
-def _general(scene: Scene, chosen: Selection, shown: Sequence[Option]) -> str:
+def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> str:
     if not shown:
-        return _nothing(scene)
+        return _nothing(survey)
     value = min(shown, key=lambda option: option.usd_per_run or 0.0)
     fastest = min(shown, key=lambda option: option.run.seconds)
     more = value.run.seconds / fastest.run.seconds
-    faster = f"; {a(fastest.name)} ({scene.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
-    price = f"{scene.money(value.upfront_usd)}{_of(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
+    faster = f"; {a(fastest.name)} ({survey.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
+    price = f"{survey.money(value.upfront_usd)}{_of(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
         f"The best value is {a(value.name)} ({price}): of these its runs cost least{faster}."
-        f"{_renting(scene, chosen, value)} "
+        f"{_renting(survey, chosen, value)} "
         "The others are the best that less or more money buys; name your model and budget for an answer of your own."
     )
 
 
-def _nothing(scene: Scene, spared: Sequence[Remedied] = ()) -> str:
+def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     """The nearest that would do, and what to change."""
-    limits = scene.query.limits
-    fitting = [option for option in scene.options if option.run.fits]
+    limits = survey.query.limits
+    fitting = [option for option in survey.options if option.run.fits]
     if not fitting:
-        most = max(scene.options, key=lambda option: option.run.paces[0].usable_bytes)
-        need = min(option.run.needed_bytes for option in scene.options)
+        most = max(survey.options, key=lambda option: option.run.paces[0].usable_bytes)
+        need = min(option.run.needed_bytes for option in survey.options)
         split = "" if spared else " Split the model over GPUs (`gpuwise plan`), or see `gpuwise fit`."
         return (
             f"Nothing fits as it is: in the most sparing way that was tried a GPU needs {need / GIB:.1f} GiB, and {a(most.name)} "
@@ -255,31 +257,31 @@ def _nothing(scene: Scene, spared: Sequence[Remedied] = ()) -> str:
     if spent(cheapest) == float("inf"):
         return f'No price of what fits is published, so a budget cannot be kept: `--price "{cheapest.gpu.name}=…"` gives yours.'
     done = " and is done in time" if limits.deadline_s is not None else ""
-    what = f"the cheapest that fits{done} is {a(cheapest.name)} for {scene.money(spent(cheapest))}"
-    what += f" of rent over {scene.query.terms.years:g} years" if cheapest.kind == "rent" else ""
-    used = [run.gpu for run in scene.older if run.fits]
+    what = f"the cheapest that fits{done} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
+    what += f" of rent over {survey.query.terms.years:g} years" if cheapest.kind == "rent" else ""
+    used = [run.gpu for run in survey.older if run.fits]
     near = min(used, key=lambda gpu: abs((gpu.launch_usd or 0.0) - (limits.budget_usd or 0.0)), default=None)
     hint = f' Most used cards have no published price: `--price "{near.name}=…"` counts one.' if near else ""
-    return f"Nothing is within {scene.money(limits.budget_usd)}: {what}.{hint}"
+    return f"Nothing is within {survey.money(limits.budget_usd)}: {what}.{hint}"
 
 
 # ---------------------------------------------------------------- reasons
 
 
-def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
+def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, ...]:
     """What is to be known of one option."""
     found = []
-    if option is chosen.best and not scene.query.general:
+    if option is chosen.best and not survey.query.general:
         found.append("the verdict")
-    found += [f"{priced.job.model} {_sparing(priced)}" for priced in scene.priced if priced.way != "usual"]
-    for priced, pace in zip(scene.priced, option.run.paces, strict=True):
+    found += [f"{priced.job.model} {_sparing(priced)}" for priced in survey.priced if priced.way != "usual"]
+    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if not pace.fits:
             found.append(_does_not_fit(priced, pace))
         elif pace.micro_batch < pace.batch:
             found.append(f"{priced.job.model} in parts of {pace.micro_batch} samples")
         elif pace.bound == "launch":
             found.append(f"{priced.job.model} is held up by the host")
-    if whole(option.gpu) and not scene.query.wanted.laptop:
+    if whole(option.gpu) and not survey.query.wanted.laptop:
         found.append("a whole computer: nothing else is counted for the machine")
     if option.gpu_count > 1:
         found.append("memory does not add up: each GPU holds the model")
@@ -287,11 +289,11 @@ def reasons(scene: Scene, option: Option, chosen: Selection) -> tuple[str, ...]:
             found.append("without an NVLink bridge between them: `gpuwise matters nvlink` tells what one brings")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
         found.append(f"needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software in place of CUDA")
-    found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(scene, option)]
+    found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(survey, option)]
     return tuple(found)
 
 
-def _does_not_fit(priced: Priced, pace: Pace) -> str:
+def _does_not_fit(priced: Priced, pace: JobPace) -> str:
     part = f", {pace.micro_batch} of {pace.batch} samples at once" if pace.micro_batch < pace.batch else ""
     fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "fits too narrowly to be sure"
     return f"{priced.job.model} {fits}: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
@@ -300,44 +302,44 @@ def _does_not_fit(priced: Priced, pace: Pace) -> str:
 # ---------------------------------------------------------------- the others
 
 
-def rejections(scene: Scene, shown: Sequence[Option], chosen: Selection) -> tuple[tuple[str, str], ...]:
+def rejections(survey: Survey, shown: Sequence[Candidate], chosen: Selection) -> tuple[tuple[str, str], ...]:
     """Every GPU to buy (or to rent, where nothing is bought) that is not shown, with the reason; those nearest to the verdict
     first, or without one the cheapest."""
     names = {option.name for option in shown}
-    kinds = scene.query.kinds & {"buy new", "buy used"} or {"rent"}
-    others = [option for option in (*scene.options, *scene.refused) if option.kind in kinds and option.name not in names]
-    best, far = chosen.best, _FAR * (scene.query.limits.budget_usd or float("inf"))
+    kinds = survey.query.kinds & {"buy new", "buy used"} or {"rent"}
+    others = [option for option in (*survey.options, *survey.refused) if option.kind in kinds and option.name not in names]
+    best, far = chosen.best, _FAR * (survey.query.limits.budget_usd or float("inf"))
     others.sort(
         key=lambda one: (one.gpu_count, spent(one) > far, abs(one.run.seconds - best.run.seconds) if best else spent(one))
     )
     found: dict[str, str] = {}
     for option in others:
-        found.setdefault(option.name, _why_not(scene, option, shown, chosen))
+        found.setdefault(option.name, _why_not(survey, option, shown, chosen))
     return tuple(found.items())
 
 
-def _why_not(scene: Scene, option: Option, shown: Sequence[Option], chosen: Selection) -> str:
-    limits, broken = scene.query.limits, shortfall(option, scene.query.limits)
+def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
+    limits, broken = survey.query.limits, shortfall(option, survey.query.limits)
     if broken == "memory":
         short = next(pace for pace in option.run.paces if not pace.fits)
-        return _does_not_fit(scene.priced[option.run.paces.index(short)], short)
+        return _does_not_fit(survey.priced[option.run.paces.index(short)], short)
     if broken == "deadline":
         return f"a run takes {format_si(option.run.seconds, 's')}, too long"
     if broken == "price":
         return "nobody published a price; give one with --price"
     if broken == "budget":
         over = spent(option) - (limits.budget_usd or 0.0)
-        return f"{scene.money(spent(option))} is {scene.money(over)} over the budget"
-    failed = failures(scene, option)
-    return failed[0].text if failed else _beaten(scene, option, shown, chosen)
+        return f"{survey.money(spent(option))} is {survey.money(over)} over the budget"
+    failed = failures(survey, option)
+    return failed[0].text if failed else _beaten(survey, option, shown, chosen)
 
 
-def _beaten(scene: Scene, option: Option, shown: Sequence[Option], chosen: Selection) -> str:
+def _beaten(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
     """By what is shown before what is not, by as many GPUs before more or fewer."""
     if option.total_usd is None:
         return "no price is published, and it is slower than those shown"
-    if scene.query.general:
-        return _not_a_pick(scene, option)
+    if survey.query.general:
+        return _not_a_pick(survey, option)
     rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
     better = [other for other in rivals if _beats(other, option)]
     if better:
@@ -351,22 +353,22 @@ def _beaten(scene: Scene, option: Option, shown: Sequence[Option], chosen: Selec
     return f"{between} in time and money; only some of these are shown"
 
 
-def _not_a_pick(scene: Scene, option: Option) -> str:
+def _not_a_pick(survey: Survey, option: Candidate) -> str:
     """What is taken instead at the lowest budget that buys this one."""
     tier = next((usd for usd in TIERS_USD if usd >= spent(option)), None)
-    pick = None if tier is None else pick_at(scene.options, tier)
+    pick = None if tier is None else pick_at(survey.options, tier)
     if tier is None or pick is None or pick.name == option.name:
-        return f"dearer than {scene.money(TIERS_USD[-1])}" if tier is None else "bought for less than what is shown beside it"
+        return f"dearer than {survey.money(TIERS_USD[-1])}" if tier is None else "bought for less than what is shown beside it"
     ratio = option.run.seconds / pick.run.seconds
     pace = f"{ratio:.2f} times as fast" if ratio >= 1 + _SAME else "as fast" if ratio > 1 - _SAME else f"{1 - ratio:.0%} slower"
-    return f"for {scene.money(tier)} {a(pick.name)} is taken: {pace} for {scene.money(pick.upfront_usd)}"
+    return f"for {survey.money(tier)} {a(pick.name)} is taken: {pace} for {survey.money(pick.upfront_usd)}"
 
 
-def _costs_less(one: Option, other: Option) -> bool:
+def _costs_less(one: Candidate, other: Candidate) -> bool:
     return one.usd_per_run is not None and other.usd_per_run is not None and one.usd_per_run <= other.usd_per_run
 
 
-def _beats(other: Option, option: Option) -> bool:
+def _beats(other: Candidate, option: Candidate) -> bool:
     if other.total_usd is None or option.total_usd is None:
         return False
     return other is not option and other.run.seconds <= option.run.seconds and other.total_usd <= option.total_usd

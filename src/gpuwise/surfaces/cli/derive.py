@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -18,7 +18,7 @@ from gpuwise.surfaces.cli.output import check_figure, print_answer, show_progres
 
 __all__ = ["command_of"]
 
-_TYPES: dict[str, Any] = {"text": str, "size": str, "whole": int, "number": float, "flag": bool, "file": Path}
+_TYPES: dict[str, Any] = {"text": str, "size": str, "amount": str, "whole": int, "number": float, "flag": bool, "file": Path}
 # What the command line adds to every question, or to those that ask for it with `SURFACE`.
 _EVERY = (
     ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print everything, with all assumptions.")),
@@ -53,7 +53,7 @@ def command_of(question: Question) -> Callable[..., None]:
     def command(**values: Any) -> None:
         given = {name: value for name, value in values.items() if value is not None}
         own = {one.name: given[one.name] for one in declared(options) if one.name in given}
-        shown = {one.name: given[one.name] for one in fields(looks) if one.name in given} if looks else {}
+        shown = asdict(looks(**{one.name: given[one.name] for one in fields(looks) if one.name in given})) if looks else {}
         surfaced = {name: given.get(name) for name, _, _, _ in surface}
         _answer(question, _Asked(options(**own), shown, surfaced))
 

@@ -62,11 +62,6 @@ def _given(options: Options) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _gpus(options: Options) -> dict[str, Any]:
-    given = _given(options)
-    return api.gpus(api.GpuQuery(**{**given, "names": tuple(given.get("names", ()))})).to_dict()
-
-
 def _sweep(options: Options) -> dict[str, Any]:
     given = _given(options)
     batches = given.pop("batches")
@@ -85,11 +80,7 @@ def _declared(question: Question, options: Options) -> dict[str, Any]:
 
 
 QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
-    "gpus": _gpus,
     "compare": _compare,
-    "which": lambda options: api.which(api.which_query(**_given(options))).to_dict(),
-    "cost": lambda options: api.cost(api.cost_query(**_given(options))).to_dict(),
-    "build": lambda options: api.build(api.build_query(**_given(options))).to_dict(),
     "matters": lambda options: api.matters(**_given(options)).to_dict(),
     "sweep": _sweep,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Any, Optional, Union
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from gpuwise.questions.common.options import Declared, declared
 
@@ -40,15 +40,20 @@ def _field(one: Declared) -> tuple[Any, Any]:
     return (Optional[kind] if one.optional else kind), default
 
 
+def _as_list(given: object) -> object:
+    """One name may be given without a list around it."""
+    return [given] if isinstance(given, str) else given
+
+
 def _kind(one: Declared) -> Any:
     option = one.option
     if one.kind == "names":
-        return Annotated[list[_Text], Field(min_length=option.least, max_length=option.most)]
+        return Annotated[list[_Text], BeforeValidator(_as_list), Field(min_length=option.least, max_length=option.most)]
     if one.kind == "size":
         return Union[_Size, Annotated[int, Field(ge=1, le=2**31 - 1)]]
     bounds = Field(ge=option.low, le=option.high, gt=option.above)
     if one.kind == "whole":
         return Annotated[int, bounds]
-    if one.kind == "number":
+    if one.kind in ("number", "amount"):
         return Annotated[float, bounds, Field(allow_inf_nan=False)]
     return {"text": _Text, "flag": bool}[one.kind]

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwise.advise.paces import Pace
+from gpuwise.advise.paces import JobPace
 from gpuwise.advise.tasks import Job
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.cloud import rent
 from gpuwise.money.ownership import own
 from gpuwise.money.types import HOURS_PER_YEAR, Grid, Price, RentRange, Tariff
 
-__all__ = ["KINDS", "Option", "Run", "Terms", "kept", "owned", "rented", "run_on"]
+__all__ = ["KINDS", "Candidate", "TaskRun", "Terms", "kept", "owned", "rented", "run_on"]
 
 KINDS = ("keep", "buy new", "buy used", "rent")
 
@@ -39,12 +39,12 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TaskRun:
     """All jobs of the question on `gpu_count` GPUs of one kind. `low` and `high` are measured over predicted time."""
 
     gpu: Gpu
     gpu_count: int
-    paces: tuple[Pace, ...]
+    paces: tuple[JobPace, ...]
     job_s: tuple[float, ...]
     samples: float
     low: float
@@ -69,12 +69,12 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class Candidate:
     """One thing to do. Money of None is not known: nobody published a price. `running_usd` is the part of the total that work
     costs: electricity, or rent."""
 
     kind: str
-    run: Run
+    run: TaskRun
     price: Price | None = None
     rent: RentRange | None = None
     upfront_usd: float | None
@@ -124,9 +124,9 @@ class Option:
         return None if each is None else each / self.run.samples * 1e6
 
 
-def run_on(jobs: Sequence[Job], paces: Sequence[Pace], low: float, high: float) -> Run:
+def run_on(jobs: Sequence[Job], paces: Sequence[JobPace], low: float, high: float) -> TaskRun:
     """The run at these paces, all on as many of one GPU."""
-    return Run(
+    return TaskRun(
         gpu=paces[0].gpu,
         gpu_count=paces[0].gpu_count,
         paces=tuple(paces),
@@ -137,7 +137,7 @@ def run_on(jobs: Sequence[Job], paces: Sequence[Pace], low: float, high: float) 
     )
 
 
-def owned(run: Run, terms: Terms, price: Price | None, *, kind: str, machine_upfront: bool = False) -> Option:
+def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, machine_upfront: bool = False) -> Candidate:
     """Bought, or kept where there is nothing to pay: electricity comes on top. The rest of the machine counts in the total, and
     in what is paid on the first day where the user wants it bought too."""
     whole = 0.0 if price is None else price.usd * run.gpu_count
@@ -151,7 +151,7 @@ def owned(run: Run, terms: Terms, price: Price | None, *, kind: str, machine_upf
         machine_usd=machine,
     )
     unknown = price is None and kind != "keep"
-    return Option(
+    return Candidate(
         kind=kind,
         run=run,
         price=price,
@@ -164,16 +164,16 @@ def owned(run: Run, terms: Terms, price: Price | None, *, kind: str, machine_upf
     )
 
 
-def kept(run: Run, terms: Terms) -> Option:
+def kept(run: TaskRun, terms: Terms) -> Candidate:
     """What the user has: only its electricity is still to be paid."""
     return owned(run, terms, None, kind="keep")
 
 
-def rented(run: Run, terms: Terms, offer: RentRange) -> Option:
+def rented(run: TaskRun, terms: Terms, offer: RentRange) -> Candidate:
     """The same hours in a cloud, at the median of what clouds ask."""
     bill = rent(offer.usd_per_gpu_hour, terms.hours, gpu_count=run.gpu_count)
     energy = (_watts(run) + terms.machine_watts) * terms.hours / 1000
-    return Option(
+    return Candidate(
         kind="rent",
         run=run,
         rent=offer,
@@ -186,5 +186,5 @@ def rented(run: Run, terms: Terms, offer: RentRange) -> Option:
     )
 
 
-def _watts(run: Run) -> float:
+def _watts(run: TaskRun) -> float:
     return (run.gpu.tdp_watts or 0.0) * run.gpu_count

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from gpuwise.advise.options import Option, Run, Terms, owned, rented
-from gpuwise.advise.paces import Pace
+from gpuwise.advise.candidates import Candidate, TaskRun, Terms, owned, rented
+from gpuwise.advise.paces import JobPace
 from gpuwise.core.provenance import Basis
 from gpuwise.engine.choices import Choices
 from gpuwise.hardware.catalog import load_catalog
@@ -26,10 +26,10 @@ TERMS = Terms(
 )
 
 
-def run(seconds: float, *, count: int = 1, fits: bool = True, name: str = "", samples: float = 1e6) -> Run:
+def run(seconds: float, *, count: int = 1, fits: bool = True, name: str = "", samples: float = 1e6) -> TaskRun:
     """One job of so many seconds."""
     gpu = replace(GPU, name=name) if name else GPU
-    pace = Pace(
+    pace = JobPace(
         gpu=gpu,
         choices=Choices(precision="amp", gpu_count=count),
         batch=1,
@@ -38,7 +38,7 @@ def run(seconds: float, *, count: int = 1, fits: bool = True, name: str = "", sa
         usable_bytes=2e10,
         bound="compute",
     )
-    return Run(gpu=gpu, gpu_count=count, paces=(pace,), job_s=(seconds,), samples=samples, low=0.8, high=1.2)
+    return TaskRun(gpu=gpu, gpu_count=count, paces=(pace,), job_s=(seconds,), samples=samples, low=0.8, high=1.2)
 
 
 def price_of(usd: float, name: str = GPU.name, kind: str = "new") -> Price:
@@ -47,14 +47,14 @@ def price_of(usd: float, name: str = GPU.name, kind: str = "new") -> Price:
 
 def buy(
     seconds: float, usd: float, *, terms: Terms = TERMS, count: int = 1, kind: str = "buy new", fits: bool = True, name: str = ""
-) -> Option:
+) -> Candidate:
     """A card of this price; money and time make its name where none is given."""
     made = run(seconds, count=count, fits=fits, name=name or f"{seconds!r} {usd!r}")
     price = price_of(usd, made.gpu.name)
     return owned(made, terms, price, kind=kind)
 
 
-def hire(seconds: float, usd_per_hour: float, *, terms: Terms = TERMS, name: str = "rented") -> Option:
+def hire(seconds: float, usd_per_hour: float, *, terms: Terms = TERMS, name: str = "rented") -> Candidate:
     """The same from a cloud."""
     offer = RentRange(
         gpu=name,

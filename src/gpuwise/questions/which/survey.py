@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwise.advise.choosing import Limits, best_bought, shortfall
-from gpuwise.advise.options import Option, Run
-from gpuwise.box.types import Line
+from gpuwise.advise.candidates import Candidate, TaskRun
+from gpuwise.advise.choosing import UserLimits, best_bought, shortfall
+from gpuwise.box.types import CheckLine
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.ask import WhichQuery
 
-__all__ = ["TIERS_USD", "Scene", "a", "alike", "buys", "failures", "pick_at", "spent"]
+__all__ = ["TIERS_USD", "Survey", "a", "alike", "buys", "failures", "pick_at", "spent"]
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # budgets of an answer to no budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Survey:
     """All that was looked at. `refused` are sets of cards that no usual machine carries, `older` cards that are sold used only,
     without a published price; `build` is by option."""
 
     query: WhichQuery
     priced: tuple[Priced, ...]
-    options: tuple[Option, ...]
-    refused: tuple[Option, ...]
-    older: tuple[Run, ...]
-    build: dict[str, tuple[Line, ...]]
+    options: tuple[Candidate, ...]
+    refused: tuple[Candidate, ...]
+    older: tuple[TaskRun, ...]
+    build: dict[str, tuple[CheckLine, ...]]
 
     def money(self, usd: float | None) -> str:
         """Cents are told of small amounts only."""
@@ -46,25 +46,25 @@ def a(name: str) -> str:
     )
 
 
-def buys(scene: Scene) -> list[Option]:
-    return [option for option in scene.options if option.kind.startswith("buy")]
+def buys(survey: Survey) -> list[Candidate]:
+    return [option for option in survey.options if option.kind.startswith("buy")]
 
 
-def alike(option: Option, best: Option | None) -> bool:
+def alike(option: Candidate, best: Candidate | None) -> bool:
     """One GPU is held against single ones: several ask for other code."""
     return best is None or best.gpu_count > 1 or option.gpu_count == 1
 
 
-def spent(option: Option) -> float:
+def spent(option: Candidate) -> float:
     spent = option.total_usd if option.kind == "rent" else option.upfront_usd
     return float("inf") if spent is None else spent
 
 
-def failures(scene: Scene, option: Option) -> list[Line]:
-    return [line for line in scene.build.get(option.key, ()) if line.verdict == "fail"]
+def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
+    return [line for line in survey.build.get(option.key, ()) if line.verdict == "fail"]
 
 
-def pick_at(options: Sequence[Option], budget_usd: float) -> Option | None:
+def pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None:
     """The best single card that so much money buys."""
-    limits = Limits(budget_usd=budget_usd)
+    limits = UserLimits(budget_usd=budget_usd)
     return best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)

@@ -1,0 +1,131 @@
+"""From the options of `charts` to its question: which GPUs, on which work, against which card, at which prices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from gpuwise.advise.market import whole
+from gpuwise.advise.tasks import Job
+from gpuwise.core.errors import UnknownName
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.carbon import DEFAULT_REGION, find_region
+from gpuwise.money.ownership import MACHINE_USD, own
+from gpuwise.money.prices import PriceBook
+from gpuwise.money.tariff import flat, of_region
+from gpuwise.money.types import Price, Tariff
+from gpuwise.questions.charts.options import ChartsOptions
+from gpuwise.questions.common.gpu_list import GpuQuery, gpu_query
+from gpuwise.questions.common.options import names
+
+__all__ = ["MACHINE_WATTS", "WORK", "ChartsQuery", "Owning", "Work", "ask"]
+
+_BASELINE = "RTX 3090"  # long on the market, measured often, and with memory enough for every kind of work
+MACHINE_WATTS = 100.0  # the rest of a desktop while it works, assumed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A kind of work: the job that stands for it, its precisions, and its software where that is not the usual one."""
+
+    name: str
+    title: str
+    job: Job
+    precisions: tuple[str, ...] = ("fp32", "16 bit")
+    stack: str = ""
+
+
+WORK = (
+    Work(name="cnn", title="CNN training", job=Job(model="resnet50", samples=1.0, batch=128)),
+    Work(name="transformer", title="transformer training", job=Job(model="bert-large", samples=1.0, batch=32, seq=128)),
+    Work(name="rnn", title="RNN training", job=Job(model="gnmt", samples=1.0, batch=128)),
+    Work(
+        name="llm",
+        title="LLM answering",
+        job=Job(model="llama-3-8b", samples=1.0, batch=1, mode="infer", phase="decode"),
+        precisions=("16 bit", "8 bit", "4 bit"),
+        stack="torch compile",  # servers replay a graph; issued op by op, all fast GPUs would wait for the host
+    ),
+    Work(name="images", title="image generation", job=Job(model="sdxl_unet", samples=1.0, batch=2, mode="infer")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owning:
+    """What a card costs beside its price: the rest of a desktop, and electricity while it works."""
+
+    years: float = 5.0
+    utilization: float = 0.15
+    machine_usd: float = MACHINE_USD
+    tariff: Tariff
+
+    def total_usd(self, gpu: Gpu, price: Price | None) -> float | None:
+        """All of it over the years; None where the price or the power is unknown. A laptop, or a chip with a CPU, needs no
+        other machine."""
+        if price is None or gpu.tdp_watts is None:
+            return None
+        machine_usd, machine_watts = (0.0, 0.0) if whole(gpu) else (self.machine_usd, MACHINE_WATTS)
+        kept = own(
+            price_usd=price.usd,
+            watts=gpu.tdp_watts + machine_watts,
+            utilization=self.utilization,
+            years=self.years,
+            tariff=self.tariff,
+            machine_usd=machine_usd,
+        )
+        return kept.total_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartsQuery:
+    """Which GPUs, on which work, against which card, at which prices; `long_tail` where all of the catalogue is charted."""
+
+    filters: GpuQuery
+    segments: tuple[str, ...] = ()
+    long_tail: bool = False
+    work: tuple[Work, ...] = WORK
+    baseline: Gpu
+    book: PriceBook
+    owning: Owning
+
+
+def ask(options: ChartsOptions, *, today: date | None = None) -> ChartsQuery:
+    """The question as typed, checked."""
+    book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, today=today)
+    rate = book.currency.usd_per_unit
+    kwh_price, machine = options.kwh_price, options.machine
+    return ChartsQuery(
+        filters=gpu_query(names(options.gpu), vendor=options.vendor, year=options.year, min_memory=options.min_memory),
+        segments=_parse_segments(options.segment),
+        long_tail=options.all,
+        work=tuple(_find_work(name) for name in _split(options.work)) or WORK,
+        baseline=load_catalog().find(options.baseline or _BASELINE).gpu,
+        book=book,
+        owning=Owning(
+            years=options.years,
+            utilization=options.utilization,
+            machine_usd=MACHINE_USD if machine is None else machine * rate,
+            tariff=of_region(find_region(DEFAULT_REGION).electricity) if kwh_price is None else flat(kwh_price * rate),
+        ),
+    )
+
+
+def _split(text: str) -> list[str]:
+    """Names set off by commas, each once."""
+    return list(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
+
+
+def _parse_segments(text: str) -> tuple[str, ...]:
+    known = sorted({gpu.segment for gpu in load_catalog().curated})
+    for name in _split(text):
+        if name not in known:
+            raise UnknownName(f"unknown segment '{name}'", looked_in=", ".join(known), hint="for example `--segment desktop`")
+    return tuple(_split(text))
+
+
+def _find_work(name: str) -> Work:
+    found = {work.name: work for work in WORK}
+    if name not in found:
+        raise UnknownName(f"unknown kind of work '{name}'", looked_in=", ".join(found), hint="for example `--work cnn,llm`")
+    return found[name]

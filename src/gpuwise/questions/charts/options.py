@@ -1,0 +1,55 @@
+"""What `charts` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Optional
+
+from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.options import CurrencyRate, Names, Option, PriceFile, Prices
+
+__all__ = ["CHARTS", "ChartsLooks", "ChartsOptions", "check_chart"]
+
+CHARTS = ("speed", "value", "owned")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartsLooks:
+    """Which chart is drawn."""
+
+    chart: Annotated[str, Option(help="What to draw: speed, value (speed for the price) or owned (speed for all costs).")] = (
+        "speed"
+    )
+
+    def __post_init__(self) -> None:
+        check_chart(self.chart)
+
+
+def check_chart(name: str) -> None:
+    """Refuse a chart that does not exist, before anything is computed."""
+    if name not in CHARTS:
+        raise BadValue(f"unknown chart '{name}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartsOptions:
+    """Chart every GPU by speed and by speed for the money: five kinds of work, each in its usual precisions."""
+
+    SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
+    LOOKS: ClassVar[type] = ChartsLooks
+
+    gpu: Annotated[Names, Option(help="Only this GPU; may be repeated.")] = ()
+    vendor: Annotated[str, Option(help="Only this vendor, such as NVIDIA or AMD.")] = ""
+    segment: Annotated[str, Option(help="Only desktop, laptop, workstation, datacenter, ...; separate several with commas.")] = ""
+    year: Annotated[str, Option(help="Only GPUs launched then: 2022, 2020-2023 or 2020-.")] = ""
+    min_memory: Annotated[str, Option(help="Only GPUs with at least this much memory, such as 24GB.")] = ""
+    all: Annotated[bool, Option(help="Include the long tail.")] = False
+    work: Annotated[str, Option(help="Only these kinds of work: cnn, transformer, rnn, llm, images.")] = ""
+    baseline: Annotated[str, Option(help="The GPU whose speed counts as 1. [default: RTX 3090]")] = ""
+    price: Prices = ()
+    prices: PriceFile = None
+    currency: CurrencyRate = ""
+    years: Annotated[float, Option(help="All costs: years of ownership.")] = 5.0
+    utilization: Annotated[float, Option(help="All costs: the share of all hours in use.")] = 0.15
+    kwh_price: Annotated[Optional[float], Option(help="All costs: the price of a kWh of electricity.")] = None
+    machine: Annotated[Optional[float], Option(help="All costs: the price of the rest of the machine.")] = None

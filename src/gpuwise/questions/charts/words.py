@@ -1,0 +1,36 @@
+"""What an answer of `charts` assumes, in words."""
+
+from __future__ import annotations
+
+from gpuwise.advise.job_ways import WAYS
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.questions.charts.ask import MACHINE_WATTS, ChartsQuery, Work
+
+__all__ = ["notes"]
+
+
+def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
+    """What stands for each kind of work, and how precisions, batches, costs and prices are taken."""
+    owning, show = query.owning, query.book.currency.show
+    return (
+        *(_describe_job(work) for work in query.work),
+        assumed("16 bit", "mixed precision in training, fp16 in inference", "only on GPUs with matrix cores"),
+        assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "weights only; the arithmetic is done in 16 bit"),
+        assumed("batch", "split where it does not fit at once", "what does not fit in any part has no figure"),
+        assumed(
+            "all costs",
+            f"{owning.years:g} years at {owning.utilization:.0%} of the time; a desktop of {show(owning.machine_usd)} around the "
+            f"card, which draws {MACHINE_WATTS:g} W; rated power; {show(1000 * owning.tariff.tiers[0][1])} for 1,000 kWh",
+            "change it with `--years`, `--utilization`, `--machine` and `--kwh-price`",
+        ),
+        assumed(
+            "price", "yours, else a dated shop price, else the launch price", "a launch price older than 30 months is out of date"
+        ),
+    )
+
+
+def _describe_job(work: Work) -> Assumption:
+    job = work.job
+    sizes = f"{job.model}, {job.mode}{f' ({job.phase})' if job.phase else ''}, batch {job.batch}"
+    sizes += (f", sequence {job.seq}" if job.seq else "") + (f", {work.stack}" if work.stack else "")
+    return assumed(work.title, sizes, "stands for its kind of work", code="work")

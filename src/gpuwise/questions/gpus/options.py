@@ -1,0 +1,35 @@
+"""What `gpus` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar, Optional
+
+from gpuwise.questions.common.options import Names, Option
+
+__all__ = ["GpusLooks", "GpusOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpusLooks:
+    """How a listing is shown."""
+
+    all: Annotated[bool, Option(help="List the long tail too.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpusOptions:
+    """List GPUs. One name prints its fact sheet with sources; several names are compared side by side."""
+
+    LOOKS: ClassVar[type] = GpusLooks
+
+    names: Annotated[Names, Option(help="GPUs by any name, or typed specs.", argument=True, metavar="[NAME]...", most=64)] = (
+        field(default=(), kw_only=False)
+    )
+    arch: Annotated[str, Option(help="Only this architecture, such as ada or ampere.")] = ""
+    vendor: Annotated[str, Option(help="Only this vendor, such as NVIDIA or AMD.")] = ""
+    min_memory: Annotated[str, Option(help="Only GPUs with at least this much memory, such as 24GB.", page=False)] = ""
+    year: Annotated[str, Option(help="Only GPUs launched then: 2022, 2020-2023 or 2020-.", page=False)] = ""
+    sort: Annotated[str, Option(help="name, memory, bandwidth, fp32, fp16, tdp, year or price.", page=False)] = ""
+    catalog: Annotated[Optional[Path], Option(help="A TOML file with GPUs of your own.", page=False)] = None

@@ -1,0 +1,23 @@
+"""What `prices` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from gpuwise.questions.common.options import CurrencyRate, Names, Option, PriceFile, Prices
+
+__all__ = ["PricesOptions"]
+
+_NAMES = "GPUs by any name; or `refresh` to fetch today's rents."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricesOptions:
+    """List what GPUs cost to buy and to rent, with dates. `gpuwise prices refresh` fetches today's rents; nothing else does."""
+
+    names: Annotated[Names, Option(help=_NAMES, argument=True, metavar="[GPU]...")] = field(default=(), kw_only=False)
+    price: Prices = ()
+    prices: PriceFile = None
+    currency: CurrencyRate = ""
+    regions: Annotated[bool, Option(help="Show electricity prices and carbon by country instead.")] = False

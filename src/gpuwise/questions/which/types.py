@@ -1,0 +1,167 @@
+"""What the question which GPU to take is answered with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, ClassVar
+
+from gpuwise.advise.candidates import Candidate, TaskRun
+from gpuwise.advise.choosing import pareto, shortfall
+from gpuwise.box.types import CheckLine
+from gpuwise.core.provenance import Assumption, as_dicts
+from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.which.remedies import Remedied
+
+__all__ = ["WhichAnswer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhichAnswer(Shown):
+    """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
+    that are sold used only, without a price; `ways` says how each job is run, the same on all; `remedied` are cards
+    that hold with remedies what does not fit as asked, each with a sentence."""
+
+    TEXT: ClassVar[str] = "questions.which.text.render"
+    FIGURE: ClassVar[str] = "questions.which.figure.choices_figure"
+
+    query: WhichQuery
+    verdict: str
+    best: Candidate | None
+    options: tuple[Candidate, ...]
+    build: dict[str, tuple[CheckLine, ...]]
+    reasons: dict[str, tuple[str, ...]]
+    rejected: tuple[tuple[str, str], ...]
+    changes_if: tuple[str, ...]
+    remedied: tuple[tuple[Remedied, str], ...]
+    ways: tuple[str, ...]
+    every: tuple[Candidate, ...]
+    older: tuple[TaskRun, ...]
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "verdict": self.verdict,
+            "question": self.query.title,
+            "options": [self._option(option) for option in self.options],
+            "rejected": [{"gpu": name, "reason": reason} for name, reason in self.rejected],
+            "changes_if": list(self.changes_if),
+            "remedied": [_remedied(one, text) for one, text in self.remedied],
+            "looked_at": self._looked_at(),
+            "assumptions": as_dicts(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }
+
+    def _looked_at(self) -> list[dict[str, Any]]:
+        """Everything on the market in short, for charts. `short_of` is the limit that an option breaks; on the front are those
+        within the limits that no other beats in both time and money."""
+        limits = self.query.limits
+        priced = [option for option in self.every if option.total_usd is not None and not shortfall(option, limits)]
+        front = {option.key for option in pareto(priced)}
+        seen = [
+            _run(option.run)
+            | {
+                "source": option.kind,
+                "upfront_usd": option.upfront_usd,
+                "total_usd": option.total_usd,
+                "usd_per_run": option.usd_per_run,
+                "short_of": shortfall(option, limits),
+                "front": option.key in front,
+            }
+            for option in self.every
+        ]
+        unpriced = {"upfront_usd": None, "total_usd": None, "usd_per_run": None, "short_of": "price", "front": False}
+        return seen + [_run(run) | {"source": "buy used"} | unpriced for run in self.older]
+
+    def _option(self, option: Candidate) -> dict[str, Any]:
+        run = option.run
+        main = run.paces[0]
+        return {
+            "gpu": option.gpu.name,
+            "gpu_count": option.gpu_count,
+            "source": option.kind,
+            "fits": run.fits,
+            "headroom_bytes": main.usable_bytes - run.needed_bytes,
+            "step_s": main.step_s,
+            "batch": main.batch,
+            "precision": main.choices.precision,
+            "bound": main.bound,
+            "samples_per_s": run.samples_per_s,
+            "run_s": run.seconds,
+            "run_low_s": run.seconds * run.low,
+            "run_high_s": run.seconds * run.high,
+            "jobs": [
+                {"model": job.model, "way": way, "step_s": pace.step_s, "batch": pace.batch, "run_s": took, "fits": pace.fits}
+                for job, way, pace, took in zip(self.query.jobs, self.ways, run.paces, run.job_s, strict=True)
+            ],
+            "upfront_usd": option.upfront_usd,
+            "total_usd": option.total_usd,
+            "usd_per_run": option.usd_per_run,
+            "usd_per_million_samples": option.usd_per_million_samples,
+            "machine_usd": option.machine_usd,
+            "running_usd": option.running_usd,
+            "usd_per_kwh": option.usd_per_kwh,
+            "energy_kwh": option.energy_kwh,
+            "kg_co2e": option.kg_co2e,
+            "price": _price(option),
+            "build": [
+                {"check": line.check, "verdict": line.verdict, "text": line.text, "remedy": line.remedy}
+                for line in self.build.get(option.key, ())
+            ],
+            "reasons": list(self.reasons.get(option.key, ())),
+        }
+
+
+def _run(run: TaskRun) -> dict[str, Any]:
+    return {
+        "gpu": run.gpu.name,
+        "gpu_count": run.gpu_count,
+        "vendor": run.gpu.vendor,
+        "segment": run.gpu.segment,
+        "memory_bytes": run.gpu.memory_bytes,
+        "needed_bytes": run.needed_bytes,
+        "fits": run.fits,
+        "run_s": run.seconds,
+        "samples_per_s": run.samples_per_s,
+    }
+
+
+def _remedied(one: Remedied, text: str) -> dict[str, Any]:
+    option = one.option
+    return _run(option.run) | {
+        "source": option.kind,
+        "upfront_usd": option.upfront_usd,
+        "total_usd": option.total_usd,
+        "usd_per_run": option.usd_per_run,
+        "remedies": [
+            {"model": model, "name": rung.name, "title": rung.title, "how": rung.how, "step_s": rung.step_s, "cost": rung.cost}
+            for model, rungs in one.rungs.items()
+            for rung in rungs
+        ],
+        "text": text,
+    }
+
+
+def _price(option: Candidate) -> dict[str, Any] | None:
+    if option.price is not None:
+        price = option.price
+        return {
+            "usd": price.usd,
+            "kind": price.kind,
+            "dated": price.dated.isoformat(),
+            "source": price.source,
+            "note": price.note,
+        }
+    if option.rent is not None:
+        rent = option.rent
+        return {
+            "usd_per_hour": rent.usd_per_gpu_hour,
+            "low_usd_per_hour": rent.low_usd_per_gpu_hour,
+            "high_usd_per_hour": rent.high_usd_per_gpu_hour,
+            "clouds": list(rent.clouds),
+            "dated": rent.dated.isoformat(),
+        }
+    return None
