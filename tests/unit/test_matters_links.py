@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.matters.case import Matter
@@ -71,7 +72,7 @@ def test_what_several_gpus_lose_stands_in_the_first_line() -> None:
 
 def test_cards_have_no_bridge_alike_or_mixed() -> None:
     alike, mixed = (
-        api.compare(["RTX 3090", pair], models=["bert-base"], batch="16").pairs[0].ratio
+        gpuwise.compare(["RTX 3090", pair], model=["bert-base"], batch="16").pairs[0].ratio
         for pair in ("2x RTX 3090", "RTX 3090 + RTX 3090 Ti")
     )
     assert mixed == pytest.approx(alike, rel=0.02)

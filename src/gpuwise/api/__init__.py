@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from gpuwise.questions.common.plan_case import PlanQuery
     from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
     from gpuwise.questions.common.predictions import predict
-    from gpuwise.questions.compare.answer import CompareAnswer, Pair, compare
-    from gpuwise.questions.compare.jobs import Job
     from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost, cost
     from gpuwise.questions.cost.ask import CostQuery, cost_query
     from gpuwise.questions.doctor.answer import CheckedGpu, Checkup, doctor
@@ -64,7 +62,6 @@ __all__ = [
     "CheckedGpu",
     "Checkup",
     "ClusterAnswer",
-    "CompareAnswer",
     "CostAnswer",
     "CostQuery",
     "Diagnosed",
@@ -75,13 +72,11 @@ __all__ = [
     "GpuAnswer",
     "GpuQuery",
     "GridAnswer",
-    "Job",
     "JobCost",
     "KindRow",
     "MattersAnswer",
     "MeasuredAnswer",
     "OpShare",
-    "Pair",
     "PlanAnswer",
     "PlanEntry",
     "PlanQuery",
@@ -108,7 +103,6 @@ __all__ = [
     "capture_query",
     "catalogue_query",
     "charts",
-    "compare",
     "cost",
     "cost_query",
     "doctor",
@@ -166,12 +160,6 @@ _HOMES = {
     "questions.which.answer": (
         "WhichAnswer",
         "which",
-    ),
-    "questions.compare.jobs": ("Job",),
-    "questions.compare.answer": (
-        "CompareAnswer",
-        "Pair",
-        "compare",
     ),
     "questions.cost.ask": (
         "CostQuery",

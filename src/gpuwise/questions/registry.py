@@ -35,5 +35,6 @@ QUESTIONS = {
     for question in (
         Question("predict", page=True),
         Question("fit", page=True),
+        Question("compare", page=True),
     )
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue, MissingExtra
 from gpuwise.questions.common.showing import Shown
@@ -35,7 +36,7 @@ def _why(folder: Path) -> api.WhyAnswer:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found = [
         api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090"])),
-        api.compare(["RTX 3090", "RTX 4090", "T4"], models=["resnet18"]),
+        gpuwise.compare(["RTX 3090", "RTX 4090", "T4"], model=["resnet18"]),
         api.which(api.which_query(model=["resnet18"], budget=900)),
         api.fit(api.fit_query(model="resnet18", gpu=["RTX 3090"], batch="4096")),
         api.cost(api.cost_query(gpu="RTX 4090")),

@@ -123,7 +123,8 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
         Column(title="fits", cells=[_fits(result) for result in results], right=False, drop=1),
     ]
     many = f" on each of {results[0].gpu_count} GPUs" if results[0].gpu_count > 1 else ""
-    return f"{_head(answer, results[0], colour)}{many}\n\n{table(columns, width=width or WIDTH, colour=colour)}\n\n{wrapped(_why(results), width)}"
+    shown = table(columns, width=width or WIDTH, colour=colour)
+    return f"{_head(answer, results[0], colour)}{many}\n\n{shown}\n\n{wrapped(_why(results), width)}"
 
 
 def _against(result: Prediction, results: Sequence[Prediction]) -> str:

@@ -73,11 +73,6 @@ def _sweep(options: Options) -> dict[str, Any]:
     return api.sweep(step_query(StepOptions(**given)), batches).to_dict()
 
 
-def _compare(options: Options) -> dict[str, Any]:
-    given = _given(options)
-    return api.compare(given.pop("names"), **given).to_dict()
-
-
 def _declared(question: Question, options: Options) -> dict[str, Any]:
     """A question whose options are declared."""
     found: dict[str, Any] = question.answer(question.options(**_given(options))).to_dict()
@@ -86,7 +81,6 @@ def _declared(question: Question, options: Options) -> dict[str, Any]:
 
 QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "gpus": _gpus,
-    "compare": _compare,
     "which": lambda options: api.which(api.which_query(**_given(options))).to_dict(),
     "cost": lambda options: api.cost(api.cost_query(**_given(options))).to_dict(),
     "build": lambda options: api.build(api.build_query(**_given(options))).to_dict(),

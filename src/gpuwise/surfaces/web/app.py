@@ -40,7 +40,6 @@ _Bytes = Annotated[int, Field(ge=0, le=2**40)]
 _STATIC = Path(str(files("gpuwise.surfaces.web") / "static"))
 _BODIES: dict[str, type[bodies.Body]] = {
     "gpus": bodies.GpusBody,
-    "compare": bodies.CompareBody,
     "which": bodies.WhichBody,
     "cost": bodies.CostBody,
     "build": bodies.BuildBody,

@@ -15,7 +15,6 @@ from gpuwise.surfaces.web.schema import Body, body_of
 __all__ = [
     "Body",
     "BuildBody",
-    "CompareBody",
     "CostBody",
     "GpusBody",
     "MattersBody",
@@ -51,20 +50,6 @@ class SweepBody(body_of(StepOptions)):  # type: ignore[misc]
     """How does throughput grow with the batch?"""
 
     batches: Annotated[list[Size], Field(min_length=1, max_length=64)]
-
-
-class CompareBody(Body):
-    """Card A or card B?"""
-
-    names: Annotated[list[Name], Field(min_length=1, max_length=8)]
-    models: Names = []
-    mode: Name = ""
-    precision: Name = ""
-    batch: Batch = ""
-    stack: Name = ""
-    cpu: Name = ""
-    price: Names = []
-    currency: Name = ""
 
 
 class WhichBody(RunBody):
