@@ -46,7 +46,7 @@ def test_a_bridge_is_for_plain_data_parallel_and_brings_less_where_the_split_sui
     one, two = (api.predict(step_query(model="bert-large", gpu=["RTX 3090"], gpus=count)).results[0] for count in (1, 2))
     assert f"slower than one: {2 * one.step_s / two.step_s:.2f} times its work" in found.answer
     split = [
-        api.plan(api.plan_query(model="bert-large", cluster="2x RTX 3090", batch=32, scaling=False, link=link)).entries[0]
+        gpuwise.plan("bert-large", cluster="2x RTX 3090", batch=32, scaling=False, link=link).entries[0]
         for link in ("", "NVLink")
     ]
     gain = 100 * (split[0].estimate.step_s / split[1].estimate.step_s - 1)

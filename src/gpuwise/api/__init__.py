@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from gpuwise.questions.common.capturing import CaptureQuery, capture_query
     from gpuwise.questions.common.diagnosis import WhyAnswer, why
     from gpuwise.questions.common.gpu_list import GpuQuery
-    from gpuwise.questions.common.plan_case import PlanQuery
     from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
     from gpuwise.questions.common.predictions import predict
     from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost, cost
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from gpuwise.questions.fit.types import Fit, FitAnswer
     from gpuwise.questions.gpus.answer import GpuAnswer, gpus
     from gpuwise.questions.matters.answer import MattersAnswer, matters
-    from gpuwise.questions.plan.answer import plan
-    from gpuwise.questions.plan.ask import plan_query
-    from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
     from gpuwise.questions.predict.batches import SweepAnswer, SweepPoint, sweep
     from gpuwise.questions.predict.grid import GridAnswer
     from gpuwise.questions.prices.answer import PricesAnswer, prices, refresh_prices
@@ -77,9 +73,6 @@ __all__ = [
     "MattersAnswer",
     "MeasuredAnswer",
     "OpShare",
-    "PlanAnswer",
-    "PlanEntry",
-    "PlanQuery",
     "PowerAnswer",
     "PredictAnswer",
     "Prediction",
@@ -111,8 +104,6 @@ __all__ = [
     "fit_query",
     "gpus",
     "matters",
-    "plan",
-    "plan_query",
     "power_query",
     "predict",
     "predict_grid",
@@ -210,13 +201,6 @@ _HOMES = {
         "MattersAnswer",
         "matters",
     ),
-    "questions.plan.types": (
-        "PlanAnswer",
-        "PlanEntry",
-    ),
-    "questions.common.plan_case": ("PlanQuery",),
-    "questions.plan.ask": ("plan_query",),
-    "questions.plan.answer": ("plan",),
     "questions.common.prediction_types": (
         "OpShare",
         "PredictAnswer",

@@ -36,5 +36,6 @@ QUESTIONS = {
         Question("predict", page=True),
         Question("fit", page=True),
         Question("compare", page=True),
+        Question("plan", page=True),
     )
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.common.prediction_types import Prediction
@@ -37,7 +38,7 @@ def predicted(model: str, gpu: str, count: int, batch: int, precision: str, **mo
 
 def planned(model: str, gpu: str, count: int, batch: int, precision: str, **more: Any) -> PlanAnswer:
     asked = {"cluster": f"{count}x {gpu}", "batch": batch * count, "precision": precision, "scaling": False, **more}
-    return api.plan(api.plan_query(model=model, **asked))
+    return gpuwise.plan(model, **asked)
 
 
 def plain_of(answer: PlanAnswer) -> PlanEntry:
@@ -50,7 +51,7 @@ def plain_of(answer: PlanAnswer) -> PlanEntry:
 def test_plain_data_parallel_is_what_predict_and_fit_say(job: tuple[str, str, int, int, str]) -> None:
     model, gpu, count, batch, precision = job
     alone = predicted(*job)
-    fixed = {"micro_batch": batch, "recompute": "none", "zero_stage": 0, "data": count}
+    fixed = {"micro_batch": batch, "recompute": "none", "zero": 0, "data": count}
     answer = planned(*job, **fixed)
     one = plain_of(answer) if count > 1 else answer.entries[0]
     assert one.estimate.plan.is_plain

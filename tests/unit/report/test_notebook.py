@@ -41,7 +41,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         api.fit(api.fit_query(model="resnet18", gpu=["RTX 3090"], batch="4096")),
         api.cost(api.cost_query(gpu="RTX 4090")),
         api.build(api.build_query(gpu=["2x RTX 3090"])),
-        api.plan(api.plan_query(model="resnet18", cluster="2x RTX 3090")),
+        gpuwise.plan("resnet18", cluster="2x RTX 3090"),
         api.matters("pcie-lanes"),
         api.gpus(api.GpuQuery(names=("RTX 3090",))),
         api.predict_grid(model="resnet18", gpu=["RTX 3090", "T4"], batch="8,32", precision="fp32,amp"),

@@ -87,7 +87,6 @@ QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "matters": lambda options: api.matters(**_given(options)).to_dict(),
     "sweep": _sweep,
 }
-QUESTIONS["plan"] = lambda options: api.plan(api.plan_query(**_given(options))).to_dict()
 for _one in DECLARED.values():
     if _one.page:
         QUESTIONS[_one.name] = partial(_declared, _one)

@@ -45,7 +45,6 @@ _BODIES: dict[str, type[bodies.Body]] = {
     "build": bodies.BuildBody,
     "matters": bodies.MattersBody,
     "sweep": bodies.SweepBody,
-    "plan": bodies.PlanBody,
 }
 _REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"description": "The question could not be understood: error, looked_in, hint."},

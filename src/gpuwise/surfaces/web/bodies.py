@@ -18,7 +18,6 @@ __all__ = [
     "CostBody",
     "GpusBody",
     "MattersBody",
-    "PlanBody",
     "RunBody",
     "SweepBody",
     "WhichBody",
@@ -143,31 +142,6 @@ class MattersBody(RunBody):
     model: Name = ""
     gpu: Name = ""
     gpus: Annotated[int, Field(ge=2, le=8)] = 2
-
-
-class PlanBody(Body):
-    """Do more GPUs help, and how is the work divided?"""
-
-    model: Name
-    cluster: Name
-    network: Name = ""
-    link: Name = ""
-    batch: Size | None = None
-    seq: Size | None = None
-    image: Size | None = None
-    precision: Name = ""
-    optimizer: Name = ""
-    compiled: bool = Field(default=False, alias="compile")
-    data: Count | None = None
-    tensor: Count | None = None
-    pipeline: Count | None = None
-    sequence: Count | None = None
-    expert: Count | None = None
-    micro_batch: Size | None = None
-    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
-    recompute: Name = ""
-    offload: bool = False
-    scaling: bool = True
 
 
 class GpusBody(Body):
