@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuwise.questions.compare.answer import compare
     from gpuwise.questions.fit.answer import fit
+    from gpuwise.questions.matters.answer import matters
     from gpuwise.questions.plan.answer import plan
     from gpuwise.questions.predict.answer import predict
     from gpuwise.questions.watch.face import watch
 
-__all__ = ["__version__", "compare", "fit", "plan", "predict", "watch"]
+__all__ = ["__version__", "compare", "fit", "matters", "plan", "predict", "watch"]
 
 __version__ = "0.1.0"
 

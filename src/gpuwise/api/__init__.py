@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow, fit_catalogue
     from gpuwise.questions.fit.types import Fit, FitAnswer
     from gpuwise.questions.gpus.answer import GpuAnswer, gpus
-    from gpuwise.questions.matters.answer import MattersAnswer, matters
     from gpuwise.questions.predict.batches import SweepAnswer, SweepPoint, sweep
     from gpuwise.questions.predict.grid import GridAnswer
     from gpuwise.questions.prices.answer import PricesAnswer, prices, refresh_prices
@@ -70,7 +69,6 @@ __all__ = [
     "GridAnswer",
     "JobCost",
     "KindRow",
-    "MattersAnswer",
     "MeasuredAnswer",
     "OpShare",
     "PowerAnswer",
@@ -103,7 +101,6 @@ __all__ = [
     "fit_catalogue",
     "fit_query",
     "gpus",
-    "matters",
     "power_query",
     "predict",
     "predict_grid",
@@ -196,10 +193,6 @@ _HOMES = {
         "SweepAnswer",
         "SweepPoint",
         "sweep",
-    ),
-    "questions.matters.answer": (
-        "MattersAnswer",
-        "matters",
     ),
     "questions.common.prediction_types": (
         "OpShare",

@@ -37,5 +37,6 @@ QUESTIONS = {
         Question("fit", page=True),
         Question("compare", page=True),
         Question("plan", page=True),
+        Question("matters", page=True),
     )
 }

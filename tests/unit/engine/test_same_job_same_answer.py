@@ -101,7 +101,7 @@ def test_every_answer_takes_the_same_link_and_says_so_alike(gpu: str, count: int
     assert len(by_plan) == 1
     assert by_plan[0].value.startswith(answer.cluster.gpu_link.name)
     lanes = answer.cluster.wires.host_link.name
-    told = api.matters("nvlink", model="resnet50", gpu=gpu, gpus=count, batch="32", precision="amp").topics[0]
+    told = gpuwise.matters("nvlink", model="resnet50", gpu=gpu, gpus=count, batch="32", precision="amp").topics[0]
     if gpu in ("RTX 3090", "Quadro RTX 8000", "A100 PCIe 80GB"):
         assert "no NVLink bridge" in by_plan[0].value
     if "than over" in told.answer:
@@ -113,7 +113,7 @@ def test_a_bridge_counts_where_it_is_said_and_as_much_in_each_answer() -> None:
     bare, bridged = predicted(*job), predicted(*job, link="NVLink")
     assert bridged.step_s < 0.9 * bare.step_s
     assert plain_of(planned(*job, link="NVLink")).estimate.step_s == pytest.approx(bridged.step_s, rel=1e-6)
-    gain = api.matters("nvlink", model="bert-base", gpu="RTX 3090", gpus=2, batch="16", precision="amp").topics[0].value
+    gain = gpuwise.matters("nvlink", model="bert-base", gpu="RTX 3090", gpus=2, batch="16", precision="amp").topics[0].value
     assert gain == pytest.approx(100 * (bare.step_s / bridged.step_s - 1), rel=1e-6)
 
 

@@ -42,7 +42,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         api.cost(api.cost_query(gpu="RTX 4090")),
         api.build(api.build_query(gpu=["2x RTX 3090"])),
         gpuwise.plan("resnet18", cluster="2x RTX 3090"),
-        api.matters("pcie-lanes"),
+        gpuwise.matters("pcie-lanes"),
         api.gpus(api.GpuQuery(names=("RTX 3090",))),
         api.predict_grid(model="resnet18", gpu=["RTX 3090", "T4"], batch="8,32", precision="fp32,amp"),
         api.charts(api.ChartsQuery.of(gpu=["RTX 3090", "RTX 4090"], work="cnn")),

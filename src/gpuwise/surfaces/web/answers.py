@@ -84,7 +84,6 @@ QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
     "which": lambda options: api.which(api.which_query(**_given(options))).to_dict(),
     "cost": lambda options: api.cost(api.cost_query(**_given(options))).to_dict(),
     "build": lambda options: api.build(api.build_query(**_given(options))).to_dict(),
-    "matters": lambda options: api.matters(**_given(options)).to_dict(),
     "sweep": _sweep,
 }
 for _one in DECLARED.values():

@@ -21,7 +21,7 @@ from gpuwise.advise.tasks import tasks
 from gpuwise.box import parts
 from gpuwise.box.types import COOLERS
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.questions.matters.answer import TOPICS
+from gpuwise.questions.matters.topics import TOPICS
 from gpuwise.questions.registry import QUESTIONS as DECLARED
 from gpuwise.surfaces.web import bodies
 from gpuwise.surfaces.web.answers import QUESTIONS
@@ -43,7 +43,6 @@ _BODIES: dict[str, type[bodies.Body]] = {
     "which": bodies.WhichBody,
     "cost": bodies.CostBody,
     "build": bodies.BuildBody,
-    "matters": bodies.MattersBody,
     "sweep": bodies.SweepBody,
 }
 _REFUSED: dict[int | str, dict[str, Any]] = {

@@ -17,7 +17,6 @@ __all__ = [
     "BuildBody",
     "CostBody",
     "GpusBody",
-    "MattersBody",
     "RunBody",
     "SweepBody",
     "WhichBody",
@@ -133,15 +132,6 @@ class BuildBody(Body):
     outlet: Name = ""
     room: Name = ""
     power_limit: Name = ""
-
-
-class MattersBody(RunBody):
-    """Does it matter?"""
-
-    topic: Name = ""
-    model: Name = ""
-    gpu: Name = ""
-    gpus: Annotated[int, Field(ge=2, le=8)] = 2
 
 
 class GpusBody(Body):
