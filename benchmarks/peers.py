@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise import api
+import gpuwise
 from gpuwise.core.files import write_whole
 
 ROOT = Path(__file__).parents[1]
@@ -157,9 +157,8 @@ def calculon(options: argparse.Namespace) -> list[Row]:
         raise Absent("no checkout of it was given (`--calculon DIR`)")
     python = environment("calculon", "psutil", "numpy", "pandas")
     nodes, batch = options.calculon_nodes, 16 * options.calculon_nodes
-    query = api.plan_query(model="llama-2-70b", cluster=f"{nodes}x8xH100 SXM", batch=batch, precision="bf16", scaling=False)
     begun = time.process_time()
-    tried = api.plan(query).tried
+    tried = gpuwise.plan("llama-2-70b", cluster=f"{nodes}x8xH100 SXM", batch=batch, precision="bf16", scaling=False).tried
     ours = time.process_time() - begun
     try:
         theirs, count = plan_search.calculon(

@@ -26,7 +26,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from gpuwise import api
+import gpuwise
 
 GPUS, BATCH = 512, 1024
 LLAMA = {
@@ -43,9 +43,8 @@ LLAMA = {
 def main() -> None:
     """Both searches in one run, and their ratio."""
     arguments = _arguments()
-    query = api.plan_query(model="llama-2-70b", cluster="64x8xH100 SXM", batch=BATCH, precision="bf16", scaling=False)
     begun, wall = time.process_time(), time.perf_counter()
-    answer = api.plan(query)
+    answer = gpuwise.plan("llama-2-70b", cluster="64x8xH100 SXM", batch=BATCH, precision="bf16", scaling=False)
     ours, passed = time.process_time() - begun, time.perf_counter() - wall
     print(f"gpuwise: {answer.tried:,} plans in {ours:.2f} s of processor time ({passed:.2f} s by the clock)")
     if arguments.calculon is None:

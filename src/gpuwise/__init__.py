@@ -15,15 +15,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuwise.questions.build.answer import build
     from gpuwise.questions.charts.answer import charts
+    from gpuwise.questions.compare.answer import compare
     from gpuwise.questions.cost.answer import cost
     from gpuwise.questions.fit.answer import fit
     from gpuwise.questions.gpus.answer import gpus
+    from gpuwise.questions.matters.answer import matters
+    from gpuwise.questions.plan.answer import plan
     from gpuwise.questions.predict.answer import predict
     from gpuwise.questions.prices.answer import prices
     from gpuwise.questions.watch.face import watch
     from gpuwise.questions.which.answer import which
 
-__all__ = ["__version__", "build", "charts", "cost", "fit", "gpus", "predict", "prices", "watch", "which"]
+__all__ = [
+    "__version__",
+    "build",
+    "charts",
+    "compare",
+    "cost",
+    "fit",
+    "gpus",
+    "matters",
+    "plan",
+    "predict",
+    "prices",
+    "watch",
+    "which",
+]
 
 __version__ = "0.1.0"
 

@@ -9,11 +9,12 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.questions.matters.answer import TOPICS
-from gpuwise.questions.matters.case import Matter
 from gpuwise.questions.matters.text import render
+from gpuwise.questions.matters.topics import TOPICS
+from gpuwise.questions.matters.types import Matter
 from gpuwise.surfaces.cli.app import app
 
 ASKED_FOR = (
@@ -24,11 +25,11 @@ ASKED_FOR = (
 
 @pytest.fixture(scope="module")
 def usual() -> dict[str, Matter]:
-    return {found.topic: found for found in api.matters().topics}
+    return {found.topic: found for found in gpuwise.matters().topics}
 
 
 def one(topic: str, **case: object) -> Matter:
-    (found,) = api.matters(topic, **case).topics  # type: ignore[arg-type]
+    (found,) = gpuwise.matters(topic, **case).topics  # type: ignore[arg-type]
     return found
 
 
@@ -63,7 +64,7 @@ def test_a_small_model_feels_the_host() -> None:
 
 
 def test_cores_for_photographs_are_those_that_predict_asks_for(usual: dict[str, Matter]) -> None:
-    match = re.search(r"asks for (\d+) of today's cores", usual["cpu"].answer)
+    match = re.search(r"takes (\d+) current cores", usual["cpu"].answer)
     assert match is not None
     enough = int(match[1])
     bounds = [
@@ -98,8 +99,8 @@ def test_ecc_costs_nothing_on_hbm() -> None:
 
 def test_a_card_without_ecc_is_told_so_before_what_it_would_cost() -> None:
     without, with_it = one("ecc", gpu="RTX 3090"), one("ecc", gpu="RTX A6000")
-    assert without.answer.startswith("RTX 3090 has no ECC; a GDDR card like it that has it is ")
-    assert "has not" in without.unit
+    assert without.answer.startswith("RTX 3090 has no ECC; a similar GDDR card with ECC is ")
+    assert "lacks" in without.unit
     assert with_it.answer.startswith("With ECC on it is ")
 
 
@@ -135,7 +136,7 @@ def test_other_words_lead_to_a_topic(text: str, topic: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["lanez"], "there is no topic 'lanez'"),
+        (["lanez"], "unknown topic 'lanez'"),
         (["nvlink", "--gpus", "1"], "--gpus 1"),
         (["nvlink", "--gpu", "cpu"], "is a CPU"),
         (["nvlink", "--gpu", "RTX 9999"], "RTX 9999"),
@@ -157,5 +158,19 @@ def test_json_has_every_topic() -> None:
 
 
 @pytest.mark.parametrize("topic", ["", "pcie-lanes"])
+def test_a_brief_answer_is_short(topic: str) -> None:
+    lines = render(gpuwise.matters(topic)).splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_brief_answer_names_the_topics_that_it_leaves_out() -> None:
+    brief = render(gpuwise.matters())
+    assert all(f" {topic}" in brief for topic in TOPICS)
+    assert "  sli  " not in brief
+    assert "  sli  " in render(gpuwise.matters(), verbose=True)
+
+
+@pytest.mark.parametrize("topic", ["", "pcie-lanes"])
 def test_no_line_is_longer_than_the_terminal(topic: str) -> None:
-    assert max(map(len, render(api.matters(topic), width=80).splitlines())) <= 80
+    assert max(map(len, render(gpuwise.matters(topic), width=80).splitlines())) <= 80

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwise import api
-from gpuwise.questions.common.step import step_query
-from gpuwise.questions.matters.case import Matter
+import gpuwise
 from gpuwise.questions.matters.text import render
+from gpuwise.questions.matters.types import Matter
 
 
 def asked(topic: str, gpu: str = "GTX 1080 Ti", **how: object) -> Matter:
-    return api.matters(topic, model="bert-base", gpu=gpu, batch="16", **how).topics[0]
+    return gpuwise.matters(topic, model="bert-base", gpu=gpu, batch="16", **how).topics[0]
 
 
 @pytest.mark.parametrize("topic", ["pcie-lanes", "pcie-gen"])
@@ -23,7 +22,7 @@ def test_narrow_links_cost_several_gpus_more_than_one(topic: str) -> None:
 
 def test_what_several_gpus_lose_is_in_the_text_too() -> None:
     found = asked("pcie-gen", gpus=2)
-    assert f"2 GPUs as one job: {found.together:.1f} % slower" in found.answer
+    assert f"2 GPUs as one job are {found.together:.1f} % slower" in found.answer
 
 
 def test_two_cards_at_eight_lanes_are_held_against_sixteen_though_desktops_have_eight() -> None:
@@ -41,11 +40,11 @@ def test_a_bridge_is_held_against_the_lanes_that_two_cards_have_without_it() -> 
 
 
 def test_a_bridge_is_for_plain_data_parallel_and_brings_less_where_the_split_suits_the_link() -> None:
-    found = api.matters("nvlink", model="bert-large", gpu="RTX 3090").topics[0]
-    one, two = (api.predict(step_query(model="bert-large", gpu=["RTX 3090"], gpus=count)).results[0] for count in (1, 2))
+    found = gpuwise.matters("nvlink", model="bert-large", gpu="RTX 3090").topics[0]
+    one, two = (gpuwise.predict("bert-large", gpu="RTX 3090", gpus=count).results[0] for count in (1, 2))
     assert f"slower than one: {2 * one.step_s / two.step_s:.2f} times its work" in found.answer
     split = [
-        api.plan(api.plan_query(model="bert-large", cluster="2x RTX 3090", batch=32, scaling=False, link=link)).entries[0]
+        gpuwise.plan("bert-large", cluster="2x RTX 3090", batch=32, scaling=False, link=link).entries[0]
         for link in ("", "NVLink")
     ]
     gain = 100 * (split[0].estimate.step_s / split[1].estimate.step_s - 1)
@@ -65,13 +64,13 @@ def test_a_loss_is_a_share_of_the_speed() -> None:
 
 
 def test_what_several_gpus_lose_stands_in_the_first_line() -> None:
-    answer = api.matters("pcie", model="bert-base", gpu="RTX 2080 Ti", gpus=4, batch="16")
+    answer = gpuwise.matters("pcie", model="bert-base", gpu="RTX 2080 Ti", gpus=4, batch="16")
     assert f"4 GPUs as one job: {answer.topics[0].together:.1f} %" in render(answer).splitlines()[0]
 
 
 def test_cards_have_no_bridge_alike_or_mixed() -> None:
     alike, mixed = (
-        api.compare(["RTX 3090", pair], models=["bert-base"], batch="16").pairs[0].ratio
+        gpuwise.compare(["RTX 3090", pair], model=["bert-base"], batch="16").pairs[0].ratio
         for pair in ("2x RTX 3090", "RTX 3090 + RTX 3090 Ti")
     )
     assert mixed == pytest.approx(alike, rel=0.02)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import convolves_in_tf32
@@ -89,5 +90,5 @@ def test_comparing_counts_the_arithmetic_that_is_used() -> None:
 
 
 def test_a_ratio_is_not_told_what_shares_of_the_peak_need() -> None:
-    answer = api.compare(["Arc B580", "M1 Max 32-core"], models=["vgg16"], precision="fp32", batch="16")
+    answer = gpuwise.compare(["Arc B580", "M1 Max 32-core"], model=["vgg16"], precision="fp32", batch="16")
     assert not any(note.name.endswith("of its peak") for note in answer.assumptions)

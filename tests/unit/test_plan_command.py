@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.questions.common.runs.executors import executor_on
-from gpuwise.questions.plan.text import name_of, render
+from gpuwise.questions.plan.text import render
 from gpuwise.questions.plan.types import PlanAnswer
+from gpuwise.questions.plan.words import describe_plan
 from gpuwise.surfaces.cli.app import app
 
 PLAN_KEYS = set(
@@ -27,7 +29,7 @@ MEMORY_KEYS = set(
 
 @cache
 def asked(model: str, cluster: str, **options: Any) -> PlanAnswer:
-    return api.plan(api.plan_query(model=model, cluster=cluster, **options))
+    return gpuwise.plan(model, cluster=cluster, **options)
 
 
 def test_json_has_the_names_of_the_contract() -> None:
@@ -52,9 +54,9 @@ def test_json_has_the_names_of_the_contract() -> None:
 
 def test_text_says_what_to_do() -> None:
     answer = asked("gpt2", "4xRTX 3090", batch=64)
-    text = render(answer)
+    text = render(answer, verbose=True)
     assert text.index("Fastest: ") < text.index("What to write") < text.index("samples/s", text.index("What to write"))
-    assert name_of(answer.entries[0]) in text
+    assert describe_plan(answer.entries[0]) in text
     assert "torchrun" in text
 
 
@@ -80,13 +82,13 @@ def test_gpipe_takes_as_long_and_holds_more() -> None:
 
 
 def test_a_device_mesh_names_its_axes() -> None:
-    answer = asked("gpt2", "4xA100 SXM 80GB", batch=16, tensor=2, data=2, zero_stage=0, scaling=False)
+    answer = asked("gpt2", "4xA100 SXM 80GB", batch=16, tensor=2, data=2, zero=0, scaling=False)
     (lines,) = (recipe.lines for recipe in answer.entries[0].recipes if recipe.framework == "PyTorch device mesh")
     assert any("(2, 2), mesh_dim_names=('data', 'tensor')" in line for line in lines)
 
 
 def test_large_batches_are_not_cut_small() -> None:
-    answer = asked("mnist_cnn", "2xRTX 3090", batch=8192, data=2, zero_stage=0)
+    answer = asked("mnist_cnn", "2xRTX 3090", batch=8192, data=2, zero=0)
     assert answer.entries[0].estimate.plan.micro_batch == 4096
 
 
@@ -104,13 +106,11 @@ def test_the_simplest_plan_is_shown_however_many_are_faster() -> None:
     assert len(answer.entries) <= 7
     (easy,) = (entry for entry in answer.entries if "simplest within 5 %" in entry.labels)
     assert easy.estimate.step_s <= 1.05 * answer.entries[0].estimate.step_s
-    assert name_of(easy) in render(answer)
+    assert describe_plan(easy) in render(answer)
 
 
 def test_one_plan_can_be_asked_for() -> None:
-    answer = asked(
-        "gpt2", "8xA100 SXM 80GB", batch=64, data=2, tensor=2, pipeline=2, micro_batch=4, zero_stage=1, recompute="full"
-    )
+    answer = asked("gpt2", "8xA100 SXM 80GB", batch=64, data=2, tensor=2, pipeline=2, micro_batch=4, zero=1, recompute="full")
     for entry in answer.entries:
         plan = entry.estimate.plan
         if entry.gpu_count == 8:
@@ -135,12 +135,12 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 3}, "does not divide by --data 4"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "no whole micro-batches of 7"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks do not make 8 equal chunks"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "random"}, "no schedule"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "gpipe", "chunks": 2}, "one chunk a stage"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "zero_stage": 4}, "no stage 4"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "recompute": "some"}, "no recomputation"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 0}, "cannot be run"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 0}, "no number of ranks"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "random"}, "unknown schedule 'random'"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "gpipe", "chunks": 2}, "one chunk per stage"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "zero": 4}, "unknown ZeRO stage 4"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "recompute": "some"}, "unknown recomputation 'some'"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 0}, "invalid batch size 0"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 0}, "invalid --tensor 0"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "on": "moon"}, "no place to run"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "mode": "infer"}, "plans are for training"),
     ],
@@ -166,16 +166,16 @@ def test_a_model_that_fits_nowhere_is_answered_with_a_cluster_that_holds_it() ->
 
 
 def test_a_cluster_that_would_hold_it_does_so_with_the_same_options() -> None:
-    options: dict[str, Any] = {"batch": 2, "data": 2, "zero_stage": 0, "recompute": "none", "micro_batch": 1}
+    options: dict[str, Any] = {"batch": 2, "data": 2, "zero": 0, "recompute": "none", "micro_batch": 1}
     answer = asked("gpt2-xl", "2x RTX 5090", **options)
     assert answer.smallest == ("4xRTX 5090", 4)  # 3 do not divide by --data 2
     assert asked("gpt2-xl", "4xRTX 5090", scaling=False, **options).fits
 
 
 def test_options_that_rule_out_any_cluster_are_named() -> None:
-    answer = asked("gpt2-xl", "2x RTX 5090", batch=2, data=2, tensor=1, pipeline=1, sequence=1, zero_stage=0)
+    answer = asked("gpt2-xl", "2x RTX 5090", batch=2, data=2, tensor=1, pipeline=1, sequence=1, zero=0)
     assert answer.smallest is None
-    assert "with what is fixed (`--data`, `--tensor`, `--pipeline`, `--sequence`, `--zero`)" in render(answer)
+    assert "with what is fixed (`--data`, `--tensor`, `--pipeline`, `--sequence`, `--zero`)" in " ".join(render(answer).split())
 
 
 def test_strict_exits_with_one_where_nothing_fits() -> None:
@@ -185,7 +185,7 @@ def test_strict_exits_with_one_where_nothing_fits() -> None:
 
 def test_mixed_cards_get_samples_by_their_speed() -> None:
     link = "PCIe 4.0 x16, p2p"
-    answer = asked("resnet50", "1x RTX 3090 + 1x RTX 2060", batch=64, link=link, zero_stage=0, data=2)
+    answer = asked("resnet50", "1x RTX 3090 + 1x RTX 2060", batch=64, link=link, zero=0, data=2)
     best = answer.entries[0]
     assert "samples by speed" in best.labels
     shares = dict(best.shares)
@@ -233,7 +233,7 @@ def test_dask_without_dask_says_how_to_install_it() -> None:
     ("model", "gpu", "count", "batch"), [("resnet50", "RTX 2080 Ti", 4, 64), ("bert-large-uncased", "RTX 3090", 2, 16)]
 )
 def test_plain_data_parallel_takes_what_predict_says(model: str, gpu: str, count: int, batch: int) -> None:
-    fixed = {"data": count, "zero_stage": 0, "recompute": "none", "micro_batch": batch, "precision": "amp", "scaling": False}
+    fixed = {"data": count, "zero": 0, "recompute": "none", "micro_batch": batch, "precision": "amp", "scaling": False}
     planned = asked(model, f"{count}x{gpu}", batch=count * batch, **fixed).entries[0].estimate
     query = api.predict_query(model=model, gpu=[gpu], gpus=count, batch=str(batch), precision="amp")
     assert planned.step_s == pytest.approx(api.predict(query).results[0].step_s, rel=1e-9)
@@ -266,7 +266,7 @@ def test_no_number_of_gpus_falls_behind_its_neighbours() -> None:
 
 
 def test_where_no_plan_is_possible_the_reason_is_told() -> None:
-    answer = asked("resnet50", "4xRTX 3090", data=1, zero_stage=2)
+    answer = asked("resnet50", "4xRTX 3090", data=1, zero=2)
     assert not answer.fits
     assert "ZeRO-2: there is one data rank" in render(answer)
 
@@ -281,13 +281,13 @@ def test_samples_by_speed_take_the_labels_of_slower_plans() -> None:
 
 @pytest.mark.parametrize(("cluster", "precision"), [("2x GTX 1080 Ti", "amp"), ("4x Tesla P40", "amp"), ("2x RTX 3090", "amp")])
 def test_no_plan_uses_more_than_all_of_a_peak(cluster: str, precision: str) -> None:
-    answer = api.plan(api.plan_query(model="resnet50", cluster=cluster, precision=precision))
+    answer = gpuwise.plan("resnet50", cluster=cluster, precision=precision)
     assert all(0.0 < entry.mfu_fraction < 1.0 for entry in answer.entries)
 
 
 def test_the_last_row_of_scaling_is_the_plan_that_was_asked_for() -> None:
-    fixed = {"zero_stage": 0, "pipeline": 1, "tensor": 1}
-    answer = api.plan(api.plan_query(model="bert-large", cluster="4x RTX 2080 Ti", **fixed))
+    fixed = {"zero": 0, "pipeline": 1, "tensor": 1}
+    answer = gpuwise.plan("bert-large", cluster="4x RTX 2080 Ti", **fixed)
     assert answer.scaling()[-1]["samples_per_s"] == pytest.approx(answer.entries[0].samples_per_s)
 
 
@@ -295,12 +295,23 @@ def test_the_gpu_that_is_meant_is_named() -> None:
     assert "A100 SXM 80GB" in CliRunner().invoke(app, ["plan", "bert-base", "--cluster", "4x A100"]).output
 
 
+@pytest.mark.parametrize(
+    ("model", "cluster"), [("llama-2-7b", "2x8xH100 SXM"), ("resnet50", "4xRTX 3090"), ("llama-2-70b", "2xRTX 3090")]
+)
+def test_a_brief_answer_is_short_and_a_verbose_one_has_the_recipes(model: str, cluster: str) -> None:
+    answer = asked(model, cluster, precision="amp")
+    lines = render(answer).splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 100
+    assert ("torchrun" in render(answer, verbose=True)) == answer.fits
+
+
 def test_where_adding_stops_paying_the_words_hold_for_the_figures() -> None:
     answer = asked("bert-large", "2x RTX 3090", batch=32)
     first, last = answer.scaling()
     assert answer.stops_at == 1
     assert 1 < last["samples_per_s"] / first["samples_per_s"] < 1.5
-    assert "beyond 1, each further GPU adds less than half of its own speed at this batch." in render(answer)
+    assert "beyond 1, each further GPU adds less than half of its own speed at this batch." in " ".join(render(answer).split())
 
 
 def test_any_number_of_gpus_is_asked_for_the_batch_of_the_question() -> None:

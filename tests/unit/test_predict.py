@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue
 from gpuwise.surfaces.cli.app import app
@@ -61,7 +62,7 @@ def test_one_measured_number_moves_all_predictions_its_way() -> None:
 
 def test_from_a_measured_gpu_to_another_is_as_sure_as_comparing_the_two() -> None:
     (told,) = results("RTX 4090", batch="64", precision="amp", measured=["RTX 3090=100ms"])
-    (pair,) = api.compare(["RTX 3090", "RTX 4090"], models=["resnet50"], batch="64", precision="amp").pairs
+    (pair,) = gpuwise.compare(["RTX 3090", "RTX 4090"], model=["resnet50"], batch="64", precision="amp").pairs
     assert told.step_high_s / told.step_low_s == pytest.approx(pair.ratio_high / pair.ratio_low, rel=1e-6)
 
 
@@ -157,7 +158,7 @@ def test_an_old_card_says_what_still_serves_it(name: str, last: str) -> None:
     assert said["value"] == f"nothing newer than {last}"
     for shown in (arguments, [*arguments, "--gpu", "RTX 3090"]):
         assert said["value"] in " ".join(CliRunner().invoke(app, shown).output.split())
-    assert said in api.compare([name, "RTX 3090"], models=["resnet18"], precision="fp32").to_dict()["assumptions"]
+    assert said in gpuwise.compare([name, "RTX 3090"], model=["resnet18"], precision="fp32").to_dict()["assumptions"]
 
 
 def test_a_stack_newer_than_a_card_can_run_is_said_to_be_one() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware import tables
@@ -150,7 +151,7 @@ def test_unknown_models_and_gpus_have_suggestions() -> None:
 @pytest.mark.parametrize("names", [["RTX 3090"], ["RTX 3090", "rtx3090"]])
 def test_one_gpu_cannot_be_compared(names: list[str]) -> None:
     with pytest.raises(BadValue, match="two different"):
-        api.compare(names)
+        gpuwise.compare(names)
 
 
 def test_every_curated_gpu_can_be_asked() -> None:

@@ -18,9 +18,10 @@ from functools import cache
 
 import pytest
 
-from gpuwise import api
+import gpuwise
 from gpuwise.questions.common.step import step_query
-from gpuwise.questions.matters.case import Case
+from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.sheet import gains
 
 CNN, TRANSFORMER, RNN = ("resnet50", "64"), ("transformer_big", ""), ("word_lstm", "20")
@@ -30,8 +31,8 @@ RTX = ("RTX 2070", "RTX 2080 Ti")
 @cache
 def found(gpu: str, kind: tuple[str, str]) -> dict[str, float]:
     model, batch = kind
-    asked = {"model": model, "gpu": [gpu], "batch": batch}
-    return gains(Case(query=step_query(model=model, gpu=[gpu], batch=batch), asked=asked, progress=lambda text: None))
+    asked = StepOptions(model, gpu=[gpu], batch=batch)
+    return gains(MattersCase(query=step_query(asked), asked=asked, progress=lambda text: None))
 
 
 @pytest.mark.parametrize("gpu", RTX)
@@ -80,6 +81,6 @@ def test_nothing_made_twice_as_good_gains_more_than_twice(kind: tuple[str, str])
 
 
 def test_the_topic_names_the_order() -> None:
-    topic = api.matters("spec-sheet", model="transformer_big", gpu="RTX 2070").topics[0]
-    assert topic.answer.startswith("What each would make of this step, most first: tensor cores")
+    topic = gpuwise.matters("spec-sheet", model="transformer_big", gpu="RTX 2070").topics[0]
+    assert topic.answer.startswith("The speed-up of this step from each, largest first: tensor cores")
     assert topic.value == max(found("RTX 2070", TRANSFORMER).values())

@@ -12,7 +12,7 @@ from gpuwise.box.types import CheckLine
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.fit.types import Fit
-from gpuwise.questions.matters.case import Matter
+from gpuwise.questions.matters.types import Matter
 from scenarios.types import Ours, over
 
 __all__ = ["EARLY", "KINDS", "card", "gain", "held", "line", "lines", "matter", "matters_over", "ratio", "step"]
@@ -52,7 +52,7 @@ def gain(gpu: str, precision: str, kinds: Mapping[str, str] = KINDS) -> Ours:
 @cache
 def matter(topic: str, model: str, gpu: str, **how: Any) -> Matter:
     """`gpuwise matters TOPIC --model MODEL --gpu GPU`."""
-    return api.matters(topic, model=model, gpu=gpu, **how).topics[0]
+    return gpuwise.matters(topic, model=model, gpu=gpu, **how).topics[0]
 
 
 def matters_over(topic: str, gpu: str, kinds: Mapping[str, str] = KINDS, scale: float = 0.01, **how: Any) -> Ours:

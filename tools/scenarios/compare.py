@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpuwise import api
+import gpuwise
 from scenarios.asking import EARLY, KINDS, card, gain, ratio, step
 from scenarios.types import Asked, Ours, Reply, over, scenario, unanswered
 
@@ -127,7 +127,7 @@ def _faster_memory(value: Mapping[str, Any]) -> Reply:
 )
 def _detection(value: Mapping[str, Any]) -> Reply:
     names, nets = ["Core i7-4770K", "GTX 1080 Ti"], ["resnet101", "mask_rcnn"]
-    pairs = api.compare(names, models=nets, mode="infer", batch="1", precision="fp32").pairs
+    pairs = gpuwise.compare(names, model=nets, mode="infer", batch="1", precision="fp32").pairs
     middle = over([pair.ratio for pair in pairs]).value
     return {
         "infer_speedup": Ours(
@@ -238,7 +238,7 @@ def _tpu(value: Mapping[str, Any]) -> Reply:
 )
 def _per_dollar(value: Mapping[str, Any]) -> Reply:
     price = _V100_OVER_2080TI * (card("RTX 2080 Ti").launch_usd or 0.0)
-    found = api.compare(["V100 PCIe 16GB", "RTX 2060"], models=list(KINDS), batch="16", price=[f"V100 PCIe 16GB={price}"])
+    found = gpuwise.compare(["V100 PCIe 16GB", "RTX 2060"], model=list(KINDS), batch="16", price=[f"V100 PCIe 16GB={price}"])
     return {"ratio": next(deal.value or 0.0 for deal in found.deals if deal.gpu == "RTX 2060")}
 
 

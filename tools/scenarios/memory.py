@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpuwise import api
+import gpuwise
 from gpuwise.core.units import GIB, MIB
 from scenarios.asking import KINDS, card, held, matter
 from scenarios.types import Asked, Choice, Ours, Reply, over, scenario, unanswered
@@ -121,7 +121,7 @@ def _pooled(value: Mapping[str, Any]) -> Reply:
 def _medical(value: Mapping[str, Any]) -> Reply:
     batch = str(held("unet", "RTX 2080 Ti", precision="amp", gpus=2).max_batch)
     names = ["4x RTX 2070", "2x RTX 2080 Ti", "Titan RTX"]
-    found = api.compare(names, models=["unet"], precision="amp", batch=batch)
+    found = gpuwise.compare(names, model=["unet"], precision="amp", batch=batch)
     fits = {pair.gpu: pair.fits for pair in found.pairs} | {names[0]: found.pairs[0].baseline_fits}
     paid = {deal.gpu: deal.price_usd or 0.0 for deal in found.deals}
     able = [deal for deal in found.deals if fits[deal.gpu] and paid[deal.gpu] <= value["budget"]]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import gpuwise
-from gpuwise import api
 from gpuwise.questions.prices.answer import PricesAnswer
 from scenarios.asking import KINDS, card, step
 from scenarios.types import Asked, Choice, Reply, over, scenario
@@ -55,8 +54,8 @@ def _second_premium(value: Mapping[str, Any]) -> Reply:
 
 def _worth(base: str, base_price: float, other: str, other_price: float, premium: float) -> Choice:
     """Whether the dearer one is the better buy at its price, and at the premium that the question speaks of."""
-    found = api.compare(
-        [base, other], models=list(KINDS), precision="fp32", batch="16", price=[f"{base}={base_price}", f"{other}={other_price}"]
+    found = gpuwise.compare(
+        [base, other], model=list(KINDS), precision="fp32", batch="16", price=[f"{base}={base_price}", f"{other}={other_price}"]
     )
     even = next(deal.even_usd or 0.0 for deal in found.deals if deal.gpu == other)
     return Choice(

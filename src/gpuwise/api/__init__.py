@@ -11,20 +11,13 @@ if TYPE_CHECKING:
     from gpuwise.questions.capture.answer import CaptureAnswer, KindRow, capture
     from gpuwise.questions.common.capturing import CaptureQuery, capture_query
     from gpuwise.questions.common.diagnosis import WhyAnswer, why
-    from gpuwise.questions.common.plan_case import PlanQuery
     from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
     from gpuwise.questions.common.predictions import predict
-    from gpuwise.questions.compare.answer import CompareAnswer, Pair, compare
-    from gpuwise.questions.compare.jobs import Job
     from gpuwise.questions.doctor.answer import CheckedGpu, Checkup, doctor
     from gpuwise.questions.fit.answer import fit_step as fit
     from gpuwise.questions.fit.ask import FitQuery
     from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow, fit_catalogue
     from gpuwise.questions.fit.types import Fit, FitAnswer
-    from gpuwise.questions.matters.answer import MattersAnswer, matters
-    from gpuwise.questions.plan.answer import plan
-    from gpuwise.questions.plan.ask import plan_query
-    from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
     from gpuwise.questions.predict.batches import SweepAnswer, SweepPoint, sweep
     from gpuwise.questions.predict.grid import GridAnswer
     from gpuwise.questions.sweep.answer import SweptAnswer, sweep_models
@@ -49,22 +42,15 @@ __all__ = [
     "CheckedGpu",
     "Checkup",
     "ClusterAnswer",
-    "CompareAnswer",
     "Diagnosed",
     "Fit",
     "FitAnswer",
     "FitQuery",
     "FleetAnswer",
     "GridAnswer",
-    "Job",
     "KindRow",
-    "MattersAnswer",
     "MeasuredAnswer",
     "OpShare",
-    "Pair",
-    "PlanAnswer",
-    "PlanEntry",
-    "PlanQuery",
     "PowerAnswer",
     "PredictAnswer",
     "Prediction",
@@ -82,14 +68,10 @@ __all__ = [
     "capture",
     "capture_query",
     "catalogue_query",
-    "compare",
     "doctor",
     "fit",
     "fit_catalogue",
     "fit_query",
-    "matters",
-    "plan",
-    "plan_query",
     "power_query",
     "predict",
     "predict_grid",
@@ -110,106 +92,30 @@ __all__ = [
 ]
 
 _HOMES = {
-    "questions.bench.answer": (
-        "BenchAnswer",
-        "bench",
-    ),
-    "questions.doctor.answer": (
-        "CheckedGpu",
-        "Checkup",
-        "doctor",
-    ),
-    "questions.compare.jobs": ("Job",),
-    "questions.compare.answer": (
-        "CompareAnswer",
-        "Pair",
-        "compare",
-    ),
-    "questions.common.diagnosis": (
-        "WhyAnswer",
-        "why",
-    ),
+    "questions.bench.answer": ("BenchAnswer", "bench"),
+    "questions.doctor.answer": ("CheckedGpu", "Checkup", "doctor"),
+    "questions.common.diagnosis": ("WhyAnswer", "why"),
     "questions.fit.types": ("Fit", "FitAnswer"),
     "questions.fit.ask": ("FitQuery",),
-    "questions.fit.catalogue": (
-        "CatalogueFit",
-        "CatalogueRow",
-        "fit_catalogue",
-    ),
+    "questions.fit.catalogue": ("CatalogueFit", "CatalogueRow", "fit_catalogue"),
     "questions.predict.grid": ("GridAnswer",),
-    "questions.why.fleet": (
-        "Diagnosed",
-        "FleetAnswer",
-        "why_each",
-    ),
-    "questions.sweep.answer": (
-        "SweptAnswer",
-        "sweep_models",
-    ),
-    "questions.sweep.ask": (
-        "SweepQuery",
-        "sweep_query",
-    ),
-    "questions.predict.batches": (
-        "SweepAnswer",
-        "SweepPoint",
-        "sweep",
-    ),
-    "questions.matters.answer": (
-        "MattersAnswer",
-        "matters",
-    ),
-    "questions.plan.types": (
-        "PlanAnswer",
-        "PlanEntry",
-    ),
-    "questions.common.plan_case": ("PlanQuery",),
-    "questions.plan.ask": ("plan_query",),
-    "questions.plan.answer": ("plan",),
-    "questions.common.prediction_types": (
-        "OpShare",
-        "PredictAnswer",
-        "Prediction",
-    ),
+    "questions.why.fleet": ("Diagnosed", "FleetAnswer", "why_each"),
+    "questions.sweep.answer": ("SweptAnswer", "sweep_models"),
+    "questions.sweep.ask": ("SweepQuery", "sweep_query"),
+    "questions.predict.batches": ("SweepAnswer", "SweepPoint", "sweep"),
+    "questions.common.prediction_types": ("OpShare", "PredictAnswer", "Prediction"),
     "questions.common.predictions": ("predict",),
     "questions.tune.types": ("MeasuredAnswer",),
     "questions.tune.measuring": ("tune_measured",),
-    "questions.tune.power": (
-        "PowerAnswer",
-        "power_query",
-        "tune_power",
-    ),
-    "questions.tune.ask": (
-        "TuneQuery",
-        "tune_query",
-    ),
-    "questions.tune.batch": (
-        "TuneAnswer",
-        "tune",
-    ),
-    "questions.validate.answer": (
-        "ValidateAnswer",
-        "validate",
-    ),
-    "questions.watch.answer": (
-        "WatchAnswer",
-        "watch_command",
-        "watch_pid",
-    ),
-    "questions.watch.cluster": (
-        "ClusterAnswer",
-        "watch_cluster",
-    ),
+    "questions.tune.power": ("PowerAnswer", "power_query", "tune_power"),
+    "questions.tune.ask": ("TuneQuery", "tune_query"),
+    "questions.tune.batch": ("TuneAnswer", "tune"),
+    "questions.validate.answer": ("ValidateAnswer", "validate"),
+    "questions.watch.answer": ("WatchAnswer", "watch_command", "watch_pid"),
+    "questions.watch.cluster": ("ClusterAnswer", "watch_cluster"),
     "questions.watch.here": ("Watch",),
-    "questions.capture.answer": (
-        "CaptureAnswer",
-        "KindRow",
-        "capture",
-    ),
-    "questions.common.capturing": (
-        "CaptureQuery",
-        "capture_query",
-    ),
+    "questions.capture.answer": ("CaptureAnswer", "KindRow", "capture"),
+    "questions.common.capturing": ("CaptureQuery", "capture_query"),
 }
 
 

@@ -41,5 +41,8 @@ QUESTIONS = {
         Question("build", page=True),
         Question("cost", page=True),
         Question("which", page=True),
+        Question("compare", page=True),
+        Question("plan", page=True),
+        Question("matters", page=True),
     )
 }

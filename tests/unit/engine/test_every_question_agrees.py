@@ -139,10 +139,9 @@ def by_which(job: Job) -> float | None:
 
 
 def by_plan(job: Job) -> float:
-    fixed = {"micro_batch": job.batch, "recompute": "none", "zero_stage": 0, "data": job.count, "scaling": False}
+    fixed = {"micro_batch": job.batch, "recompute": "none", "zero": 0, "data": job.count, "scaling": False}
     cluster = f"{job.count}x {job.device.name}"
-    asked = api.plan_query(model=job.model, cluster=cluster, batch=job.batch * job.count, precision=job.precision, **fixed)
-    answer = api.plan(asked)
+    answer = gpuwise.plan(job.model, cluster=cluster, batch=job.batch * job.count, precision=job.precision, **fixed)
     plain = [entry for entry in answer.shown if any(PLAIN in label for label in entry.labels)] or list(answer.entries)
     assert plain[0].estimate.plan.is_plain
     return plain[0].estimate.step_s

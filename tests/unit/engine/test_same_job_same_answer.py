@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.common.prediction_types import Prediction
@@ -37,7 +38,7 @@ def predicted(model: str, gpu: str, count: int, batch: int, precision: str, **mo
 
 def planned(model: str, gpu: str, count: int, batch: int, precision: str, **more: Any) -> PlanAnswer:
     asked = {"cluster": f"{count}x {gpu}", "batch": batch * count, "precision": precision, "scaling": False, **more}
-    return api.plan(api.plan_query(model=model, **asked))
+    return gpuwise.plan(model, **asked)
 
 
 def plain_of(answer: PlanAnswer) -> PlanEntry:
@@ -50,7 +51,7 @@ def plain_of(answer: PlanAnswer) -> PlanEntry:
 def test_plain_data_parallel_is_what_predict_and_fit_say(job: tuple[str, str, int, int, str]) -> None:
     model, gpu, count, batch, precision = job
     alone = predicted(*job)
-    fixed = {"micro_batch": batch, "recompute": "none", "zero_stage": 0, "data": count}
+    fixed = {"micro_batch": batch, "recompute": "none", "zero": 0, "data": count}
     answer = planned(*job, **fixed)
     one = plain_of(answer) if count > 1 else answer.entries[0]
     assert one.estimate.plan.is_plain
@@ -100,7 +101,7 @@ def test_every_answer_takes_the_same_link_and_says_so_alike(gpu: str, count: int
     assert len(by_plan) == 1
     assert by_plan[0].value.startswith(answer.cluster.gpu_link.name)
     lanes = answer.cluster.wires.host_link.name
-    told = api.matters("nvlink", model="resnet50", gpu=gpu, gpus=count, batch="32", precision="amp").topics[0]
+    told = gpuwise.matters("nvlink", model="resnet50", gpu=gpu, gpus=count, batch="32", precision="amp").topics[0]
     if gpu in ("RTX 3090", "Quadro RTX 8000", "A100 PCIe 80GB"):
         assert "no NVLink bridge" in by_plan[0].value
     if "than over" in told.answer:
@@ -112,7 +113,7 @@ def test_a_bridge_counts_where_it_is_said_and_as_much_in_each_answer() -> None:
     bare, bridged = predicted(*job), predicted(*job, link="NVLink")
     assert bridged.step_s < 0.9 * bare.step_s
     assert plain_of(planned(*job, link="NVLink")).estimate.step_s == pytest.approx(bridged.step_s, rel=1e-6)
-    gain = api.matters("nvlink", model="bert-base", gpu="RTX 3090", gpus=2, batch="16", precision="amp").topics[0].value
+    gain = gpuwise.matters("nvlink", model="bert-base", gpu="RTX 3090", gpus=2, batch="16", precision="amp").topics[0].value
     assert gain == pytest.approx(100 * (bare.step_s / bridged.step_s - 1), rel=1e-6)
 
 

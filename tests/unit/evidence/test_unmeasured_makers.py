@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows_vendor, pair_range, step_range
 from gpuwise.hardware.catalog import load_catalog
@@ -97,7 +98,7 @@ def test_a_ratio_with_an_unmeasured_maker_is_as_unsure_as_its_step(name: str) ->
 
 
 def test_comparing_says_which_ratios_are_assumed() -> None:
-    answer = api.compare(["RTX 3090", "Arc B580"], models=["resnet50"])
+    answer = gpuwise.compare(["RTX 3090", "Arc B580"], model=["resnet50"])
     (pair,) = answer.pairs
     assert pair.range_basis == "assumed"
     assert "assumed" in ratios_figure(answer).footer

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -77,7 +76,7 @@ def test_all_commands_take_the_same_prices_of_a_card() -> None:
         listed = gpuwise.prices(name).rows[0].price
         assert listed is not None
         assert gpuwise.cost(gpu=name).query.price == listed
-        compared = api.compare([name, "RTX 5090"], models=["resnet18"])
+        compared = gpuwise.compare([name, "RTX 5090"], model=["resnet18"])
         assert compared.deals[0].price_usd == listed.usd
         found = gpuwise.which(model=["resnet18"], have=["GTX 1080 Ti"])
         assert {option.price for option in found.every if option.gpu.name == name and option.price} == {listed}

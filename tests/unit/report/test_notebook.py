@@ -38,14 +38,14 @@ def _why(folder: Path) -> api.WhyAnswer:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found = [
         api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090"])),
-        api.compare(["RTX 3090", "RTX 4090", "T4"], models=["resnet18"]),
         gpuwise.which(model=["resnet18"], budget=900),
+        gpuwise.compare(["RTX 3090", "RTX 4090", "T4"], model=["resnet18"]),
         api.fit(api.fit_query(model="resnet18", gpu=["RTX 3090"], batch="4096")),
         gpuwise.cost(gpu="RTX 4090"),
         gpuwise.build(gpu=["2x RTX 3090"]),
-        api.plan(api.plan_query(model="resnet18", cluster="2x RTX 3090")),
-        api.matters("pcie-lanes"),
         gpuwise.gpus("RTX 3090"),
+        gpuwise.plan("resnet18", cluster="2x RTX 3090"),
+        gpuwise.matters("pcie-lanes"),
         api.predict_grid(model="resnet18", gpu=["RTX 3090", "T4"], batch="8,32", precision="fp32,amp"),
         gpuwise.charts(gpu=["RTX 3090", "RTX 4090"], work="cnn"),
         api.tune("batch", api.predict_query(model="resnet18", gpu=["RTX 3090"])),

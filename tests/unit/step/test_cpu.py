@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.hardware import tables
@@ -125,11 +126,11 @@ def test_ops_are_not_issued_ahead_on_a_cpu() -> None:
 
 def test_comparing_with_a_cpu_is_as_unsure_either_way_round() -> None:
     one, two = (
-        api.compare(names, models=["resnet50"], precision="fp32").pairs[0] for names in (("cpu", "3090"), ("3090", "cpu"))
+        gpuwise.compare(names, model=["resnet50"], precision="fp32").pairs[0] for names in (("cpu", "3090"), ("3090", "cpu"))
     )
     assert one.ratio * two.ratio == pytest.approx(1)
     assert one.ratio_low * two.ratio_high == pytest.approx(1)
-    answer = api.compare(["cpu", "3090"], models=["resnet50"])
+    answer = gpuwise.compare(["cpu", "3090"], model=["resnet50"])
     assert any("as a device" in entry.name for entry in answer.assumptions)
 
 
@@ -143,7 +144,7 @@ def test_what_a_cpu_cannot_be_asked() -> None:
 @pytest.mark.slow
 def test_the_founding_question_in_keras() -> None:
     pytest.importorskip("keras")
-    answer = api.compare(["RTX 2080 Ti", "GTX 1070", "desktop CPU"], models=["keras:ResNet50"], precision="fp32", batch="32")
+    answer = gpuwise.compare(["RTX 2080 Ti", "GTX 1070", "desktop CPU"], model=["keras:ResNet50"], precision="fp32", batch="32")
     card, cpu = (pair.ratio for pair in answer.pairs)
     assert 0.25 < card < 0.7
     assert 0.01 < cpu < 0.15

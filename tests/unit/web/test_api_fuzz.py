@@ -35,7 +35,6 @@ KNOWN: dict[str, list[Any]] = {
         "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s",
     ],
     "names": ["RTX 3090", "T4", "RTX 2070 Max-Q", "\ud800"],
-    "models": ["resnet50", "bert-base"],
     "have": ["GTX 1080 Ti", "2x T4", "0x T4"],
     "task": ["vision", "llm-finetune", "kaggle"],
     "precision": ["fp32", "amp", "bf16", "fp8", "auto"],

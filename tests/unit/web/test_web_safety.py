@@ -119,7 +119,7 @@ def test_no_request_names_a_file_or_code(server: Server, model: str) -> None:
     for question, options in (
         ("predict", {"model": model, "gpu": ["RTX 3090"]}),
         ("fit", {"model": model, "gpu": ["RTX 3090"]}),
-        ("compare", {"names": ["RTX 3090", "RTX 4090"], "models": [model]}),
+        ("compare", {"names": ["RTX 3090", "RTX 4090"], "model": [model]}),
         ("which", {"model": [model]}),
         ("cost", {"gpu": "RTX 3090", "model": model}),
         ("matters", {"topic": "pcie-lanes", "model": model}),

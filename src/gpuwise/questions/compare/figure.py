@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.questions.compare.answer import CompareAnswer, Pair
+from gpuwise.questions.compare.types import CompareAnswer, Pair
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Segment
 from gpuwise.render.text import range_words
 
@@ -10,7 +10,7 @@ __all__ = ["ratios_figure"]
 
 
 def ratios_figure(answer: CompareAnswer) -> Figure:
-    """One row a job; more than two sets are told apart by headings."""
+    """One row for each job, under a heading for each set where there are several."""
     base, others = answer.rigs[0].name, answer.rigs[1:]
     bars: list[Bar] = []
     for rig in others:
@@ -29,7 +29,7 @@ def ratios_figure(answer: CompareAnswer) -> Figure:
 
 
 def _bar(pair: Pair) -> Bar:
-    fits = pair.fits and pair.baseline_fits
+    fits = pair.comparable
     note = f"{pair.ratio:.2f}x" if fits else f"does not fit {pair.gpu if not pair.fits else pair.baseline}"
     return Bar(
         label=f"{pair.workload}, {pair.precision}",

@@ -1,54 +1,64 @@
-"""Why one GPU is faster than another on a job: what holds each up, and how much of it the other has."""
+"""Why one GPU is faster than another on a job: what limits each, and how much of it the other has."""
 
 from __future__ import annotations
 
 from gpuwise.questions.common.prediction_types import Prediction
 
-__all__ = ["why"]
+__all__ = ["explain_ratio"]
 
-_NAMES = {"memory": "bandwidth", "compute": "arithmetic"}
-_FELT = 0.15  # of the step: less explains no ratio
+_RESOURCES = {"memory": "bandwidth", "compute": "arithmetic"}
+_SHARE = 0.15  # of the step: a limit that takes less cannot explain a ratio
+_LIMITS = {
+    "launch": "by its host",
+    "communication": "by the link between GPUs",
+    "copy": "by copying its inputs",
+    "input": "by its data loader",
+}
+_MORE_CACHE, _LESS_CACHE = 1.5, 0.67  # times the cache: what lies between changes memory traffic little
 
 
-def why(base: Prediction, other: Prediction) -> str:
+def explain_ratio(base: Prediction, other: Prediction) -> str:
+    """One clause on why `other` is faster or slower than `base`."""
     if not other.fits or not base.fits:
         short = other if not other.fits else base
         where = "either" if not other.fits and not base.fits else short.gpu.name
-        return f"does not fit {where} ({short.memory.total_bytes / 2**30:.1f} GiB needed)"
+        return f"does not fit {where} (needs {short.memory.total_bytes / 2**30:.1f} GiB)"
     if other.bound == "launch":
-        return "held up by the host: a faster GPU hardly helps"
+        return "limited by the host: a faster GPU hardly helps"
     if base.bound != other.bound:
-        return f"bound {_held_by(other.bound, base, other)}; {base.gpu.name} {_held_by(base.bound, base, other)}"
+        first, second = (_describe_limit(bound, base, other) for bound in (other.bound, base.bound))
+        return f"limited {first}; {base.gpu.name} is limited {second}"
     if other.bound == "memory":
         cache = _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
-        more = f", {cache:.2g} times the cache" if cache >= 1.5 or 0 < cache <= 0.67 else ""
-        return f"bound by memory: {_more('memory', base, other):.2f} times the bandwidth{more}{_also('compute', base, other)}"
+        more = f", {cache:.2g} times the cache" if cache >= _MORE_CACHE or 0 < cache <= _LESS_CACHE else ""
+        bandwidth = _resource_ratio("memory", base, other)
+        return f"limited by memory: {bandwidth:.2f} times the bandwidth{more}{_describe_second('compute', base, other)}"
     if other.bound == "compute":
-        return f"bound by compute: {_more('compute', base, other):.2f} times the arithmetic{_also('memory', base, other)}"
-    return f"bound {_held_by(other.bound, base, other)}"
+        arithmetic = _resource_ratio("compute", base, other)
+        return f"limited by compute: {arithmetic:.2f} times the arithmetic{_describe_second('memory', base, other)}"
+    return f"limited {_describe_limit(other.bound, base, other)}"
 
 
 def _cache_bytes(result: Prediction) -> float:
     return (result.gpu.l2_bytes or 0.0) + (result.gpu.l3_bytes or 0.0)
 
 
-def _also(second: str, base: Prediction, other: Prediction) -> str:
-    """What else holds the step up, where the first alone would tell the wrong order."""
+def _describe_second(second: str, base: Prediction, other: Prediction) -> str:
+    """The second limit of the step, where the first alone would suggest the wrong order."""
     faster = other.samples_per_s / other.gpu_count > base.samples_per_s / base.gpu_count
-    more, share = _more(second, base, other), other.bound_fractions[second]
-    if (_more(other.bound, base, other) > 1) == faster or (more > 1) != faster or share < _FELT:
+    ratio, share = _resource_ratio(second, base, other), other.bound_fractions[second]
+    if (_resource_ratio(other.bound, base, other) > 1) == faster or (ratio > 1) != faster or share < _SHARE:
         return ""
-    return f", but {more:.2f} times the {_NAMES[second]}, which holds up {share:.0%} of the step"
+    return f", but {ratio:.2f} times the {_RESOURCES[second]}, which limits {share:.0%} of the step"
 
 
-def _held_by(bound: str, base: Prediction, other: Prediction) -> str:
-    """What holds a step up, and how much more of it the other GPU has, where that can be told."""
-    words = {"launch": "by its host", "communication": "by the link between GPUs", "copy": "by copies", "input": "by its inputs"}
-    return words.get(bound) or f"by {bound}: {_more(bound, base, other):.2f} times"
+def _describe_limit(bound: str, base: Prediction, other: Prediction) -> str:
+    """What limits a step, and where that is a figure of the GPU, the other one's as a multiple of the base's."""
+    return _LIMITS.get(bound) or f"by {bound} ({_resource_ratio(bound, base, other):.2f} times the {_RESOURCES[bound]})"
 
 
-def _more(bound: str, base: Prediction, other: Prediction) -> float:
-    """How many times as much the other GPU has of what holds a step up: bandwidth or arithmetic."""
+def _resource_ratio(bound: str, base: Prediction, other: Prediction) -> float:
+    """How many times the bandwidth or arithmetic of the first GPU the other one has."""
     if bound == "memory":
         return other.gpu.memory_bytes_per_s / base.gpu.memory_bytes_per_s
     return (other.peak_flops_per_s or 1.0) / (base.peak_flops_per_s or 1.0)

@@ -1,75 +1,112 @@
-"""A comparison as text: how much faster on what, what it costs, and what would turn it round."""
+"""A comparison as text: how much faster on what, what it costs, and what would change the order."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
-from gpuwise.core.units import GIB
+from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.rigs import Rig
-from gpuwise.questions.compare.answer import CompareAnswer, Pair
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.questions.compare.types import CompareAnswer, Pair
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
-_WIDTH = 120
+_MOST_REASONS = 3  # workloads whose reasons a brief answer prints
+_MEANING = "2.00x means twice as fast"
 
 
-def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = False) -> str:
-    """One table a set of GPUs, against the first one named."""
-    base = answer.rigs[0]
-    several = any(rig.count > 1 for rig in answer.rigs)
+def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+    """The verdict; then one table for each set of GPUs with reasons, or in brief one table for all."""
+    wide = width or WIDTH
+    verdict = bold(wrapped(answer.verdict, wide), colour=colour)
+    tables = _tables(answer, wide, colour) if verbose else [_brief_table(answer, wide, colour)]
+    notes = answer.notes if verbose else answer.notes[:2]
+    lines = [_describe_cards(answer.rigs), *(f"note: {note}" for note in notes)]
+    lines += [f"what would change this: {flip}" for flip in answer.flips]
+    lines += folded(answer.assumptions, verbose=verbose)
+    return "\n\n".join([verdict, *tables]) + join_notes([wrapped(line, wide, "  ") for line in lines])
+
+
+def _brief_table(answer: CompareAnswer, width: int, colour: bool) -> str:
+    """A row for each workload; a column for each set, or the ranges where there is one set; reasons where there are few rows."""
+    base, *others = answer.rigs
+    if len(others) == 1:
+        pairs = answer.pairs
+        shown = table(_columns(pairs, _several(answer)), width=width, colour=colour)
+        head = f"{bold(others[0].name, colour=colour)} against {bold(base.name, colour=colour)}  ({_MEANING})"
+    else:
+        by_workload: dict[str, list[Pair]] = {}
+        for pair in answer.pairs:
+            by_workload.setdefault(pair.workload, []).append(pair)
+        columns = [Column(title="  workload", cells=[f"  {name}" for name in by_workload], right=False)]
+        for place, rig in enumerate(others):
+            cells = [_describe_speed(row[place], row[place].ratio) for row in by_workload.values()]
+            columns.append(Column(title=rig.name, cells=cells))
+        shown = table(columns, width=width, colour=colour)
+        pairs = answer.pairs
+        head = f"Speed against {bold(base.name, colour=colour)}  ({_MEANING})"
+    reasons = f"\n\n{_reasons(pairs, width)}" if len(pairs) <= _MOST_REASONS else ""
+    return f"{head}\n\n{shown}{reasons}"
+
+
+def _tables(answer: CompareAnswer, width: int, colour: bool) -> list[str]:
+    """One table for each set of GPUs, with the reason of every workload behind the figures where there is room, else below."""
     blocks = []
     for rig in answer.rigs[1:]:
         pairs = [pair for pair in answer.pairs if pair.gpu == rig.name]
-        head = f"{bold(rig.name, colour=colour)} against {bold(base.name, colour=colour)}  (2.00x means twice as fast)"
-        blocks.append(f"{head}\n\n{_table(pairs, several, width, colour)}")
-    notes = [_held(answer.rigs), *answer.notes, *(f"turns it round: {flip}" for flip in answer.flips)]
-    notes += assumption_lines(answer.assumptions)
-    wide = width or _WIDTH
-    said = textwrap.fill(bold(answer.verdict, colour=colour), wide)
-    return "\n\n".join([said, *blocks]) + join_notes([textwrap.fill(note, wide, subsequent_indent="  ") for note in notes])
+        columns = _columns(pairs, _several(answer))
+        reason = Column(title="why", cells=[pair.why for pair in pairs], right=False)
+        if sum(column.width + 2 for column in (*columns, reason)) - 2 <= width:
+            shown = table([*columns, reason], width=width, colour=colour)
+        else:
+            shown = table(columns, width=width, colour=colour) + "\n\n" + _reasons(pairs, width)
+        head = f"{bold(rig.name, colour=colour)} against {bold(answer.rigs[0].name, colour=colour)}  ({_MEANING})"
+        blocks.append(f"{head}\n\n{shown}")
+    return blocks
 
 
-def _table(pairs: Sequence[Pair], several: bool, width: int | None, colour: bool) -> str:
-    """Reasons stand behind the figures where there is room, else below them."""
+def _several(answer: CompareAnswer) -> bool:
+    return any(rig.count > 1 for rig in answer.rigs)
+
+
+def _columns(pairs: Sequence[Pair], several: bool) -> list[Column]:
     columns = [
         Column(title="  workload", cells=[f"  {pair.workload}" for pair in pairs], right=False),
         Column(title="precision", cells=[pair.precision for pair in pairs], right=False, drop=2),
-        Column(title="one job" if several else "speed", cells=[_speed(pair, pair.ratio) for pair in pairs]),
+        Column(title="one job" if several else "speed", cells=[_describe_speed(pair, pair.ratio) for pair in pairs]),
     ]
-    columns += [Column(title="separate", cells=[_speed(pair, pair.ratio_separate) for pair in pairs])] if several else []
-    columns.append(Column(title="range", cells=[_range(pair) for pair in pairs], drop=1))
-    why = Column(title="why", cells=[pair.why for pair in pairs], right=False)
-    if width is None or sum(column.width + 2 for column in (*columns, why)) - 2 <= width:
-        return table([*columns, why], width=width, colour=colour)
-    return table(columns, width=width, colour=colour) + "\n\n" + _reasons(pairs, width)
+    if several:
+        columns.append(Column(title="separate", cells=[_describe_speed(pair, pair.ratio_separate) for pair in pairs]))
+    return [*columns, Column(title="range", cells=[_describe_range(pair) for pair in pairs], drop=1)]
 
 
 def _reasons(pairs: Sequence[Pair], width: int) -> str:
-    """Each reason once, with what it holds for."""
+    """Each reason once, with the workloads (and where there are several sets, the GPUs) it applies to."""
+    several = len({pair.gpu for pair in pairs}) > 1
     found: dict[str, list[str]] = {}
     for pair in pairs:
-        found.setdefault(pair.why, []).append(pair.workload)
-    lines = [f"why: {', '.join(names)}: {why}" for why, names in found.items()]
-    return "\n".join(textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    ") for line in lines)
+        found.setdefault(pair.why, []).append(f"{pair.gpu}, {pair.workload}" if several else pair.workload)
+    return "\n".join(wrapped(f"  why: {', '.join(names)}: {why}", width, "    ") for why, names in found.items())
 
 
-def _speed(pair: Pair, ratio: float) -> str:
-    return f"{_ratio(ratio)}x" if pair.fits and pair.baseline_fits else "-"
+def _describe_speed(pair: Pair, ratio: float) -> str:
+    return f"{_format_ratio(ratio)}x" if pair.comparable else "-"
 
 
-def _range(pair: Pair) -> str:
-    return f"{_ratio(pair.ratio_low)} to {_ratio(pair.ratio_high)}" if pair.fits and pair.baseline_fits else "-"
+def _describe_range(pair: Pair) -> str:
+    return f"{_format_ratio(pair.ratio_low)} to {_format_ratio(pair.ratio_high)}" if pair.comparable else "-"
 
 
-def _ratio(value: float) -> str:
+def _format_ratio(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
-def _held(rigs: Sequence[Rig]) -> str:
-    """Memory and watts of each GPU, and of all of a set."""
+def _describe_cards(rigs: Sequence[Rig]) -> str:
+    """Memory and bandwidth of each GPU, and the power of each set."""
     gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}
-    memory = ", ".join(f"{gpu.name} {gpu.usable_memory_bytes / GIB:.1f} GiB" for gpu in gpus.values())
+    memory = ", ".join(
+        f"{gpu.name} {gpu.usable_memory_bytes / GIB:.1f} GiB at {format_si(gpu.memory_bytes_per_s, 'B/s')}"
+        for gpu in gpus.values()
+    )
     watts = ", ".join(f"{rig.name} {rig.watts:.0f} W" for rig in rigs if rig.watts)
     return f"memory: {memory}" + (f"; power: {watts}" if watts else "")

@@ -18,31 +18,12 @@ from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload.model.evaluate import input_bytes, product_values
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["Case", "Matter"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matter:
-    """One answer. `value` is in `unit`; `low` and `high` are its ends where it has a range, `together` is the same for
-    `gpu_count` GPUs as one job. `unless` says when it is not so."""
-
-    topic: str
-    question: str
-    value: float
-    unit: str
-    low: float | None = None
-    high: float | None = None
-    together: float | None = None
-    gpu_count: int = 1
-    answer: str
-    how: str
-    source: str
-    unless: str
+__all__ = ["MattersCase"]
 
 
 @dataclass(kw_only=True)
-class Case:
-    """One model, one kind of GPU. It is captured once in each precision, and steps are worked out once each."""
+class MattersCase:
+    """One model on one kind of GPU. The model is captured once per precision, and each step is computed once."""
 
     query: StepQuery
     asked: StepOptions
@@ -60,7 +41,7 @@ class Case:
         return self.step().assumptions
 
     def step(self, **changes: Any) -> Prediction:
-        """The step as it is, or with changes, named as in `_changed`."""
+        """The step as it is, or with the changes that `_changed` names."""
         if "gpu" in changes:
             return self._predicted(**changes)
         key = tuple(sorted(changes.items()))
@@ -74,7 +55,7 @@ class Case:
         return predict_captured(workload, query).results[0]
 
     def seconds(self, **changes: Any) -> float:
-        """Seconds for the same samples; several GPUs share them."""
+        """Seconds for the samples of one GPU's step; several GPUs share them."""
         found = self.step(**changes)
         return found.step_s / found.gpu_count
 
@@ -112,13 +93,13 @@ class Case:
         return self._captured[precision]
 
     def input_bytes(self) -> float:
-        """What one step takes from the host."""
+        """Bytes that one step copies from the host."""
         workload = self.workload()
         size = float(self.step().batch) if "batch" in workload.symbols else None
         return float(input_bytes(workload, product_values(workload, size))[0])
 
     def largest_batch(self, precision: str = "") -> int:
-        """Samples that fit this GPU at once."""
+        """The largest batch that fits this GPU."""
         return Needs(self.workload(precision)).largest(self.gpu, room_of(self.gpu).usable_bytes)
 
     @property

@@ -1,4 +1,4 @@
-"""CPU, memory, disks, the system: does the rest of the machine matter?"""
+"""Topics about the rest of the machine: CPU, RAM, disks, operating system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 from gpuwise.core.units import GIB, format_si
 from gpuwise.hardware.machines import find_host, loaders
 from gpuwise.questions.common.step import takes_images
-from gpuwise.questions.matters.case import Case, Matter
+from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.types import Matter
 from gpuwise.step.time.loading import images_per_s, workers_for
 
 __all__ = ["cpu", "ram_size", "ram_speed", "ssd", "windows_wsl"]
@@ -16,48 +17,49 @@ _JPEG_BYTES = 110e3  # an ImageNet photograph; 1.28 million of them are about 14
 _DISKS = {"a hard disk": 150e6, "a SATA SSD": 500e6, "an NVMe SSD": 3e9}  # read in long stretches, one reader
 _GUIDE = "a guide to hardware for deep learning (2015, 2018)"
 _PHOTO_BYTES = 3 * 128 * 128 * 2
-_FELT = 0.05  # %
+_NOTICED = 0.05  # %: less rounds to 0.0
 _OLD = "old quad-core"
 _WSL_LAUNCH = 2.0
 _PASSES = 3.0  # of inputs through the host's memory: written by a worker, read and written again when collected into a batch
 _DDR4_2133, _DDR4_3200 = 34.1e9, 51.2e9  # bytes a second of two channels
 
 
-def cpu(case: Case) -> Matter:
+def cpu(case: MattersCase) -> Matter:
     """An old CPU in place of a current one."""
     old, new = case.seconds(cpu=_OLD), case.seconds(cpu="desktop")
     slower = 100 * (1 - new / old)
     decodes = _takes_photographs(case)
-    felt = f"{slower:.1f} % slower" if slower >= _FELT else "not slower"
-    ready = " if the data are ready" if decodes else ""
+    loss = f"{slower:.1f} % slower" if slower >= _NOTICED else "not slower"
+    ready = " if the data are decoded already" if decodes else ""
+    jpegs = _describe_decoding(case) if decodes else ""
     return Matter(
         topic="cpu",
         question="Is my CPU fast enough?",
         value=slower,
-        unit="% slower with a quad-core of 2013" + (", data ready" if decodes else ""),
-        answer=f"An old quad-core in place of a current desktop CPU: {felt}{ready}.{_decoding(case) if decodes else ''}",
-        how="the host issues every op of the step; only what the GPU does not hide is felt",
+        unit="% slower with a quad-core of 2013" + (", data decoded already" if decodes else ""),
+        answer=f"With an old quad-core instead of a current desktop CPU it is {loss}{ready}.{jpegs}",
+        how="the host issues every op of the step, and only what the GPU does not hide costs time",
         source=f"computed; {_GUIDE}: 1 to 10 % for a CPU of 2007, two threads for each GPU",
         unless="the model is small: the host then sets the pace",
     )
 
 
-def _decoding(case: Case) -> str:
-    """What reading photographs asks of the cores, as `predict --image-decode` and `build` count it."""
+def _describe_decoding(case: MattersCase) -> str:
+    """How many cores JPEG decoding needs, as `predict --image-decode` and `build` count it."""
     loader, rate = loaders()["pillow"], case.step().samples_per_s
     old, new = find_host(_OLD), find_host("desktop")
     cores = workers_for(loader, new, rate)
-    needs = f"{cores:.0f} of today's cores with Pillow" if cores < math.inf else "more than one process collects with Pillow"
+    needs = f"{cores:.0f} current cores with Pillow" if cores < math.inf else "more than one process can collect with Pillow"
     reached = images_per_s(loader, old, old.core_count)
     times = rate / reached
-    felt = f"and training would be {times:.1f} times as slow" if times > 1 else "which is enough"
+    enough = f"which makes training {times:.1f} times as slow" if times > 1 else "which is enough"
     return (
-        f" But JPEGs have to be decoded: as fast as it trains ({rate:,.0f} images/s), that asks for {needs}; "
-        f"{old.core_count} old cores decode {reached:,.0f}/s, {felt}. See `gpuwise predict --image-decode`."
+        f" But JPEGs must be decoded: to keep up with training ({rate:,.0f} images/s) that takes {needs}; "
+        f"{old.core_count} old cores decode {reached:,.0f}/s, {enough}. See `gpuwise predict --image-decode`."
     )
 
 
-def ram_size(case: Case) -> Matter:
+def ram_size(case: MattersCase) -> Matter:
     """How much memory the machine needs."""
     largest = case.gpu.memory_bytes / GIB
     return Matter(
@@ -66,16 +68,16 @@ def ram_size(case: Case) -> Matter:
         value=largest * case.count,
         unit="GiB is plenty",
         answer=(
-            f"As much as one GPU has ({largest:.0f} GiB) works, as much as all of them ({largest * case.count:.0f} GiB for "
-            f"{case.count}) is plenty; it makes nothing faster by itself."
+            f"As much as one GPU has ({largest:.0f} GiB) is enough, as much as all of them ({largest * case.count:.0f} GiB for "
+            f"{case.count}) is plenty; more RAM alone makes nothing faster."
         ),
-        how="a checkpoint passes through the host's memory on its way to the GPU, and loaders keep a few batches there",
+        how="a checkpoint passes through RAM on its way to the GPU, and loaders keep a few batches there",
         source=f"{_GUIDE}: at least the memory of the largest GPU; the sum of all for comfort",
-        unless="weights or optimizer states are offloaded to the host, or the whole data set is held in memory",
+        unless="you offload weights or optimizer states to the host, or keep the whole data set in memory",
     )
 
 
-def ram_speed(case: Case) -> Matter:
+def ram_speed(case: MattersCase) -> Matter:
     """Faster memory modules."""
     traffic = _PASSES * case.input_bytes()
     slow, fast = (case.seconds(link_bytes_per_s=rate / _PASSES) for rate in (_DDR4_2133, _DDR4_3200))
@@ -84,34 +86,34 @@ def ram_speed(case: Case) -> Matter:
         question="Does faster RAM help?",
         value=100 * (slow / fast - 1),
         unit="% faster with DDR4-3200 than with DDR4-2133",
-        answer=f"{100 * (slow / fast - 1):.2f} %: what goes through the host's memory hides behind the step.",
-        how=f"each step moves {format_si(traffic, 'B')} through the host's memory, and the GPU works meanwhile",
+        answer=f"By {100 * (slow / fast - 1):.2f} %: the traffic through RAM hides behind the step.",
+        how=f"each step moves {format_si(traffic, 'B')} through RAM while the GPU works",
         source=f"computed; {_GUIDE}: 0 to 0.5 %",
-        unless="the CPU does the training, or weights are offloaded to the host",
+        unless="the model runs on the CPU, or you offload weights to the host",
     )
 
 
-def ssd(case: Case) -> Matter:
-    """A fast disk for data."""
+def ssd(case: MattersCase) -> Matter:
+    """A fast disk for the data set."""
     rate = case.step().samples_per_s
     images = _takes_photographs(case)
     size = _JPEG_BYTES if images else case.input_bytes() / case.step().batch
     need = rate * size
-    enough = next((name for name, speed in _DISKS.items() if speed >= need), "several disks, or memory")
+    enough = next((name for name, speed in _DISKS.items() if speed >= need), "RAM or several disks together")
     what = f"{rate:,.0f} JPEGs of 110 kB a second" if images else f"{rate:,.0f} samples of {format_si(size, 'B')} a second"
     return Matter(
         topic="ssd",
         question="Do I need a fast disk?",
         value=need / 1e6,
-        unit="MB/s are read",
-        answer=f"{what} are {need / 1e6:,.0f} MB/s: {enough} is enough, and a data set that fits in memory is read once.",
-        how="samples a second of this step times the size of a sample",
-        source="computed; a photograph of ImageNet has about 110 kB; disks 150, 500 and 3,000 MB/s, assumed",
-        unless="files are many and small and read at random from a hard disk, or over a network",
+        unit="MB/s to read",
+        answer=f"{what} are {need / 1e6:,.0f} MB/s: {enough} is enough, and a data set that fits in RAM is read only once.",
+        how="samples per second of this step, times the size of a sample",
+        source="computed; an ImageNet photograph has about 110 kB; disks are assumed to read 150, 500 and 3,000 MB/s",
+        unless="many small files are read at random from a hard disk, or over a network",
     )
 
 
-def windows_wsl(case: Case) -> Matter:
+def windows_wsl(case: MattersCase) -> Matter:
     """Windows, WSL2 or Linux."""
     slower = 1 - case.seconds() / case.seconds(launch_factor=_WSL_LAUNCH)
     return Matter(
@@ -119,13 +121,13 @@ def windows_wsl(case: Case) -> Matter:
         question="Is Windows or WSL2 slower than Linux?",
         value=100 * slower,
         unit="% slower if issuing an op took twice as long",
-        answer=f"Kernels run at the same speed. If issuing an op took twice as long, it would be {100 * slower:.1f} % slower.",
-        how="only the host's part of the step is changed; twice is assumed, as a bad case",
+        answer=f"Kernels run at the same speed. If issuing ops took twice as long, a step would be {100 * slower:.1f} % slower.",
+        how="only the host's part of the step changes; twice as long is an assumed bad case",
         source="NVIDIA, Leveling up CUDA performance on WSL2 (2021): within 1 % where kernels are long",
-        unless="files lie on the Windows side of WSL2, the model is small, or memory spills: Windows moves it to RAM in silence",
+        unless="files are on the Windows side of WSL2, the model is small, or GPU memory overflows into RAM, as Windows lets it",
     )
 
 
-def _takes_photographs(case: Case) -> bool:
-    """Images large enough to lie on the disk as photographs."""
+def _takes_photographs(case: MattersCase) -> bool:
+    """Whether inputs are images large enough to be stored as photographs."""
     return takes_images(case.workload()) and case.input_bytes() / case.step().batch >= _PHOTO_BYTES

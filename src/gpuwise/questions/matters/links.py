@@ -1,11 +1,12 @@
-"""Lanes, generations of PCIe, NVLink, SLI, a GPU in a box of its own: does the way to the GPU matter?"""
+"""Topics about links: PCIe lanes and generations, NVLink, SLI, external GPUs."""
 
 from __future__ import annotations
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.plan_case import PlanQuery, plan_case
-from gpuwise.questions.matters.case import Case, Matter
+from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.types import Matter
 from gpuwise.scale.cluster.shape import usual_cluster
 from gpuwise.scale.cluster.wiring import takes_bridge, usual_wires
 from gpuwise.scale.plans.rules import Limits
@@ -17,8 +18,8 @@ _JOINED_BY_A_BRIDGE = 2
 _GUIDE = "a guide to GPUs for deep learning (2019, 2023): 0 to 10 % between x8 and x16, 5 to 10 % for x4 with four GPUs"
 
 
-def pcie_lanes(case: Case) -> Matter:
-    """x8 or x4 in place of x16."""
+def pcie_lanes(case: MattersCase) -> Matter:
+    """x8 or x4 instead of x16."""
     lost = {lanes: _lost(case, case.generation, lanes) for lanes in (8, 4)}
     shared = {lanes: _lost_sharing(case, case.generation, lanes) for lanes in (8, 4)}
     return Matter(
@@ -29,16 +30,16 @@ def pcie_lanes(case: Case) -> Matter:
         together=100 * shared[8],
         gpu_count=case.count,
         answer=(
-            f"One GPU: {_percent(lost[8])} at x8, {_percent(lost[4])} at x4. {case.count} GPUs as one job: {_percent(shared[8])} "
-            f"at x8, {_percent(shared[4])} at x4 each."
+            f"One GPU: {_format_loss(lost[8])} at x8, {_format_loss(lost[4])} at x4. {case.count} GPUs as one job: "
+            f"{_format_loss(shared[8])} at x8, {_format_loss(shared[4])} at x4 each."
         ),
-        how=f"{_copies(case)}; the gradients of several GPUs cross the same lanes while the backward pass runs",
+        how=f"{_describe_copies(case)}; the gradients of several GPUs cross the same lanes during the backward pass",
         source=f"computed; {_GUIDE}",
-        unless="inputs are large and the model small, weights are kept in the host's memory, or models are loaded all the time",
+        unless="inputs are large and the model small, weights stay in host memory, or models are loaded all the time",
     )
 
 
-def pcie_gen(case: Case) -> Matter:
+def pcie_gen(case: MattersCase) -> Matter:
     """An older generation of PCIe."""
     older = max(1, min(3, case.generation - 1))
     lost, shared = _lost(case, older, 16), _lost_sharing(case, older, 16)
@@ -49,56 +50,60 @@ def pcie_gen(case: Case) -> Matter:
         unit=f"% slower in PCIe {older}.0",
         together=100 * shared,
         gpu_count=case.count,
-        answer=f"One GPU in a PCIe {older}.0 x16 slot: {_percent(lost)}. {case.count} GPUs as one job: {_percent(shared)}.",
-        how=_copies(case),
+        answer=(
+            f"In a PCIe {older}.0 x16 slot, one GPU is {_format_loss(lost)}; "
+            f"{case.count} GPUs as one job are {_format_loss(shared)}."
+        ),
+        how=_describe_copies(case),
         source="computed; the same guide: PCIe 4 gives 1 to 7 % on four GPUs, PCIe 2 costs 0 to 5 % on one and 15 to 25 % on two",
-        unless="weights are kept in the host's memory, or the slot has x1 only",
+        unless="weights stay in host memory, or the slot has only one lane",
     )
 
 
-def nvlink(case: Case) -> Matter:
+def nvlink(case: MattersCase) -> Matter:
     """A bridge between cards."""
     slot = usual_wires(((case.gpu, case.count),), []).host_link.name
     if takes_bridge(case.gpu) and case.count > _JOINED_BY_A_BRIDGE:
         value = 0.0
-        text = f"A bridge joins two cards; {case.count} as one job still wait for PCIe. `gpuwise plan --link NVLink` tells more."
+        text = f"A bridge joins two cards; {case.count} as one job still wait for PCIe. See `gpuwise plan --link NVLink`."
     elif takes_bridge(case.gpu) or (case.gpu.cooler == "module" and case.gpu.nvlink_generation):
         without, with_it = (case.seconds(count=case.count, gpu_link=link) for link in (slot, "NVLink"))
         gain = without / with_it - 1
-        text = _bridged(case, slot, gain)
+        text = _describe_bridge(case, slot, gain)
         value = 100 * gain
     else:
         found = case.step(count=case.count, gpu_link=slot)
         value = 100 * found.bound_fractions["communication"]
-        text = f"{case.gpu.name} has none; it could save at most the {value:.1f} % that {case.count} of them wait for each other."
+        waits = f"the {value:.1f} % that {case.count} of them wait for each other"
+        text = f"{case.gpu.name} has no NVLink; it could save at most {waits}."
     return Matter(
         topic="nvlink",
         question="Do I need NVLink?",
         value=value,
         unit="% to gain with plain data parallel",
         answer=text,
-        how="the gradients of a step over each link, less what hides behind the backward pass",
+        how="the time gradients take over each link, less what hides behind the backward pass",
         source="computed",
-        unless="layers are split over GPUs, or there are eight of them: `gpuwise plan` and its `--link NVLink` tell",
+        unless="layers are split across GPUs, or there are eight of them: see `gpuwise plan --link NVLink`",
     )
 
 
-def _bridged(case: Case, slot: str, gain: float) -> str:
-    """What NVLink brings where only samples are divided, whether a second card pays without it, and what the best splits gain."""
+def _describe_bridge(case: MattersCase, slot: str, gain: float) -> str:
+    """The gain from NVLink with plain data parallel, whether a second card pays without it, and the gain with the best splits."""
     work = case.seconds() / case.seconds(count=case.count, gpu_link=slot)
     job = f"{case.count} {case.gpu.name} as one job of plain data parallel"
-    lines = [f"{job} are {_percent_faster(gain)} with NVLink than over {slot} each."]
+    lines = [f"{job} are {_format_gain(gain)} with NVLink than over {slot} each."]
     if work < 1:
         lines.append(f"Over {slot} they are slower than one: {work:.2f} times its work.")
     without, with_it = (_best_s(case, link) for link in (slot, "NVLink"))
     if without and with_it:
         lines.append(
-            f"With the best split for each link, as `gpuwise plan` finds it, they are {_percent_faster(without / with_it - 1)}."
+            f"With the best split for each link, as `gpuwise plan` finds it, they are {_format_gain(without / with_it - 1)}."
         )
     return " ".join(lines)
 
 
-def _best_s(case: Case, link: str) -> float | None:
+def _best_s(case: MattersCase, link: str) -> float | None:
     """Seconds of a step of as many samples under the best plan over this link; None where none is possible or fits."""
     cluster, step = usual_cluster(case.gpu, case.count, link=link), case.step()
     if step.mode != "train":
@@ -112,65 +117,66 @@ def _best_s(case: Case, link: str) -> float | None:
     return found.step_s if found else None
 
 
-def sli(case: Case) -> Matter:
-    """SLI is for games."""
+def sli(case: MattersCase) -> Matter:
+    """A technique for games."""
     return Matter(
         topic="sli",
         question="Does SLI help?",
         value=0.0,
         unit="% faster",
-        answer="No: frameworks do not use SLI. GPUs talk over PCIe or NVLink, and each keeps its own memory.",
-        how="CUDA addresses every GPU by itself",
+        answer="No: frameworks do not use SLI. GPUs communicate over PCIe or NVLink, and each keeps its own memory.",
+        how="CUDA addresses every GPU separately",
         source="NVIDIA, CUDA programming guide: SLI is a mode of graphics drivers",
         unless="the bridge is an NVLink bridge: see nvlink",
     )
 
 
-def egpu(case: Case) -> Matter:
-    """A desktop card beside a laptop."""
+def egpu(case: MattersCase) -> Matter:
+    """A desktop card in an enclosure beside a laptop."""
     lost = {name: 1 - case.seconds(pcie=_slot(case)) / case.seconds(pcie=name) for name in ("Thunderbolt 3", "Thunderbolt 5")}
+    losses = [_format_loss(share) for share in lost.values()]
     return Matter(
         topic="egpu",
-        question="What does a card outside of the machine cost?",
+        question="How much speed does an external GPU lose?",
         value=100 * lost["Thunderbolt 3"],
         unit="% slower over Thunderbolt 3",
-        answer=f"{_percent(lost['Thunderbolt 3'])} over Thunderbolt 3, {_percent(lost['Thunderbolt 5'])} over Thunderbolt 5.",
-        how=_copies(case),
+        answer=f"It is {losses[0]} over Thunderbolt 3, {losses[1]} over Thunderbolt 5.",
+        how=_describe_copies(case),
         source="computed; readers of the guide measured 0 to 15 %, up to 25 % for small models",
-        unless="the model is small and its inputs large, or the GPU also drives the laptop's own screen over the same cable",
+        unless="the model is small and its inputs large, or the GPU also drives the laptop's screen over the same cable",
     )
 
 
-def _slot(case: Case, generation: int | None = None, lanes: int = 16) -> str:
+def _slot(case: MattersCase, generation: int | None = None, lanes: int = 16) -> str:
     return f"PCIe {generation or case.generation}.0 x{lanes}"
 
 
-def _copies(case: Case) -> str:
+def _describe_copies(case: MattersCase) -> str:
     size = case.input_bytes()
     return (
         f"each step copies {format_si(size, 'B')} to the GPU, while the step before it takes {format_si(case.step().step_s, 's')}"
     )
 
 
-def _own_lanes(case: Case) -> int:
+def _own_lanes(case: MattersCase) -> int:
     return case.lanes if case.lanes in (4, 8, 16) else 16
 
 
-def _lost(case: Case, generation: int, lanes: int) -> float:
-    """The share of speed that is lost when copies of inputs go through fewer lanes than the card has."""
+def _lost(case: MattersCase, generation: int, lanes: int) -> float:
+    """The fraction of speed lost when inputs are copied over fewer lanes than the card has."""
     full = case.seconds(pcie=_slot(case, lanes=_own_lanes(case)))
     return 1 - full / case.seconds(pcie=_slot(case, generation, min(lanes, _own_lanes(case))))
 
 
-def _lost_sharing(case: Case, generation: int, lanes: int) -> float:
-    """The same for several GPUs that average gradients over these lanes, and not over NVLink."""
+def _lost_sharing(case: MattersCase, generation: int, lanes: int) -> float:
+    """The same for several GPUs that average gradients over these lanes instead of NVLink."""
     full = case.seconds(count=case.count, gpu_link=_slot(case, lanes=_own_lanes(case)))
     return 1 - full / case.seconds(count=case.count, gpu_link=_slot(case, generation, min(lanes, _own_lanes(case))))
 
 
-def _percent(share: float) -> str:
-    return "nothing" if abs(share) < 0.0005 else f"{100 * share:.1f} % slower"
+def _format_loss(share: float) -> str:
+    return "no slower" if abs(share) < 0.0005 else f"{100 * share:.1f} % slower"
 
 
-def _percent_faster(share: float) -> str:
+def _format_gain(share: float) -> str:
     return "no faster" if abs(share) < 0.0005 else f"{100 * share:.1f} % faster"

@@ -1,4 +1,4 @@
-"""Tensor cores and 16 bit: do number formats matter?"""
+"""Topics about number formats: tensor cores and 16 bit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.matters.case import Case, Matter
+from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.types import Matter
 
 __all__ = ["sixteen", "sixteen_bit", "tensor_cores", "without_matrix_cores"]
 
 
-def tensor_cores(case: Case) -> Matter:
+def tensor_cores(case: MattersCase) -> Matter:
     """Matrix engines."""
     low = sixteen(case)
     if not has_matrix_cores(case.gpu) or not low:
-        answer, gain = f"{case.gpu.name} has none.", 1.0
+        answer, gain = f"{case.gpu.name} has no tensor cores.", 1.0
     else:
         without = case.seconds(gpu=without_matrix_cores(case.gpu), precision=low)
         gain = without / case.seconds(precision=low)
@@ -26,55 +27,55 @@ def tensor_cores(case: Case) -> Matter:
         value=gain,
         unit="times as fast",
         answer=answer,
-        how="the same step with 16-bit products on the other cores",
+        how="the same step with its 16-bit products on the ordinary cores",
         source="computed; the guide puts them first for CNNs and transformers, third for RNNs",
-        unless="it runs in plain fp32, its layers are tiny, or memory holds it up anyway",
+        unless="the step runs in plain fp32, its layers are tiny, or memory limits it anyway",
     )
 
 
-def sixteen_bit(case: Case) -> Matter:
+def sixteen_bit(case: MattersCase) -> Matter:
     """Mixed precision."""
     low = sixteen(case)
     if not low or "fp32" not in supported(case.gpu):
         return _none(case)
     speed = case.seconds(precision="fp32") / case.seconds(precision=low)
     batches = case.largest_batch("fp32"), case.largest_batch(low)
-    held = "and in fp32 it does not fit at all"
+    room = "and in fp32 it does not fit at all"
     if batches[0]:
-        held = f"and {batches[1] / batches[0]:.2f} times the batch fits ({batches[0]:,} to {batches[1]:,})"
+        room = f"and {batches[1] / batches[0]:.2f} times the batch fits ({batches[0]:,} to {batches[1]:,})"
     return Matter(
         topic="16-bit",
-        question="What do 16 bits bring?",
+        question="How much faster is 16 bit?",
         value=speed,
         unit=f"times as fast in {low}",
-        answer=f"{speed:.2f} times as fast in {low} as in fp32, {held}.",
+        answer=f"{speed:.2f} times as fast in {low} as in fp32, {room}.",
         how="both steps, and the largest batch of each",
         source='computed; readers measured 1.8 times the batch on an RTX 2070; the guide says both "+50 %" and "twice"',
-        unless="the GPU has no fast 16-bit arithmetic (GTX 10 and older): then only memory is saved",
+        unless="the GPU has no fast 16-bit arithmetic (GTX 10 and older): then it saves only memory",
     )
 
 
 def without_matrix_cores(gpu: Gpu) -> Gpu:
-    """The same chip with its other cores only."""
+    """The same chip with only its ordinary cores."""
     rates = {engine: found for engine, found in gpu.architecture.ops_per_unit_per_clock.items() if engine != "matrix"}
     return replace(gpu, architecture=replace(gpu.architecture, ops_per_unit_per_clock=rates))
 
 
-def sixteen(case: Case) -> str:
-    """The 16-bit precision that this step would run in on this GPU, or none."""
+def sixteen(case: MattersCase) -> str:
+    """The 16-bit precision that this step would use on this GPU, or an empty text."""
     able = supported(case.gpu)
     training = case.workload().mode == "train"
     wanted = ("amp", "amp-bf16") if training else ("fp16", "bf16")
     return next((name for name in wanted if name in able), "")
 
 
-def _none(case: Case) -> Matter:
+def _none(case: MattersCase) -> Matter:
     return Matter(
         topic="16-bit",
-        question="What do 16 bits bring?",
+        question="How much faster is 16 bit?",
         value=1.0,
         unit="times as fast",
-        answer=f"{case.gpu.name} runs one of the two only, so there is nothing to compare.",
+        answer=f"{case.gpu.name} runs only one of the two, so there is nothing to compare.",
         how="-",
         source="catalogue",
         unless="-",

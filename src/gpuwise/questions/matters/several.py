@@ -1,4 +1,4 @@
-"""Memory of several GPUs, GPUs of several kinds: what people expect of more than one card."""
+"""Topics about several GPUs: whether memory adds up, and mixing cards."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.rigs import Rig, throughput
-from gpuwise.questions.matters.case import Case, Matter
+from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.types import Matter
 
 __all__ = ["memory_adds_up", "mixed_cards"]
 
 
-def memory_adds_up(case: Case) -> Matter:
-    """Two GPUs of 12 GB are no GPU of 24 GB."""
+def memory_adds_up(case: MattersCase) -> Matter:
+    """Whether two GPUs of 12 GB are as good as one of 24 GB."""
     step = case.step(count=case.count)
     needed, usable = step.memory.total_bytes / GIB, case.gpu.usable_memory_bytes
     return Matter(
         topic="memory-adds-up",
         question="Does the memory of several GPUs add up?",
         value=needed,
-        unit="GiB are needed on each GPU",
+        unit="GiB needed on each GPU",
         answer=(
             f"No: each of {case.count} GPUs holds the whole model, {needed:.1f} of its {usable / GIB:.1f} GiB "
-            f"at batch {step.batch}. Together they run {case.count} times the batch, not a larger model."
+            f"at batch {step.batch}. Together they run {case.count} times the batch, but no larger model."
         ),
         how="data parallelism, as DataParallel and DistributedDataParallel do it",
         source="computed",
@@ -32,9 +33,9 @@ def memory_adds_up(case: Case) -> Matter:
     )
 
 
-def mixed_cards(case: Case) -> Matter:
+def mixed_cards(case: MattersCase) -> Matter:
     """A new card beside an old one."""
-    other = _elder(case.gpu)
+    other = _older_card(case.gpu)
     pair = Rig(
         name=f"{case.gpu.name} + {other.name}",
         parts=((case.gpu, 1), (other, 1)),
@@ -46,23 +47,24 @@ def mixed_cards(case: Case) -> Matter:
     apart = both.separate_per_s / alone.separate_per_s
     return Matter(
         topic="mixed-cards",
-        question="May I mix cards?",
+        question="Can I mix cards?",
         value=gain,
-        unit=f"times one card, with {_a(other.name)} beside it",
+        unit=f"times one card, with {_with_article(other.name)} beside it",
         answer=(
-            f"With {_a(other.name)}, as one job in equal shares: {gain:.2f} times one {case.gpu.name}, as the slower sets the "
-            f"pace and gradients cross PCIe; as two jobs, or with shares in proportion, up to {apart:.2f} times."
+            f"With {_with_article(other.name)}, as one job in equal shares: {gain:.2f} times one {case.gpu.name}, because the "
+            f"slower card sets the pace and gradients cross PCIe; as two jobs, or with shares "
+            f"in proportion to speed, up to {apart:.2f} times."
         ),
-        how="the step of each card at the same batch, and the gradients between them",
+        how="the step of each card at the same batch, and the gradients exchanged between them",
         source="computed",
-        unless="both are of one generation and nearly as fast, or each runs a job of its own",
+        unless="both are of one generation and similar speed, or each runs its own job",
     )
 
 
-def _elder(gpu: Gpu) -> Gpu:
-    """A card of the same maker and kind, as near in memory as possible, that came before this one's generation; one that current
-    frameworks serve, if there is any."""
-    older = [  # typed specs have no date and are no kind of their own
+def _older_card(gpu: Gpu) -> Gpu:
+    """A card of the same maker and segment from an earlier generation, as close in memory as possible; if there is one, a card
+    that current frameworks still support."""
+    older = [  # typed specs have no launch date and no segment
         (other.launched_on, other)
         for other in load_catalog().curated
         if other.vendor == gpu.vendor
@@ -79,5 +81,5 @@ def _elder(gpu: Gpu) -> Gpu:
     return min(recent, key=lambda other: (abs(other.memory_bytes - gpu.memory_bytes), -other.memory_bytes_per_s))
 
 
-def _a(name: str) -> str:
+def _with_article(name: str) -> str:
     return f"an {name}" if name[:2] in ("RT", "RX") or name[0] in "AHLM" else f"a {name}"

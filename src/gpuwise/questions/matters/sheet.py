@@ -1,4 +1,4 @@
-"""Which figure of a spec sheet matters for this model: each made better in turn, and the step worked out again."""
+"""Which figure of a spec sheet matters for this model: each is improved in turn, and the step is predicted again."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from dataclasses import replace
 
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.matters.case import Case, Matter
+from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.numbers import sixteen, without_matrix_cores
+from gpuwise.questions.matters.types import Matter
 
 __all__ = ["gains", "spec_sheet"]
 
-_TWICE = 2.0
-_TITLES = {"tensor cores": "tensor cores", "flops": "twice the FLOPS", "bandwidth": "twice the bandwidth", "16-bit": "16 bits"}
+_TWICE = 2.0  # a factor large enough to show which figure limits the step
+_TITLES = {"tensor cores": "tensor cores", "flops": "twice the FLOPS", "bandwidth": "twice the bandwidth", "16-bit": "16 bit"}
 
 
-def gains(case: Case) -> dict[str, float]:
-    """Times as fast, by what is made better: arithmetic and bandwidth doubled in the precision asked for; 16 bits against fp32 on
-    the cores that are no tensor cores; tensor cores against those. What the GPU cannot do is left out."""
+def gains(case: MattersCase) -> dict[str, float]:
+    """Times as fast, by what is improved: arithmetic and bandwidth doubled in the precision asked for, 16 bit against fp32 on the
+    ordinary cores, tensor cores against those. What the GPU cannot do is left out."""
     base, gpu = case.seconds(), case.gpu
     found = {
         "flops": base / case.seconds(gpu=_faster(gpu)),
@@ -34,24 +35,24 @@ def gains(case: Case) -> dict[str, float]:
     return found
 
 
-def spec_sheet(case: Case) -> Matter:
-    """What to look at when cards are compared."""
+def spec_sheet(case: MattersCase) -> Matter:
+    """What to look at when you compare cards."""
     found = sorted(gains(case).items(), key=lambda entry: -entry[1])
-    told = ", ".join(f"{_TITLES[name]} {gain:.2f} times" for name, gain in found)
+    order = ", ".join(f"{_TITLES[name]} {gain:.2f} times" for name, gain in found)
     return Matter(
         topic="spec-sheet",
         question="Which figure of the spec sheet should I look at?",
         value=found[0][1],
         unit=f"times as fast with {_TITLES[found[0][0]]}",
-        answer=f"What each would make of this step, most first: {told}.",
-        how="one figure is made better in turn, under the same power limit; tensor cores and 16 bits: with against without",
+        answer=f"The speed-up of this step from each, largest first: {order}.",
+        how="each figure is improved in turn, under the same power limit; tensor cores and 16 bit: with against without",
         source="computed; the guide for CNNs and transformers: tensor cores, FLOPS, bandwidth, 16 bits; for RNNs bandwidth",
-        unless="the batch is another: small ones wait for memory and the host, large ones for arithmetic",
+        unless="the batch changes: small ones wait for memory and the host, large ones for arithmetic",
     )
 
 
 def _faster(gpu: Gpu) -> Gpu:
-    """The same chip with twice the arithmetic a clock."""
+    """The same chip with twice the arithmetic per clock."""
     rates = {
         engine: {dtype: _TWICE * rate for dtype, rate in found.items()}
         for engine, found in gpu.architecture.ops_per_unit_per_clock.items()

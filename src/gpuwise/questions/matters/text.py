@@ -1,53 +1,75 @@
-"""Answers to "does it matter" as text: one topic in full, or all of them by their number."""
+"""Answers to "does it matter?" as text: one topic in full, or all of them by their number."""
 
 from __future__ import annotations
 
-import textwrap
+from collections.abc import Sequence
 
-from gpuwise.questions.matters.answer import MattersAnswer
-from gpuwise.questions.matters.case import Matter
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.questions.matters.types import Matter, MattersAnswer
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
-__all__ = ["number", "render"]
+__all__ = ["format_number", "render"]
 
-_WIDTH = 110
-_SAME = 0.05  # %
+_SAME = 0.05  # %: what rounds to 0.0 or 0.1 is no difference that anybody would notice
+_MOST_ROWS = 16  # topics in a brief answer: 25 lines with what stands above and below
+_LABEL = 11  # columns that the names of a sheet's parts take
 
 
-def render(answer: MattersAnswer, *, width: int | None = None, colour: bool = False) -> str:
-    """A sheet, or a list."""
-    wide = min(width or _WIDTH, _WIDTH)
-    notes = assumption_lines(answer.assumptions)
-    said = [textwrap.fill(note, wide, subsequent_indent="  ") for note in notes]
+def render(answer: MattersAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+    """A sheet of one topic, or a list of all; in brief the list leaves out the smallest effects."""
+    wide = width or WIDTH
+    notes = [wrapped(line, wide, "  ") for line in folded(answer.assumptions, verbose=verbose)]
     if len(answer.topics) == 1:
-        return f"{_sheet(answer.topics[0], answer.case, wide, colour)}{join_notes(said)}"
-    head = f"for {answer.case}; `gpuwise matters TOPIC` tells how each is worked out and when it is not so"
+        return f"{_sheet(answer.topics[0], answer.case, wide, colour)}{join_notes(notes)}"
+    shown = answer.topics if verbose else _largest(answer.topics)
+    small = [topic.topic for topic in answer.topics if topic not in shown]
+    if small:
+        notes.insert(0, wrapped(f"smallest effects, which `-v` lists: {', '.join(small)}", wide, "  "))
+    head = wrapped(f"For {answer.case}. `gpuwise matters TOPIC` explains one.", wide)
+    return f"{head}\n\n{_list(shown, wide, colour)}{join_notes(notes)}"
+
+
+def _largest(topics: Sequence[Matter]) -> list[Matter]:
+    """Without the topics that change nothing, and no more than fit a screen; numbers that are no percentages stay."""
+    ranked = sorted(topics, key=_effect, reverse=True)
+    kept = [topic for topic in ranked if _effect(topic) >= _SAME][:_MOST_ROWS]
+    return [topic for topic in topics if topic in kept]
+
+
+def _effect(topic: Matter) -> float:
+    """How much a topic changes, in percent, for one GPU or several; infinite where its number is not a percentage."""
+    return max(abs(topic.value), abs(topic.together or 0.0)) if topic.unit.startswith("%") else float("inf")
+
+
+def _list(topics: Sequence[Matter], width: int, colour: bool) -> str:
     columns = [
-        Column(title="  topic", cells=[f"  {topic.topic}" for topic in answer.topics], right=False),
-        Column(title="number", cells=[number(topic) for topic in answer.topics]),
-        Column(title="", cells=[_unit(topic) for topic in answer.topics], right=False),
+        Column(title="  topic", cells=[f"  {topic.topic}" for topic in topics], right=False),
+        Column(title="number", cells=[format_number(topic) for topic in topics]),
+        Column(title="", cells=[_describe_unit(topic) for topic in topics], right=False),
     ]
-    return f"{textwrap.fill(head, wide)}\n\n{table(columns, width=width, colour=colour)}{join_notes(said)}"
+    return table(columns, width=width, colour=colour)
 
 
 def _sheet(topic: Matter, case: str, width: int, colour: bool) -> str:
-    lines = [f"{bold(topic.question, colour=colour)}  {number(topic)} {_unit(topic)}", "", topic.answer, ""]
-    parts = {"case": case, "how": topic.how, "source": topic.source, "not so if": topic.unless}
-    lines += [f"{name:<10} {text}" for name, text in parts.items() if text != "-"]
-    return "\n".join(
-        textwrap.fill(line, width, subsequent_indent=" " * 11 if line[:10].strip() in parts else "") for line in lines
-    )
+    parts = {"case": case, "how": topic.how, "source": topic.source, "unless": topic.unless}
+    lines = [
+        f"{bold(topic.question, colour=colour)}  {format_number(topic)} {_describe_unit(topic)}",
+        "",
+        wrapped(topic.answer, width),
+        "",
+        *(wrapped(f"{name:<{_LABEL - 1}} {text}", width, " " * _LABEL) for name, text in parts.items() if text != "-"),
+    ]
+    return "\n".join(lines)
 
 
-def _unit(topic: Matter) -> str:
-    """What the number counts, and how it is for several GPUs as one job where that is another."""
+def _describe_unit(topic: Matter) -> str:
+    """What the number counts, and its value for several GPUs that share one job where that differs."""
     if topic.together is None or abs(topic.together - topic.value) < _SAME:
         return topic.unit
     return f"{topic.unit}; {topic.gpu_count} GPUs as one job: {topic.together:.1f} %"
 
 
-def number(topic: Matter) -> str:
-    """The number as a person says it."""
+def format_number(topic: Matter) -> str:
+    """The number with as many digits as matter."""
     size = abs(topic.value)
     if size >= 20:
         return f"{topic.value:,.0f}"

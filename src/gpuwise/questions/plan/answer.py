@@ -11,29 +11,33 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption
 from gpuwise.engine.ranges import range_notes
 from gpuwise.hardware import tables
-from gpuwise.questions.common.plan_case import NODE, PlanCase, PlanQuery, plan_case
+from gpuwise.questions.common.plan_case import NODE, PlanCase, plan_case
 from gpuwise.questions.common.runs.executors import executor_on
+from gpuwise.questions.face import face
+from gpuwise.questions.plan.ask import ask
 from gpuwise.questions.plan.entries import plain_entry, plan_entries
-from gpuwise.questions.plan.types import PLAIN, PlanAnswer, PlanEntry, Separate
+from gpuwise.questions.plan.options import PlanOptions
+from gpuwise.questions.plan.types import PLAIN, PlanAnswer, PlanEntry, SeparateJobs
 from gpuwise.scale.cluster.shape import MOST_GPUS, parse_cluster
 from gpuwise.scale.plans.rules import AXES, Limits
 from gpuwise.scale.plans.scaling import ScalePoint, counts_of, faster_links, scale_points, stops_at
 from gpuwise.scale.plans.search import Found, search
 
-__all__ = ["plan"]
+__all__ = ["answer", "plan"]
 
-_TRIED_ON_LINKS = 12
+_TRIED_ON_LINKS = 12  # plans: a faster link may favour one that is not the fastest now
 
 
-def plan(query: PlanQuery, *, progress: Callable[[str], None] = lambda text: None) -> PlanAnswer:
-    """The best plans of a model on a cluster, what more GPUs bring, and what holds it up."""
+def answer(options: PlanOptions, progress: Callable[[str], None] = lambda text: None) -> PlanAnswer:
+    """The best plans of a model on a cluster, what more GPUs bring, and what limits it."""
+    query = ask(options)
     case = plan_case(query, progress)
     progress("trying every plan")
     with executor_on(query.on) as executor:
         found = search(case.costs, case.cluster, case.wishes, executor=executor)
         if not found.fits.any():
             return _answer(case, found, (), (), smallest=_smallest(case, progress))
-        progress("asking fewer GPUs")
+        progress("planning for fewer GPUs")
         points = _points(case, executor) if query.scaling else ()
     return _answer(case, found, plan_entries(case, found, points), points)
 
@@ -42,7 +46,7 @@ def plan(query: PlanQuery, *, progress: Callable[[str], None] = lambda text: Non
 
 
 def _points(case: PlanCase, executor: Executor | None) -> tuple[ScalePoint, ...]:
-    """What the user fixed holds for the whole cluster; fewer GPUs need another plan and choose freely."""
+    """Throughput by number of GPUs. What the user fixed applies to the whole cluster; on fewer GPUs the search is free."""
     free = {name: value for name, value in case.query.limits.fixed.items() if name not in (*AXES, "micro_batch")}
     wishes = replace(case.wishes, limits=Limits(fixed=free))
     *fewer, whole = counts_of(case.cluster) if not case.cluster.is_mixed else (1, case.cluster.gpu_count)
@@ -51,10 +55,12 @@ def _points(case: PlanCase, executor: Executor | None) -> tuple[ScalePoint, ...]
 
 
 def _smallest(case: PlanCase, progress: Callable[[str], None]) -> tuple[str, int] | None:
-    """The smallest cluster of the same GPUs on which a plan of this question fits, with all that is fixed: any number within
-    a node, then doubling."""
+    """The smallest cluster of the same GPUs on which a plan fits, with everything that is fixed: any number within a node,
+    then doubling."""
     begun, gpu = case.cluster.gpu_count, case.cluster.gpu
-    limits = Limits(fixed={"recompute": "full"} | case.query.limits.fixed)  # which holds the least, unless another was asked for
+    limits = Limits(
+        fixed={"recompute": "full"} | case.query.limits.fixed
+    )  # needs the least memory, unless the user chose another
     larger = (max(begun, NODE) << step for step in range(1, MOST_GPUS.bit_length()))
     for count in (*range(begun + 1, NODE + 1), *(each for each in larger if each <= MOST_GPUS)):
         text = f"{count}x{gpu.name}" if count <= NODE else f"{count // NODE}x{NODE}x{gpu.name}"
@@ -78,7 +84,7 @@ def _answer(
     smallest: tuple[str, int] | None = None,
 ) -> PlanAnswer:
     best, plain = entries[0].estimate if entries else None, plain_entry(case)
-    entries = tuple(_marked(entry, plain) for entry in entries)
+    entries = tuple(_label_plain(entry, plain) for entry in entries)
     plans = [found.plan(int(row), case.batches) for row in found.order()[:_TRIED_ON_LINKS]]
     links = faster_links(case.costs, case.cluster, plans, case.wishes, best.step_s) if best else ()
     workload = case.costs.parts.workload
@@ -106,8 +112,8 @@ def _answer(
     )
 
 
-def _marked(entry: PlanEntry, plain: PlanEntry | None) -> PlanEntry:
-    """The plain one says so where it is among the best."""
+def _label_plain(entry: PlanEntry, plain: PlanEntry | None) -> PlanEntry:
+    """The entry, labelled if it is the plain plan."""
     if plain is None or entry.gpu_count != plain.gpu_count or entry.shares or not entry.estimate.plan.divides_samples_only:
         return entry
     one, other = entry.estimate.plan, plain.estimate.plan
@@ -116,15 +122,15 @@ def _marked(entry: PlanEntry, plain: PlanEntry | None) -> PlanEntry:
 
 
 def _range_notes(entries: Sequence[PlanEntry], plain: PlanEntry | None) -> list[Assumption]:
-    """What the ranges of the plans shown rest on."""
+    """What the ranges of the plans shown are based on."""
     shown = [*entries, *([plain] if plain and entries else [])]
     alone = [entry.width for entry in shown if entry.estimate.plan.divides_samples_only]
     divided = [entry.width for entry in shown if not entry.estimate.plan.divides_samples_only]
     return range_notes(*(next(iter(widths), None) for widths in (alone, divided)))
 
 
-def _separate(case: PlanCase, points: Sequence[ScalePoint]) -> Separate | None:
-    """As many jobs as the GPUs make, each on the fewest that hold one, against one job of all."""
+def _separate(case: PlanCase, points: Sequence[ScalePoint]) -> SeparateJobs | None:
+    """As many jobs as possible, each on the fewest GPUs that hold it, against one job on all."""
     known = [point for point in points if point.weak is not None]
     if len(known) < 2 or known[-1].gpu_count != case.cluster.gpu_count:
         return None
@@ -133,9 +139,12 @@ def _separate(case: PlanCase, points: Sequence[ScalePoint]) -> Separate | None:
         return None
     each = first.weak.samples / first.weak.step_s
     jobs = case.cluster.gpu_count // first.gpu_count
-    return Separate(
+    return SeparateJobs(
         jobs=jobs,
         gpus_each=first.gpu_count,
         samples_per_s=jobs * each,
         one_job_samples_per_s=last.weak.samples / last.weak.step_s,
     )
+
+
+plan = face(PlanOptions, answer)

@@ -12,7 +12,7 @@ from gpuwise.engine import Steps, predict_steps
 from gpuwise.engine.ranges import plan_width
 from gpuwise.questions.common.peaks import step_peak, tf32_fraction
 from gpuwise.questions.common.plan_case import PlanCase
-from gpuwise.questions.plan.types import PLAIN, PlanEntry
+from gpuwise.questions.plan.types import PLAIN, SIMPLEST, PlanEntry
 from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.mixed import proportional
 from gpuwise.scale.plans.recipes import recipes
@@ -43,7 +43,7 @@ def plan_entries(case: PlanCase, found: Found, points: Sequence[ScalePoint]) -> 
     chosen = [*rows.values()]
     labels = {chosen[0]: ["fastest"]}
     if easy is not None:
-        labels.setdefault(easy, []).append("simplest within 5 %")
+        labels.setdefault(easy, []).append(SIMPLEST)
     best = _one(case, found, chosen[0], labels)
     cheap = _cheapest(case, points, best)
     if cheap is None and points:
@@ -62,7 +62,7 @@ def plan_entries(case: PlanCase, found: Found, points: Sequence[ScalePoint]) -> 
 def _beside(fastest: PlanEntry, entry: PlanEntry) -> PlanEntry:
     """Without the labels that it had before a faster one was found."""
     near = entry.estimate.step_s <= WITHIN * fastest.estimate.step_s
-    kept = (label for label in entry.labels if label != "fastest" and (near or not label.startswith("simplest")))
+    kept = (label for label in entry.labels if label != "fastest" and (near or label != SIMPLEST))
     return replace(entry, labels=tuple(kept))
 
 

@@ -6,8 +6,8 @@ import re
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.units import format_si
-from gpuwise.questions.plan.text import name_of
 from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
+from gpuwise.questions.plan.words import describe_plan
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 from gpuwise.render.text import range_words
 
@@ -35,7 +35,7 @@ def plans_figure(answer: PlanAnswer) -> Figure:
     ranges = range_words(note.name.removesuffix(" range") for note in answer.assumptions if note.code == "device_range")
     return Figure(
         title=f"{answer.model} on {answer.cluster.name}",
-        subtitle=f"train, {answer.precision}, batch {answer.batch:,} in all; fastest: {name_of(answer.entries[0])}",
+        subtitle=f"train, {answer.precision}, batch {answer.batch:,} in all; fastest: {describe_plan(answer.entries[0])}",
         panels=(_steps(entries), *([grown] if grown is not None else [])),
         legend=tuple(legend),
         footer=f"gpuwise plan. Lines: {ranges}. Data of {answer.data_date}.",
@@ -60,7 +60,7 @@ def _bar(entry: PlanEntry) -> Bar:
         if seconds > 0:
             segments.append(Segment(value=seconds, colour=place, tip=f"{part}: {format_si(seconds, 's')}"))
     return Bar(
-        label=_short(name_of(entry)),
+        label=_short(describe_plan(entry)),
         segments=tuple(segments),
         low=entry.low_s,
         high=entry.high_s,

@@ -15,15 +15,17 @@ from gpuwise.scale.plans.recipes import Recipe
 from gpuwise.scale.plans.scaling import FasterLink, ScalePoint
 from gpuwise.scale.plans.types import Estimate
 
-__all__ = ["PLAIN", "PlanAnswer", "PlanEntry", "Separate"]
+__all__ = ["PLAIN", "SIMPLEST", "PlanAnswer", "PlanEntry", "SeparateJobs"]
 
-PLAIN = "plain data parallel"  # a label
+# Labels of plans, as people and the JSON read them.
+PLAIN = "plain data parallel"
+SIMPLEST = "simplest within 5 %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEntry:
-    """One plan worth knowing, on so many GPUs; `labels` say why. `width` is measured over predicted time, eight times in ten.
-    `shares`: samples of each kind of GPU, where they differ. `fits`: nine in ten such jobs run."""
+    """One plan worth knowing and why (`labels`). `width` is the range of measured over predicted time that holds 8 measurements
+    in 10; `shares` are the samples of each kind of GPU where they differ; `fits` means that nine in ten such jobs run."""
 
     estimate: Estimate
     gpu_count: int
@@ -98,8 +100,8 @@ class PlanEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Separate:
-    """As many jobs as the GPUs make, each on as few as hold one, beside one job of all with the same samples a GPU."""
+class SeparateJobs:
+    """As many jobs as possible, each on the fewest GPUs that hold it, beside one job on all GPUs with as many samples per GPU."""
 
     jobs: int
     gpus_each: int
@@ -109,8 +111,8 @@ class Separate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer(Shown):
-    """Plans by time; `plain` is the one that only divides the samples, fitting or not, where there are several GPUs; `points` how
-    throughput grows with GPUs. Where nothing fits, `smallest` is a cluster that would do with all that was `fixed`."""
+    """Plans, fastest first. `plain` only divides the samples, whether or not it fits; `points` show how throughput grows with the
+    number of GPUs. Where nothing fits, `smallest` is a cluster that would do, with everything that was `fixed`."""
 
     TEXT: ClassVar[str] = "questions.plan.text.render"
     FIGURE: ClassVar[str] = "questions.plan.figure.plans_figure"
@@ -129,7 +131,7 @@ class PlanAnswer(Shown):
     points: tuple[ScalePoint, ...]
     stops_at: int | None
     links: tuple[FasterLink, ...]
-    separate: Separate | None
+    separate: SeparateJobs | None
     smallest: tuple[str, int] | None
     fixed: tuple[str, ...]
     least_bytes: float
@@ -141,8 +143,12 @@ class PlanAnswer(Shown):
         return bool(self.entries)
 
     @property
+    def says_no(self) -> bool:
+        return not self.fits
+
+    @property
     def shown(self) -> tuple[PlanEntry, ...]:
-        """The best plans, and the plain one where it is not among them."""
+        """The best plans, and the plain one if it is not among them."""
         if self.plain is None or any(PLAIN in entry.labels for entry in self.entries):
             return self.entries
         return (*self.entries, self.plain)
@@ -181,7 +187,7 @@ class PlanAnswer(Shown):
         }
 
     def scaling(self) -> list[dict[str, Any]]:
-        """Samples a second and what share of perfect that is, at a fixed batch and at one that grows with the GPUs."""
+        """Samples per second and the fraction of perfect scaling, at a fixed batch and at one that grows with the GPUs."""
         found: list[dict[str, Any]] = []
         first: tuple[int, float] | None = None
         first_weak: tuple[int, float] | None = None

@@ -68,11 +68,6 @@ def _sweep(options: Options) -> dict[str, Any]:
     return api.sweep(step_query(StepOptions(**given)), batches).to_dict()
 
 
-def _compare(options: Options) -> dict[str, Any]:
-    given = _given(options)
-    return api.compare(given.pop("names"), **given).to_dict()
-
-
 def _declared(question: Question, options: Options) -> dict[str, Any]:
     """A question whose options are declared."""
     found: dict[str, Any] = question.answer(question.options(**_given(options))).to_dict()
@@ -80,11 +75,8 @@ def _declared(question: Question, options: Options) -> dict[str, Any]:
 
 
 QUESTIONS: dict[str, Callable[[Options], dict[str, Any]]] = {
-    "compare": _compare,
-    "matters": lambda options: api.matters(**_given(options)).to_dict(),
     "sweep": _sweep,
 }
-QUESTIONS["plan"] = lambda options: api.plan(api.plan_query(**_given(options))).to_dict()
 for _one in DECLARED.values():
     if _one.page:
         QUESTIONS[_one.name] = partial(_declared, _one)

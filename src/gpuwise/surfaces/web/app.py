@@ -21,14 +21,14 @@ from gpuwise.advise.tasks import tasks
 from gpuwise.box import parts
 from gpuwise.box.types import COOLERS
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.questions.matters.answer import TOPICS
+from gpuwise.questions.matters.topics import TOPICS
 from gpuwise.questions.registry import QUESTIONS as DECLARED
 from gpuwise.surfaces.web import bodies
 from gpuwise.surfaces.web.answers import QUESTIONS
 from gpuwise.surfaces.web.commands import Once, told
 from gpuwise.surfaces.web.pool import Answers
 from gpuwise.surfaces.web.safety import LOCAL_HOSTS, Guard
-from gpuwise.surfaces.web.schema import body_of
+from gpuwise.surfaces.web.schema import Body, body_of
 from gpuwise.surfaces.web.traces import MOST_BYTES, MOST_FILES, Traces
 from gpuwise.workload.store import cache, zoo
 
@@ -38,11 +38,8 @@ _Name = Annotated[str, Field(max_length=200)]
 _Bytes = Annotated[int, Field(ge=0, le=2**40)]
 
 _STATIC = Path(str(files("gpuwise.surfaces.web") / "static"))
-_BODIES: dict[str, type[bodies.Body]] = {
-    "compare": bodies.CompareBody,
-    "matters": bodies.MattersBody,
+_BODIES: dict[str, type[Body]] = {
     "sweep": bodies.SweepBody,
-    "plan": bodies.PlanBody,
 }
 _REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"description": "The question could not be understood: error, looked_in, hint."},
@@ -96,8 +93,8 @@ def _not_served(request: Request, fault: Exception) -> Response:
     return Response(content, known.status_code, known.headers, media_type="application/json")
 
 
-def _add_question(app: FastAPI, answers: Answers, name: str, body: type[bodies.Body]) -> None:
-    async def ask(asked: bodies.Body, request: Request) -> Response:
+def _add_question(app: FastAPI, answers: Answers, name: str, body: type[Body]) -> None:
+    async def ask(asked: Body, request: Request) -> Response:
         status, content = await answers.ask(name, asked.model_dump(exclude_defaults=True), request.is_disconnected)
         return Response(content, status, media_type="application/json")
 

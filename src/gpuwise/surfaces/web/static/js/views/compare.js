@@ -32,7 +32,7 @@ export function mount(root) {
     shown = names.join();
     if (names.length < 2) throw new Refused(400, { error: "name two to four cards" });
     const options = { names, precision: state.precision, batch: state.batch, mode: state.mode };
-    const [own, sheet] = await Promise.all([ask("compare", { ...options, models: [model(state)] }, signal), ask("gpus", { names }, signal)]);
+    const [own, sheet] = await Promise.all([ask("compare", { ...options, model: [model(state)] }, signal), ask("gpus", { names }, signal)]);
     verdict.textContent = [...own.pairs.map(said), ...own.notes.slice(0, 1)].join(" ");
     fill(below, own.assumptions.length > 0 && assumptions(own));
     fill(mine, pairTable(own));

@@ -1,0 +1,62 @@
+"""From the options of `compare` to its question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.money.prices import PriceBook
+from gpuwise.questions.common.options import names
+from gpuwise.questions.common.rigs import Rig, find_rigs
+from gpuwise.questions.common.step import parse_batch
+from gpuwise.questions.compare.jobs import COMMON_JOBS, ComparedJob
+from gpuwise.questions.compare.options import CompareOptions
+
+__all__ = ["CompareQuery", "ask"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareQuery:
+    """Sets of GPUs, of which the first is the baseline, and the jobs to compare them on."""
+
+    rigs: tuple[Rig, ...]
+    jobs: tuple[ComparedJob, ...]
+    stack: str
+    cpu: str
+    book: PriceBook
+    assumptions: tuple[Assumption, ...]
+
+
+def ask(options: CompareOptions) -> CompareQuery:
+    """The sets of GPUs and the jobs, checked; common jobs where no model is given."""
+    rigs, notes = find_rigs(names(options.names))
+    if len(rigs) < 2:
+        raise BadValue(
+            "compare needs two different GPUs",
+            looked_in=f"the names given: {', '.join(names(options.names))}",
+            hint='for example `gpuwise compare "RTX 3090" "RTX 4070 Ti"`',
+        )
+    book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency)
+    jobs = _jobs(options)
+    if not options.model:
+        notes.append(assumed("workloads", f"{len(jobs)} common jobs", "`--model resnet50` compares on your own model"))
+    return CompareQuery(rigs=rigs, jobs=jobs, stack=options.stack, cpu=options.cpu, book=book, assumptions=tuple(notes))
+
+
+def _jobs(options: CompareOptions) -> tuple[ComparedJob, ...]:
+    batch = parse_batch(options.batch)
+    models = names(options.model)
+    if models:
+        return tuple(
+            ComparedJob(title=model, model=model, mode=options.mode or "train", precision=options.precision or None, batch=batch)
+            for model in models
+        )
+    ignored = {"--mode": options.mode, "--precision": options.precision, "--batch": options.batch}
+    for name, value in ignored.items():
+        if value:
+            raise BadValue(
+                f"{name} needs --model: the common jobs have their own",
+                hint=f"for example `--model resnet50 {name} {value}`",
+            )
+    return COMMON_JOBS

@@ -1,0 +1,28 @@
+"""What `compare` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from gpuwise.questions.common.options import Batch, Cpu, CurrencyRate, Names, Option, PriceFile, Prices, Stack
+
+__all__ = ["CompareOptions"]
+
+_NAMES = "Two or more, such as 'RTX 3090', '4x RTX 2070' or 'RTX 3090 + T4'; the first is the baseline."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    """Compare GPUs by name alone: how many times as fast on common jobs, why, and what would change the order."""
+
+    names: Annotated[Names, Option(help=_NAMES, argument=True, metavar="GPU GPU...", least=1, most=8)] = field(kw_only=False)
+    model: Annotated[Names, Option(help="Compare on this model instead of common jobs; may be repeated.")] = ()
+    mode: Annotated[str, Option(help="train (the default) or infer, for --model.")] = ""
+    precision: Annotated[str, Option(help="The precision for --model. [default: what suits each GPU]")] = ""
+    batch: Batch = None
+    stack: Stack = ""
+    cpu: Cpu = ""
+    price: Prices = ()
+    prices: PriceFile = None
+    currency: CurrencyRate = ""

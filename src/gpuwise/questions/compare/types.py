@@ -1,0 +1,91 @@
+"""What a comparison is answered with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any, ClassVar
+
+from gpuwise.core.provenance import Assumption, as_dicts
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.rigs import Rig
+from gpuwise.questions.common.showing import Shown
+
+__all__ = ["CompareAnswer", "Deal", "Pair"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One GPU or set of GPUs against the first one named, on one workload. A ratio above 1 means faster than the baseline.
+
+    Sets are compared as one job; `ratio_separate` compares them as separate jobs side by side. `batch` is per GPU, and differs
+    from `baseline_batch` only where each GPU was to be filled.
+    """
+
+    gpu: str
+    baseline: str
+    workload: str
+    precision: str
+    batch: int
+    baseline_batch: int
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    range_basis: str
+    ratio_separate: float
+    fits: bool
+    baseline_fits: bool
+    why: str
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the workload fits both."""
+        return self.fits and self.baseline_fits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deal:
+    """What a set costs. `even_usd` is the price at which a dollar buys as much speed as with the baseline."""
+
+    gpu: str
+    price_usd: float | None
+    price_note: str
+    speed: float
+    value: float | None
+    even_usd: float | None
+    watts: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareAnswer(Shown):
+    """A verdict in a sentence, all pairs, what each set costs, and what would change the order."""
+
+    TEXT: ClassVar[str] = "questions.compare.text.render"
+    FIGURE: ClassVar[str] = "questions.compare.figure.ratios_figure"
+
+    verdict: str
+    rigs: tuple[Rig, ...]
+    pairs: tuple[Pair, ...]
+    deals: tuple[Deal, ...]
+    flips: tuple[str, ...]
+    notes: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
+    data_date: date
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The first kind of each set."""
+        return tuple(rig.gpu for rig in self.rigs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of the JSON contract."""
+        return {
+            "verdict": self.verdict,
+            "pairs": [asdict(pair) for pair in self.pairs],
+            "memory": {gpu.name: gpu.usable_memory_bytes for rig in self.rigs for gpu, _ in rig.parts},
+            "deals": [asdict(deal) for deal in self.deals],
+            "flips": list(self.flips),
+            "notes": list(self.notes),
+            "assumptions": as_dicts(self.assumptions),
+            "data_date": self.data_date.isoformat(),
+        }

@@ -1,0 +1,53 @@
+"""From the options of `matters` to its question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.questions.common.step import StepQuery, step_query
+from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.matters.options import MOST_GPUS, MattersOptions
+from gpuwise.questions.matters.topics import TOPICS, find_topic
+
+__all__ = ["MattersQuery", "ask"]
+
+_DEFAULT_GPU, _DEFAULT_MODEL = "RTX 3090", "resnet50"  # what most people ask about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MattersQuery:
+    """Topics, and the step they are answered for; `options` is that step as the user gave it."""
+
+    topics: tuple[str, ...]
+    options: StepOptions
+    step: StepQuery
+    gpu_count: int
+    assumptions: tuple[Assumption, ...]
+
+
+def ask(options: MattersOptions) -> MattersQuery:
+    """One topic or all, for one model on one kind of GPU, checked and completed with stated defaults."""
+    topics = (find_topic(options.topic),) if options.topic else tuple(TOPICS)
+    if not 2 <= options.gpus <= MOST_GPUS:
+        raise BadValue(f"invalid --gpus {options.gpus}", hint=f"topics about several GPUs take 2 to {MOST_GPUS}")
+    asked = StepOptions(
+        options.model or _DEFAULT_MODEL,
+        gpu=options.gpu or _DEFAULT_GPU,
+        batch=options.batch,
+        seq=options.seq,
+        image=options.image,
+        precision=options.precision,
+        mode=options.mode,
+        phase=options.phase,
+        cpu=options.cpu,
+    )
+    step = step_query(asked)
+    if step.gpus[0].is_cpu:
+        raise BadValue(f"{step.gpus[0].name} is a CPU, and these topics are about GPUs", hint='for example `--gpu "RTX 3090"`')
+    notes = [
+        *([] if options.model else [assumed("model", _DEFAULT_MODEL, "`--model` sets yours")]),
+        *([] if options.gpu else [assumed("gpu", _DEFAULT_GPU, "`--gpu` sets yours")]),
+    ]
+    return MattersQuery(topics=topics, options=asked, step=step, gpu_count=options.gpus, assumptions=tuple(notes))

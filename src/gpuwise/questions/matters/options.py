@@ -1,0 +1,31 @@
+"""What `matters` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from gpuwise.questions.common.options import Batch, Cpu, Image, Mode, Option, Phase, Precision, Seq
+
+__all__ = ["MOST_GPUS", "MattersOptions"]
+
+MOST_GPUS = 8  # of one machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MattersOptions:
+    """Answer the common questions of people who build machines (lanes, NVLink, RAM, brand, ...) with one number for your case."""
+
+    topic: Annotated[str, Option(help="pcie-lanes, nvlink, cpu, ram-size, ... [default: all]", argument=True)] = field(
+        default="", kw_only=False
+    )
+    model: Annotated[str, Option(help="Your model. [default: resnet50]")] = ""
+    gpu: Annotated[str, Option(help="Your GPU. [default: RTX 3090]")] = ""
+    gpus: Annotated[int, Option(help="How many GPUs, for topics about several.", low=2, high=MOST_GPUS)] = 2
+    batch: Batch = None
+    seq: Seq = None
+    image: Image = None
+    precision: Precision = ""
+    mode: Mode = ""
+    phase: Phase = ""
+    cpu: Cpu = ""

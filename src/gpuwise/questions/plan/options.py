@@ -1,0 +1,72 @@
+"""What `plan` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Optional
+
+from gpuwise.questions.common.options import (
+    ChannelsLast,
+    Compile,
+    Cpu,
+    Image,
+    Inputs,
+    Link,
+    Measured,
+    Mode,
+    Model,
+    Optimizer,
+    Option,
+    PowerLimit,
+    Precision,
+    Seq,
+    Stack,
+    Timeout,
+)
+
+__all__ = ["PlanOptions"]
+
+_CLUSTER = "GPUs: '8xH100 SXM', '2x8xA100' (nodes x GPUs), 'RTX 3090 + RTX 2080 Ti'."
+_MOST_RANKS = 4096  # GPUs of the largest cluster on the page
+_MOST_SAMPLES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """Find the best split of a training step over a cluster, its time and memory, what limits it, and what more GPUs bring."""
+
+    SURFACE: ClassVar[tuple[str, ...]] = ("strict",)
+
+    model: Model = field(kw_only=False)
+    cluster: Annotated[str, Option(help=_CLUSTER)]
+    network: Annotated[str, Option(help="What joins nodes: 10Gbit, 8x400Gbit, 'InfiniBand NDR'.")] = ""
+    link: Link = ""
+    batch: Annotated[Optional[int], Option(help="Samples per step on all GPUs together.", low=1, high=_MOST_SAMPLES)] = None
+    seq: Seq = None
+    image: Image = None
+    precision: Precision = ""
+    optimizer: Optimizer = ""
+    mode: Mode = ""
+    compile: Compile = False
+    channels_last: ChannelsLast = False
+    data: Annotated[Optional[int], Option(help="Fix the ranks that divide the samples.", low=1, high=_MOST_RANKS)] = None
+    tensor: Annotated[Optional[int], Option(help="Fix the ranks that divide every matrix.", low=1, high=_MOST_RANKS)] = None
+    pipeline: Annotated[Optional[int], Option(help="Fix the number of pipeline stages.", low=1, high=_MOST_RANKS)] = None
+    sequence: Annotated[Optional[int], Option(help="Fix the ranks that divide the sequence.", low=1, high=_MOST_RANKS)] = None
+    expert: Annotated[Optional[int], Option(help="Fix the ranks that divide the experts.", low=1, high=_MOST_RANKS)] = None
+    chunks: Annotated[
+        Optional[int], Option(help="Fix the chunks per stage of an interleaved pipeline.", low=1, high=_MOST_RANKS)
+    ] = None
+    micro_batch: Annotated[Optional[int], Option(help="Fix the samples per micro-batch.", low=1, high=_MOST_SAMPLES)] = None
+    zero: Annotated[Optional[int], Option(help="Fix the ZeRO stage: 0, 1, 2, or 3 (FSDP).", low=0, high=3)] = None
+    recompute: Annotated[str, Option(help="Fix recomputation: none, selective or full.")] = ""
+    schedule: Annotated[str, Option(help="Order of a pipeline's passes: 1f1b or gpipe.")] = "1f1b"
+    offload: Annotated[bool, Option(help="Run the optimizer on the host.")] = False
+    stack: Stack = ""
+    cpu: Cpu = ""
+    power_limit: PowerLimit = ""
+    measured: Measured = ()
+    input: Inputs = ()
+    timeout: Timeout = 120.0
+    scaling: Annotated[bool, Option(help="Also plan for fewer GPUs.", flag="--scaling/--no-scaling")] = True
+    on: Annotated[str, Option(help="Where to search: processes:4, or dask://host:port.", page=False)] = ""
