@@ -13,11 +13,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuwise.questions.capture.answer import capture
+    from gpuwise.questions.doctor.answer import doctor
     from gpuwise.questions.fit.answer import fit
     from gpuwise.questions.predict.answer import predict
+    from gpuwise.questions.validate.answer import validate
     from gpuwise.questions.watch.face import watch
+    from gpuwise.questions.why.answer import why
 
-__all__ = ["__version__", "fit", "predict", "watch"]
+__all__ = ["__version__", "capture", "doctor", "fit", "predict", "validate", "watch", "why"]
 
 __version__ = "0.1.0"
 

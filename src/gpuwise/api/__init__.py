@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from gpuwise.questions.bench.answer import BenchAnswer, bench
     from gpuwise.questions.build.answer import BuildAnswer, build
     from gpuwise.questions.build.ask import build_query
-    from gpuwise.questions.capture.answer import CaptureAnswer, KindRow, capture
+    from gpuwise.questions.capture.answer import CaptureAnswer, KindRow
     from gpuwise.questions.charts.answer import ChartRow, ChartsAnswer, ChartsQuery, charts
-    from gpuwise.questions.common.capturing import CaptureQuery, capture_query
-    from gpuwise.questions.common.diagnosis import WhyAnswer, why
+    from gpuwise.questions.common.capturing import CaptureQuery
+    from gpuwise.questions.common.diagnosis import WhyAnswer
     from gpuwise.questions.common.gpu_list import GpuQuery
     from gpuwise.questions.common.plan_case import PlanQuery
     from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuwise.questions.compare.jobs import Job
     from gpuwise.questions.cost.answer import BreakEven, CostAnswer, JobCost, cost
     from gpuwise.questions.cost.ask import CostQuery, cost_query
-    from gpuwise.questions.doctor.answer import CheckedGpu, Checkup, doctor
+    from gpuwise.questions.doctor.answer import CheckedGpu, Checkup
     from gpuwise.questions.fit.answer import fit_step as fit
     from gpuwise.questions.fit.ask import FitQuery
     from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow, fit_catalogue
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from gpuwise.questions.tune.measuring import tune_measured
     from gpuwise.questions.tune.power import PowerAnswer, power_query, tune_power
     from gpuwise.questions.tune.types import MeasuredAnswer
-    from gpuwise.questions.validate.answer import ValidateAnswer, validate
+    from gpuwise.questions.validate.answer import ValidateAnswer
     from gpuwise.questions.watch.answer import WatchAnswer, watch_command, watch_pid
     from gpuwise.questions.watch.cluster import ClusterAnswer, watch_cluster
     from gpuwise.questions.watch.here import Watch
     from gpuwise.questions.which.answer import WhichAnswer, which
     from gpuwise.questions.which.ask import WhichQuery, which_query
-    from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer, why_each
+    from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer
 
 __all__ = [
     "BenchAnswer",
@@ -104,14 +104,11 @@ __all__ = [
     "bench",
     "build",
     "build_query",
-    "capture",
-    "capture_query",
     "catalogue_query",
     "charts",
     "compare",
     "cost",
     "cost_query",
-    "doctor",
     "fit",
     "fit_catalogue",
     "fit_query",
@@ -132,14 +129,11 @@ __all__ = [
     "tune_measured",
     "tune_power",
     "tune_query",
-    "validate",
     "watch_cluster",
     "watch_command",
     "watch_pid",
     "which",
     "which_query",
-    "why",
-    "why_each",
 ]
 
 _HOMES = {
@@ -161,7 +155,6 @@ _HOMES = {
     "questions.doctor.answer": (
         "CheckedGpu",
         "Checkup",
-        "doctor",
     ),
     "questions.which.answer": (
         "WhichAnswer",
@@ -183,10 +176,7 @@ _HOMES = {
         "JobCost",
         "cost",
     ),
-    "questions.common.diagnosis": (
-        "WhyAnswer",
-        "why",
-    ),
+    "questions.common.diagnosis": ("WhyAnswer",),
     "questions.fit.types": ("Fit", "FitAnswer"),
     "questions.fit.ask": ("FitQuery",),
     "questions.fit.catalogue": (
@@ -203,7 +193,6 @@ _HOMES = {
     "questions.why.fleet": (
         "Diagnosed",
         "FleetAnswer",
-        "why_each",
     ),
     "questions.sweep.answer": (
         "SweptAnswer",
@@ -255,10 +244,7 @@ _HOMES = {
         "TuneAnswer",
         "tune",
     ),
-    "questions.validate.answer": (
-        "ValidateAnswer",
-        "validate",
-    ),
+    "questions.validate.answer": ("ValidateAnswer",),
     "questions.watch.answer": (
         "WatchAnswer",
         "watch_command",
@@ -276,12 +262,8 @@ _HOMES = {
     "questions.capture.answer": (
         "CaptureAnswer",
         "KindRow",
-        "capture",
     ),
-    "questions.common.capturing": (
-        "CaptureQuery",
-        "capture_query",
-    ),
+    "questions.common.capturing": ("CaptureQuery",),
 }
 
 

@@ -35,5 +35,9 @@ QUESTIONS = {
     for question in (
         Question("predict", page=True),
         Question("fit", page=True),
+        Question("capture"),
+        Question("validate"),
+        Question("doctor"),
+        Question("why"),
     )
 }

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.questions.sweep.answer import COLUMNS
@@ -108,7 +109,7 @@ def test_points_that_cannot_be_predicted_are_rows_with_a_reason(tmp_path: Path) 
 
 def test_a_file_has_its_own_precision_and_may_be_known_at_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    api.capture(api.capture_query(model="resnet18", precision="amp", output=Path("own.json.gz")))
+    gpuwise.capture(model="resnet18", precision="amp", output=Path("own.json.gz"))
     _, rows = swept(tmp_path, ("own.json.gz",), precisions="")
     assert {(row["model"], row["precision"], row["reason"]) for row in rows} == {("own.json.gz", "amp", None)}
     _, rows = swept(tmp_path, ("own.json.gz",), name="two.jsonl", precisions="fp32,amp")
@@ -117,7 +118,7 @@ def test_a_file_has_its_own_precision_and_may_be_known_at_one_batch(tmp_path: Pa
 
 
 def test_a_workload_of_one_size_is_predicted_there_alone(tmp_path: Path) -> None:
-    workload = api.capture(api.capture_query(model="resnet18", batch=8)).workload
+    workload = gpuwise.capture(model="resnet18", batch=8).workload
     files.write(replace(workload, symbols=()), tmp_path / "fixed.json.gz")
     _, rows = swept(tmp_path, (f"{tmp_path}/fixed.json.gz",), precisions="")
     assert [row["reason"] for row in rows] == ["known at batch 8 only", None]

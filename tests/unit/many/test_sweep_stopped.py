@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadFile, GpuwiseError
 from gpuwise.questions.common.runs.parts import Parts, alone
@@ -205,7 +206,7 @@ def test_runs_are_diagnosed_on_a_cluster(tmp_path: Path) -> None:
     with _cluster(tmp_path, workers=2) as (address, _):
         command = [sys.executable, "-m", "gpuwise", "why", f"{tmp_path}/?.json.gz", "--on", address, "--json"]
         done = subprocess.run(command, capture_output=True, check=True)
-    here = api.why_each([f"{tmp_path}/?.json.gz"], on="here").to_dict()
+    here = gpuwise.why([f"{tmp_path}/?.json.gz"], on="here").to_dict()
     assert msgspec.json.decode(done.stdout)["jobs"] == msgspec.json.decode(msgspec.json.encode(here))["jobs"]
     assert (len(here["jobs"]), here["failed"]) == (5, 1)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue, MissingExtra
 from gpuwise.questions.common.showing import Shown
@@ -28,7 +29,7 @@ EVIL = "<script>alert(1)</script>"
 
 def _why(folder: Path) -> api.WhyAnswer:
     trace = training(Run(), name=f"sgemm{EVIL}", load_us=9000.0, workers=False, kernel_us=200.0)
-    return api.why([str(trace.write(folder / "evil<b>.json.gz"))])
+    return gpuwise.why([str(trace.write(folder / "evil<b>.json.gz"))])
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue
 from gpuwise.live.bench import store
@@ -75,8 +76,8 @@ def made(flops_per_s: float = 1e11, bytes_per_s: float = 1e10, day: str = "2026-
 
 @pytest.fixture(scope="module")
 def resnet() -> Workload:
-    query = api.capture_query(model="resnet18", precision="fp32", optimizer="adamw", mode="train")
-    return replace(api.capture(query).workload, batch=8)
+    found = gpuwise.capture("resnet18", precision="fp32", optimizer="adamw", mode="train")
+    return replace(found.workload, batch=8)
 
 
 def test_a_quiet_machine_is_measured_with_few_runs() -> None:
