@@ -13,15 +13,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuwise.questions.bench.answer import bench
     from gpuwise.questions.capture.answer import capture
     from gpuwise.questions.doctor.answer import doctor
     from gpuwise.questions.fit.answer import fit
     from gpuwise.questions.predict.answer import predict
+    from gpuwise.questions.sweep.answer import sweep
+    from gpuwise.questions.tune.answer import tune
     from gpuwise.questions.validate.answer import validate
     from gpuwise.questions.watch.face import watch
     from gpuwise.questions.why.answer import why
 
-__all__ = ["__version__", "capture", "doctor", "fit", "predict", "validate", "watch", "why"]
+__all__ = ["__version__", "bench", "capture", "doctor", "fit", "predict", "sweep", "tune", "validate", "watch", "why"]
 
 __version__ = "0.1.0"
 

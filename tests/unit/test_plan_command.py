@@ -141,7 +141,7 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "gpt2", "cluster": "4xRTX 3090", "recompute": "some"}, "no recomputation"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 0}, "cannot be run"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 0}, "no number of ranks"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "on": "moon"}, "no place to run"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "on": "moon"}, "unknown executor 'moon'"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "mode": "infer"}, "plans are for training"),
     ],
 )

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpuwise.questions.bench.answer import BenchAnswer, bench
+    from gpuwise.questions.bench.answer import BenchAnswer
     from gpuwise.questions.build.answer import BuildAnswer, build
     from gpuwise.questions.build.ask import build_query
     from gpuwise.questions.capture.answer import CaptureAnswer, KindRow
@@ -35,12 +35,11 @@ if TYPE_CHECKING:
     from gpuwise.questions.predict.batches import SweepAnswer, SweepPoint, sweep
     from gpuwise.questions.predict.grid import GridAnswer
     from gpuwise.questions.prices.answer import PricesAnswer, prices, refresh_prices
-    from gpuwise.questions.sweep.answer import SweptAnswer, sweep_models
-    from gpuwise.questions.sweep.ask import SweepQuery, sweep_query
-    from gpuwise.questions.tune.ask import TuneQuery, tune_query
-    from gpuwise.questions.tune.batch import TuneAnswer, tune
-    from gpuwise.questions.tune.measuring import tune_measured
-    from gpuwise.questions.tune.power import PowerAnswer, power_query, tune_power
+    from gpuwise.questions.sweep.answer import SweptAnswer
+    from gpuwise.questions.sweep.ask import SweepQuery
+    from gpuwise.questions.tune.ask import TuneQuery
+    from gpuwise.questions.tune.batch import TuneAnswer
+    from gpuwise.questions.tune.power import PowerAnswer
     from gpuwise.questions.tune.types import MeasuredAnswer
     from gpuwise.questions.validate.answer import ValidateAnswer
     from gpuwise.questions.watch.answer import WatchAnswer, watch_command, watch_pid
@@ -101,7 +100,6 @@ __all__ = [
     "WhichAnswer",
     "WhichQuery",
     "WhyAnswer",
-    "bench",
     "build",
     "build_query",
     "catalogue_query",
@@ -116,19 +114,12 @@ __all__ = [
     "matters",
     "plan",
     "plan_query",
-    "power_query",
     "predict",
     "predict_grid",
     "predict_query",
     "prices",
     "refresh_prices",
     "sweep",
-    "sweep_models",
-    "sweep_query",
-    "tune",
-    "tune_measured",
-    "tune_power",
-    "tune_query",
     "watch_cluster",
     "watch_command",
     "watch_pid",
@@ -137,10 +128,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "questions.bench.answer": (
-        "BenchAnswer",
-        "bench",
-    ),
+    "questions.bench.answer": ("BenchAnswer",),
     "questions.build.answer": (
         "BuildAnswer",
         "build",
@@ -194,14 +182,8 @@ _HOMES = {
         "Diagnosed",
         "FleetAnswer",
     ),
-    "questions.sweep.answer": (
-        "SweptAnswer",
-        "sweep_models",
-    ),
-    "questions.sweep.ask": (
-        "SweepQuery",
-        "sweep_query",
-    ),
+    "questions.sweep.answer": ("SweptAnswer",),
+    "questions.sweep.ask": ("SweepQuery",),
     "questions.predict.batches": (
         "SweepAnswer",
         "SweepPoint",
@@ -230,20 +212,9 @@ _HOMES = {
         "refresh_prices",
     ),
     "questions.tune.types": ("MeasuredAnswer",),
-    "questions.tune.measuring": ("tune_measured",),
-    "questions.tune.power": (
-        "PowerAnswer",
-        "power_query",
-        "tune_power",
-    ),
-    "questions.tune.ask": (
-        "TuneQuery",
-        "tune_query",
-    ),
-    "questions.tune.batch": (
-        "TuneAnswer",
-        "tune",
-    ),
+    "questions.tune.power": ("PowerAnswer",),
+    "questions.tune.ask": ("TuneQuery",),
+    "questions.tune.batch": ("TuneAnswer",),
     "questions.validate.answer": ("ValidateAnswer",),
     "questions.watch.answer": (
         "WatchAnswer",

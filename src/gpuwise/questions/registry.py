@@ -39,5 +39,8 @@ QUESTIONS = {
         Question("validate"),
         Question("doctor"),
         Question("why"),
+        Question("bench"),
+        Question("sweep"),
+        Question("tune"),
     )
 }

@@ -46,8 +46,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         api.gpus(api.GpuQuery(names=("RTX 3090",))),
         api.predict_grid(model="resnet18", gpu=["RTX 3090", "T4"], batch="8,32", precision="fp32,amp"),
         api.charts(api.ChartsQuery.of(gpu=["RTX 3090", "RTX 4090"], work="cnn")),
-        api.tune("batch", api.predict_query(model="resnet18", gpu=["RTX 3090"])),
-        api.tune_power(api.power_query(model="resnet18", gpu=["RTX 3090"])),
+        gpuwise.tune(["batch", "resnet18"], gpu="RTX 3090"),
+        gpuwise.tune(["power", "resnet18"], gpu="RTX 3090"),
         api.sweep(api.predict_query(model="resnet18", gpu=["RTX 3090"]), [1, 8, 64]),
         _why(tmp_path_factory.mktemp("traces")),
     ]

@@ -162,7 +162,7 @@ def test_with_time_enough_every_case_is_measured_twice_and_well(monkeypatch: pyt
 
 def bench_of(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> api.BenchAnswer:
     monkeypatch.setattr("gpuwise.questions.bench.answer.measure", lambda *given, **more: profile)
-    return api.bench("cpu")
+    return gpuwise.bench("cpu")
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_measuring(tmp_path: Pat
     monkeypatch.setenv("GPUWISE_DATA", str(tmp_path / "file"))
     monkeypatch.setattr("gpuwise.questions.bench.answer.measure", lambda *given, **more: pytest.fail("measured in vain"))
     with pytest.raises(BadFile) as caught:
-        api.bench("cpu")
+        gpuwise.bench("cpu")
     assert "GPUWISE_DATA" in caught.value.hint
 
 
@@ -183,7 +183,7 @@ def test_rows_are_shown_where_saving_fails(monkeypatch: pytest.MonkeyPatch) -> N
     assert answer.path is None
     text = render(answer)
     assert "matmul.fp32" in text
-    assert "not saved: " in text
+    assert "not saved:" in text
     assert "no space left" in text
     assert (answer.to_dict()["file"], "no space" in answer.to_dict()["unsaved"]) == (None, True)
 
@@ -205,7 +205,7 @@ def test_a_surer_profile_of_the_day_is_kept_and_that_is_told(monkeypatch: pytest
     assert bench_of(made(), monkeypatch).path
     worse = bench_of(noisy(made(), 0.4), monkeypatch)
     assert worse.path is None
-    assert "±1.0% in the middle; now" in worse.unsaved
+    assert "median ±1.0%; this one 62 rows, ±40.0%" in worse.unsaved
     assert store.latest() == made()
     other = msgspec.structs.replace(noisy(made(), 0.4), threads=2)  # another question, not a worse answer
     assert bench_of(other, monkeypatch).path
@@ -318,7 +318,7 @@ def test_a_watched_run_without_a_gpu_is_held_against_the_profile() -> None:
 def test_a_device_that_is_not_there_is_refused(device: str) -> None:
     pytest.importorskip("torch")
     with pytest.raises(BadValue) as caught:
-        api.bench(device, seconds=2.0)
+        gpuwise.bench(device, seconds=2.0)
     assert caught.value.hint
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["FileBar", "counting"]
+__all__ = ["FileBar", "counting", "show_share"]
 
 
 @contextmanager
@@ -45,6 +45,14 @@ def _bar(what: str, state: list[int]) -> Iterator[Callable[[int, int], None]]:
             progress.update(task, completed=done, total=total, refresh=True)
 
         yield tell
+
+
+def show_share(text: str, share: float) -> None:
+    """A bar on stderr with what is being done, where a person is watching."""
+    if sys.stderr.isatty():
+        end = "\n" if share >= 1.0 and text == "done" else ""
+        sys.stderr.write(f"\r{'█' * int(20 * share):20} {share:4.0%} {text:<24}{end}")
+        sys.stderr.flush()
 
 
 class FileBar:

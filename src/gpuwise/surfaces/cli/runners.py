@@ -9,7 +9,7 @@ from typing import Any
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.registry import Question
-from gpuwise.surfaces.cli.progress import FileBar, counting
+from gpuwise.surfaces.cli.progress import FileBar, counting, show_share
 
 __all__ = ["RUNNERS", "Asked"]
 
@@ -39,4 +39,15 @@ def _why(question: Question, asked: Asked) -> Shown:
         return answer
 
 
-RUNNERS: dict[str, Callable[[Question, Asked], Shown]] = {"why": _why}
+def _bench(question: Question, asked: Asked) -> Shown:
+    answer: Shown = question.answer(asked.options, show_share)
+    return answer
+
+
+def _sweep(question: Question, asked: Asked) -> Shown:
+    with counting("parts") as show:
+        answer: Shown = question.answer(asked.options, show)
+        return answer
+
+
+RUNNERS: dict[str, Callable[[Question, Asked], Shown]] = {"why": _why, "bench": _bench, "sweep": _sweep}
