@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gpuwise import api
+import gpuwise
 from gpuwise.workload.store import files
 from making_traces import Run, training
 
@@ -126,8 +126,7 @@ def parquet(folder: Path) -> list[bytes]:
 def workloads(folder: Path) -> list[bytes]:
     found = []
     for name, mode in (("mnist_cnn", "train"), ("word_lstm", "infer"), ("mnist_cnn", "infer")):
-        query = api.capture_query(model=name, mode=mode)
-        found.append(files.encode(api.capture(query).workload))
+        found.append(files.encode(gpuwise.capture(name, mode=mode).workload))
     return found
 
 

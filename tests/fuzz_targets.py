@@ -96,7 +96,7 @@ def _file(name: str, ask: Callable[[Path], object]) -> Callable[[bytes, Path], o
 
 
 def _why(path: Path) -> None:
-    answer = api.why([str(path)])
+    answer = gpuwise.why([str(path)])
     msgspec.json.encode(answer.to_dict())
     for text in (why_report.render(answer), why_report.render_html(answer), why_report.render_markdown(answer)):
         assert "\x1b" not in text, "a trace can act on the terminal"
@@ -104,7 +104,7 @@ def _why(path: Path) -> None:
 
 def _workload(path: Path) -> None:
     files.read(path)
-    captured = api.capture(api.capture_query(model=str(path)))
+    captured = gpuwise.capture(model=str(path))
     msgspec.json.encode(captured.to_dict())
     answer = api.predict(api.predict_query(model=str(path), gpu=["RTX 3090"]))
     predict_report.render(answer)
@@ -149,7 +149,7 @@ def _held_out(path: Path) -> None:
     with patch("gpuwise.evidence.e2e.capture_many", never), patch("gpuwise.evidence.memory.capture_many", never):
         for measured in (0, 1):
             try:
-                answer = api.validate(path, measured_rows=measured)
+                answer = gpuwise.validate(path, measured_rows=measured)
             except BadValue as refused:
                 # nothing is captured here; and where each model has one row, all are given as measured
                 if not any(words in str(refused) for words in ("no workload of", "no row is left")):

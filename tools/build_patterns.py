@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuwise import api, scale
+import gpuwise
+from gpuwise import scale
 from gpuwise.workload.store.files import encode
 
 DATA = Path(scale.__file__).parent / "data"
@@ -51,8 +52,8 @@ def main() -> int:
         for name, config in PATTERNS.items():
             path = Path(folder) / "config.json"
             path.write_text(json.dumps({**config, "architectures": [_CLASSES[name]]}))
-            query = api.capture_query(model=str(path), mode="train", precision="bf16", optimizer="adamw", batch=2, seq=512)
-            workload = api.capture(query).workload
+            found = gpuwise.capture(str(path), mode="train", precision="bf16", optimizer="adamw", batch=2, seq=512)
+            workload = found.workload
             content = gzip.compress(encode(replace(workload, model=f"{name} pattern", source="pattern", notes=())), mtime=0)
             (DATA / f"pattern_{name}.json.gz").write_bytes(content)
             print(f"{name}: {len(workload.calls)} calls, {len(content):,} bytes")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuwise import api
+import gpuwise
 from gpuwise.core.files import write_whole
 from gpuwise.evidence import ranges
 from gpuwise.evidence.types import Residual
@@ -78,7 +78,7 @@ def width(found: list[Pair]) -> dict[str, float]:
 def main() -> None:
     """Print the ranges, and write them unless told not to."""
     rows = table()
-    found = {residual.row: residual for residual in api.validate().residuals}
+    found = {residual.row: residual for residual in gpuwise.validate().residuals}
     answer = {name: width(list(pairs(rows, found, name))) for name in CHANGES}
     for name, own in answer.items():
         print(f"{name:<14} {own['low']:.2f} to {own['high']:.2f} times the predicted gain, {own['rows']} pairs")

@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from gpuwise import api
 from gpuwise.diagnose.types import Finding
+from gpuwise.questions.common.diagnosis import diagnose
 
 STEPS, WARM_UP, ROUNDS = 9, 3, 3
 Step = Callable[[Any], object]
@@ -319,7 +319,7 @@ def record(case: Case, folder: Path, *, timed: bool = True) -> None:
 
 def first_finding(case: Case, folder: Path) -> tuple[str, tuple[Finding, ...]]:
     """The first finding above minor, or nothing; and all of them."""
-    answer = api.why([str(path) for path in sorted(folder.glob(f"{case.name}.rank*.json"))])
+    answer = diagnose([str(path) for path in sorted(folder.glob(f"{case.name}.rank*.json"))])
     serious = [finding.code for finding in answer.findings if finding.severity != "minor"]
     return (serious or [""])[0], answer.findings
 

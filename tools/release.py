@@ -36,10 +36,10 @@ QUESTIONS = (
     ["which", "--budget", "800"],
 )
 USER = """
-from gpuwise import api
-answer = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"]))
+import gpuwise
+answer = gpuwise.predict("resnet50", gpu="RTX 3090")
 reveal_type(answer.results[0].step_s)
-reveal_type(api.why)
+reveal_type(gpuwise.why)
 """
 
 

@@ -13,31 +13,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuwise.questions.bench.answer import bench
     from gpuwise.questions.build.answer import build
+    from gpuwise.questions.capture.answer import capture
     from gpuwise.questions.charts.answer import charts
     from gpuwise.questions.compare.answer import compare
     from gpuwise.questions.cost.answer import cost
+    from gpuwise.questions.doctor.answer import doctor
     from gpuwise.questions.fit.answer import fit
     from gpuwise.questions.gpus.answer import gpus
     from gpuwise.questions.matters.answer import matters
     from gpuwise.questions.plan.answer import plan
     from gpuwise.questions.predict.answer import predict
     from gpuwise.questions.prices.answer import prices
+    from gpuwise.questions.sweep.answer import sweep
+    from gpuwise.questions.tune.answer import tune
+    from gpuwise.questions.validate.answer import validate
     from gpuwise.questions.watch.face import watch
     from gpuwise.questions.which.answer import which
 
 __all__ = [
     "__version__",
+    "bench",
     "build",
+    "capture",
     "charts",
     "compare",
     "cost",
+    "doctor",
     "fit",
     "gpus",
     "matters",
     "plan",
     "predict",
     "prices",
+    "sweep",
+    "tune",
+    "validate",
     "watch",
     "which",
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise import api
+import gpuwise
 from gpuwise.api import WhyAnswer
 from gpuwise.core.errors import BadFile
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not TRACES.exists(), reason="
 
 def asked(path: Path) -> WhyAnswer | BadFile:
     try:
-        return api.why([str(path)])
+        return gpuwise.why([str(path)])
     except BadFile as fault:
         return fault
 
@@ -36,7 +36,7 @@ def asked(path: Path) -> WhyAnswer | BadFile:
 @pytest.mark.parametrize("name", CASES)
 def test_a_cut_trace_is_answered_from_whole_steps_or_refused_as_cut(name: str, tmp_path: Path) -> None:
     raw = (TRACES / name).read_bytes()
-    whole = api.why([str(TRACES / name)])
+    whole = gpuwise.why([str(TRACES / name)])
     answered = 0
     for form in [raw, gzip.decompress(raw)] if name.endswith(".gz") else [raw]:
         for cut in CUTS:

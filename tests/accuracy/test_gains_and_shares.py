@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise import api
+import gpuwise
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slow_loader.json.gz"
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not NAMES, reason="the shared
 def test_no_gain_is_above_its_share_without_a_reason() -> None:
     checked, reasons = 0, 0
     for file in (*NAMES, EXAMPLE, TRACES / "param_dlrm_v100_rank*.json.gz"):
-        answer = api.why([str(file)]).to_dict()
+        answer = gpuwise.why([str(file)]).to_dict()
         for found in answer["findings"]:
             share, high, reason = found["share_fraction"], found["gain_high"], found["gain_reason"]
             where = f"{file.name}: {found['code']} promises {high:.2f} for {share:.0%}"

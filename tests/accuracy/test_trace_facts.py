@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise import api
+import gpuwise
 from gpuwise.api import WhyAnswer
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
@@ -33,7 +33,7 @@ _answers: dict[str, WhyAnswer] = {}
 
 def why(name: str) -> WhyAnswer:
     if name not in _answers:
-        _answers[name] = api.why([str(TRACES / name)])
+        _answers[name] = gpuwise.why([str(TRACES / name)])
     return _answers[name]
 
 
@@ -110,7 +110,7 @@ def test_a_fragment_is_no_basis_for_a_verdict() -> None:
 
 
 def test_the_latest_rank_of_eight_is_named() -> None:
-    answer = api.why([str(TRACES / "param_dlrm_v100_rank*.json.gz")])
+    answer = gpuwise.why([str(TRACES / "param_dlrm_v100_rank*.json.gz")])
     assert len(answer.ranks) == 8
     assert answer.missing == ()
     finding = next(finding for finding in answer.findings if finding.code == "straggler")
@@ -118,7 +118,9 @@ def test_the_latest_rank_of_eight_is_named() -> None:
 
 
 def test_the_pair_is_explained_by_the_loader() -> None:
-    answer = api.why([str(TRACES / "kineto_resnet50_nw0_v100.json.gz")], compare=str(TRACES / "kineto_resnet50_nw4_v100.json.gz"))
+    answer = gpuwise.why(
+        [str(TRACES / "kineto_resnet50_nw0_v100.json.gz")], compare=str(TRACES / "kineto_resnet50_nw4_v100.json.gz")
+    )
     assert answer.difference is not None
     assert answer.difference.speed_up == pytest.approx(1.39, abs=0.01)
     assert answer.difference.parts[0].part == "input_wait"

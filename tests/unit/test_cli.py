@@ -130,7 +130,7 @@ def test_user_catalogue_is_listed(tmp_path: Path) -> None:
 def test_doctor_answers_without_a_gpu_or_framework() -> None:
     done = run("doctor")
     assert done.returncode == 0
-    assert "looked through" in done.stdout
+    assert "where we looked" in done.stdout
     assert set(json.loads(run("doctor", "--json").stdout)) >= {"python", "packages", "gpus", "assumptions", "data_date"}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import gpuwise
 from gpuwise import api
 from gpuwise.live.sample import machine
 from gpuwise.questions.doctor.text import render
@@ -53,7 +54,7 @@ def _device(**answers: Any) -> machine.Device:
 def _checked(monkeypatch: pytest.MonkeyPatch, *devices: machine.Device) -> api.Checkup:
     found = machine.Machine(python="3.12", platform="test", packages={}, probes=(), devices=devices)
     monkeypatch.setattr("gpuwise.questions.doctor.answer.look_around", lambda: found)
-    return api.doctor()
+    return gpuwise.doctor()
 
 
 def test_nvml_device_is_read_and_nvml_closed() -> None:
@@ -111,7 +112,7 @@ def test_unknown_device_is_an_answer_with_a_hint(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_machine_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no GPU found here" in render(_checked(monkeypatch))
+    assert "no GPU found on this machine" in render(_checked(monkeypatch))
 
 
 def _node(topology: Path, name: str, properties: str, bank: str = "") -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.advise.types import EFFECTS, Rung
 from gpuwise.core.errors import BadValue, UnknownName
@@ -167,8 +168,7 @@ def test_a_ladder_holds_no_rung_that_the_others_make_needless() -> None:
 
 
 def test_one_rewriting_serves_every_number_of_micro_batches_and_sequence_length() -> None:
-    query = api.capture_query(model="gpt2", batch=4, precision="amp")
-    workload = api.capture(query).workload
+    workload = gpuwise.capture("gpt2", batch=4, precision="amp").workload
     ways = Ways(lambda choices: workload)
     one, two, four = (ways.way(Choices(precision="amp", accumulate=parts)) for parts in (1, 2, 4))
     assert two.workload is four.workload is not one.workload

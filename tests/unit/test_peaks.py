@@ -77,7 +77,7 @@ def test_more_than_the_peak_is_explained() -> None:
 
 
 def test_winograd_is_the_reason_only_where_windows_are_three_by_three() -> None:
-    cnn, transformer = (api.capture(api.capture_query(model=name)).workload for name in ("vgg16", "bert-base"))
+    cnn, transformer = (gpuwise.capture(model=name).workload for name in ("vgg16", "bert-base"))
     assert "Winograd" in above_peak(cnn, measured=False)
     assert "Winograd" not in above_peak(transformer, measured=False)
     assert "your step" in above_peak(cnn, measured=True)

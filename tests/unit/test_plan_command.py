@@ -141,7 +141,7 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "gpt2", "cluster": "4xRTX 3090", "recompute": "some"}, "unknown recomputation 'some'"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 0}, "invalid batch size 0"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 0}, "invalid --tensor 0"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "on": "moon"}, "no place to run"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "on": "moon"}, "unknown executor 'moon'"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "mode": "infer"}, "plans are for training"),
     ],
 )

@@ -136,7 +136,7 @@ def test_several_gpus_say_what_their_gradients_cost() -> None:
 def test_a_phase_is_one_of_inference() -> None:
     (found,) = results("RTX 3090", model="llama-2-7b", phase="prefill")
     assert (found.mode, found.precision) == ("infer", "fp16")
-    assert api.capture(api.capture_query(model="llama-2-7b", phase="decode")).workload.mode == "infer"
+    assert gpuwise.capture(model="llama-2-7b", phase="decode").workload.mode == "infer"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_current_card_has_no_such_note() -> None:
 
 def test_a_workload_file_tells_its_own_precision(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
-    api.capture(api.capture_query(model="resnet18", precision="fp32", output=path))
+    gpuwise.capture(model="resnet18", precision="fp32", output=path)
     (found,) = results("RTX 3090", model=str(path))
     assert found.precision == "fp32"
     assert "precision" not in {entry.name for entry in found.assumptions}

@@ -118,7 +118,7 @@ def test_the_largest_batch_is_answered_with_no_and_a_finite_time() -> None:
 
 
 def test_a_workload_hardly_understood_is_answered_with_a_warning_and_a_wide_range(tmp_path: Path) -> None:
-    workload = api.capture(api.capture_query(model="resnet18", precision="fp32")).workload
+    workload = gpuwise.capture(model="resnet18", precision="fp32").workload
     unknown = [replace(op, kind="other", name="mystery", sizes=op.sizes[:1], attrs={}) for op in workload.ops]
     kept = [op if place % 9 == 0 else unknown[place] for place, op in enumerate(workload.ops)]
     path = tmp_path / "odd.json"

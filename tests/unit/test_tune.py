@@ -7,13 +7,14 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadValue
 from gpuwise.surfaces.cli.app import app
 
 
 def tuned(model: str = "resnet50", gpu: str = "RTX 3090", **more: str) -> api.TuneAnswer:
-    return api.tune("batch", api.predict_query(model=model, gpu=[gpu], precision="amp", **more))  # type: ignore[arg-type]
+    return gpuwise.tune(["batch", model], gpu=gpu, precision="amp", **more)
 
 
 def test_the_chosen_batches_are_what_they_claim() -> None:
@@ -49,17 +50,16 @@ def test_text_and_json_agree() -> None:
     answer = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     text = CliRunner().invoke(app, arguments).stdout
     assert f"90% from {answer['batch_for_90']}, 95% from {answer['batch_for_95']}, 99% from {answer['batch_for_99']}" in text
-    assert f"doubling stops paying at {answer['batch_where_doubling_stops_paying']}" in text
+    assert f"doubling the batch stops paying off at {answer['batch_where_doubling_stops_paying']}" in text
 
 
 def test_a_model_that_does_not_fit_and_other_odd_questions_are_refused() -> None:
     with pytest.raises(BadValue, match="not even a batch of one fits"):
         tuned("gpt2-xl", "GTX 1060 6GB", optimizer="adamw")
-    query = api.predict_query(model="resnet50", gpu=["RTX 3090"])
-    with pytest.raises(BadValue, match="cannot be tuned"):
-        api.tune("colour", query)
+    with pytest.raises(BadValue, match="colour is a model, not a training script, and takes no arguments"):
+        gpuwise.tune(["colour", "resnet50"])
     with pytest.raises(BadValue, match="one GPU"):
-        api.tune("batch", api.predict_query(model="resnet50", gpu=["RTX 3090", "RTX 4090"]))
+        gpuwise.tune(["batch", "resnet50"], gpu=["RTX 3090", "RTX 4090"])
 
 
 def test_nothing_to_tune_is_told_in_our_own_words() -> None:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.evidence.ranges import change_range
@@ -21,9 +22,10 @@ from gpuwise.live.tune import worker
 from gpuwise.live.tune.scripts import Script
 from gpuwise.live.tune.types import Change, DeviceFacts, Gain, Order, Trial
 from gpuwise.questions.tune import measuring as tune_measuring
-from gpuwise.questions.tune.ask import NAMES, OwnSetting
+from gpuwise.questions.tune.ask import NAMES, OwnSetting, TuneQuery, ask
 from gpuwise.questions.tune.changes import Plan, applied, model_plan, script_plan
 from gpuwise.questions.tune.measured_text import render_measured
+from gpuwise.questions.tune.options import TuneOptions
 from gpuwise.questions.tune.predicting import Expected, predictor_of
 from gpuwise.questions.tune.types import Best, MeasuredAnswer, Tried
 from gpuwise.surfaces.cli.app import app
@@ -54,8 +56,14 @@ def _no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUWISE_DATA", str(tmp_path))
 
 
+def settings_query(*words: str, **options: Any) -> TuneQuery:
+    query = ask(TuneOptions(words, **options))
+    assert isinstance(query, TuneQuery)
+    return query
+
+
 def planned(model: str, facts: DeviceFacts, batch: int = 32, names: Sequence[str] = NAMES, **settings: Any) -> Plan:
-    query = api.tune_query(model=model, batch=batch, **settings)
+    query = settings_query(model, batch=batch, **settings)
     assert query.capture is not None
     order = Order(request=query.capture.request, device=facts.device)
     return model_plan(
@@ -119,7 +127,7 @@ def test_a_run_of_a_named_model_goes_from_the_question_to_the_verdict(monkeypatc
 
     monkeypatch.setattr(tune_measuring, "facts_of", lambda device: HERE)
     monkeypatch.setattr(tune_measuring, "run_model", run)
-    answer = api.tune_measured(api.tune_query(model="resnet18", names="precision,optimizer,batch,compile"))
+    answer = gpuwise.tune("resnet18", try_="precision,optimizer,batch,compile")
     assert answer.verdict == "precision amp-bf16: 2.00 times the speed (2.00 to 2.00)"
     assert answer.best is not None
     assert answer.best.changes == (Change("precision", "amp-bf16"),)
@@ -130,12 +138,12 @@ def test_a_run_of_a_named_model_goes_from_the_question_to_the_verdict(monkeypatc
     assert int(batch.value) < 128
     assert "predicted to take over" in batch.effect
     with pytest.raises(BadValue, match=r"cpu \(some CPU\) has no tf32"):
-        api.tune_measured(api.tune_query(model="resnet18", precision="tf32"))
+        gpuwise.tune("resnet18", precision="tf32")
     monkeypatch.setattr(
         tune_measuring, "run_model", lambda *order, **more: Trial(fault="out of memory at batch 8", kind="memory")
     )
     with pytest.raises(BadValue, match="does not run as it is: out of memory") as refused:
-        api.tune_measured(api.tune_query(model="resnet18"))
+        gpuwise.tune("resnet18")
     assert "--batch 8" in refused.value.hint
 
 
@@ -145,7 +153,7 @@ def test_a_device_that_nobody_knows_gets_no_prediction_and_nothing_is_pruned_by_
 
 
 def test_changes_end_up_in_the_run() -> None:
-    query = api.tune_query(model="resnet50", batch=32)
+    query = settings_query("resnet50", batch=32)
     assert query.capture is not None
     changed = applied(
         Order(request=query.capture.request, device="cpu"),
@@ -163,9 +171,9 @@ def test_changes_end_up_in_the_run() -> None:
 
 
 def test_a_model_of_the_zoo_runs_as_its_library_builds_it() -> None:
-    assert api.tune_query(model="ResNet-50").runs == "torchvision:resnet50"
-    assert api.tune_query(model="bert-base").runs.startswith("hf:")
-    assert api.tune_query(model="net.py:Net").runs == "net.py:Net"
+    assert settings_query("ResNet-50").runs == "torchvision:resnet50"
+    assert settings_query("bert-base").runs.startswith("hf:")
+    assert settings_query("net.py:Net").runs == "net.py:Net"
 
 
 def test_a_script_is_tried_by_its_flags_and_by_hooks() -> None:
@@ -205,28 +213,28 @@ def test_a_script_that_does_not_wait_needs_no_more_workers() -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"model": "resnet5o"}, UnknownName, "no model called"),
-        ({"model": "mnist_cnn"}, BadValue, "no library builds it"),
-        ({"model": "nowhere.py"}, BadFile, "no script"),
-        ({"model": "resnet50", "names": "colour"}, BadValue, "'colour' is no setting"),
-        ({"model": "resnet50", "seconds": 1.0}, BadValue, "no time to measure in"),
-        ({"model": "resnet50", "timeout_s": -1.0}, BadValue, "a timeout of -1 s"),
-        ({"model": "resnet50", "arguments": ["--epochs"]}, BadValue, "takes no arguments"),
-        ({"model": "resnet50", "own": ["workers=--workers {}"]}, BadValue, "has no flags to set"),
-        ({"model": __file__, "own": ["workers"]}, BadValue, "says not how"),
-        ({"model": __file__, "own": ["colour=--colour {}"]}, BadValue, "its values are not known"),
-        ({"model": __file__, "own": ["colour:a,b=--colour"]}, BadValue, "no place for them"),
-        ({"model": __file__, "own": ["colour:a='--colour"]}, BadValue, "cannot be split"),
-        ({"model": "resnet50", "precision": "fp8"}, BadValue, "predicted only, not run"),
-        ({"model": "resnet50", "optimizer": "lion"}, BadValue, "predicted only, not run"),
-        ({"model": __file__, "batch": 0}, BadValue, "decides its batch itself"),
-        ({"model": __file__, "batch": 4}, BadValue, "decides its batch itself"),
-        ({"model": __file__, "precision": "amp"}, BadValue, "decides its precision itself"),
+        ({"subject": "resnet5o"}, UnknownName, "no model called"),
+        ({"subject": "mnist_cnn"}, BadValue, "no library builds it"),
+        ({"subject": "nowhere.py"}, BadFile, "no script"),
+        ({"subject": "resnet50", "try_": "colour"}, BadValue, "unknown setting 'colour'"),
+        ({"subject": "resnet50", "seconds": 1.0}, BadValue, "invalid --seconds 1"),
+        ({"subject": "resnet50", "timeout": -1.0}, BadValue, "invalid --timeout -1"),
+        ({"subject": ["resnet50", "--epochs"]}, BadValue, "takes no arguments"),
+        ({"subject": "resnet50", "set": ["workers=--workers {}"]}, BadValue, "has no flags to set"),
+        ({"subject": __file__, "set": ["workers"]}, BadValue, "does not say how"),
+        ({"subject": __file__, "set": ["colour=--colour {}"]}, BadValue, "the values of your own setting 'colour' are not known"),
+        ({"subject": __file__, "set": ["colour:a,b=--colour"]}, BadValue, "no place for them"),
+        ({"subject": __file__, "set": ["colour:a='--colour"]}, BadValue, "cannot be split"),
+        ({"subject": "resnet50", "precision": "fp8"}, BadValue, "can be predicted but not run here"),
+        ({"subject": "resnet50", "optimizer": "lion"}, BadValue, "can be predicted but not run here"),
+        ({"subject": __file__, "batch": 0}, BadValue, "sets its own batch"),
+        ({"subject": __file__, "batch": 4}, BadValue, "sets its own batch"),
+        ({"subject": __file__, "precision": "amp"}, BadValue, "sets its own precision"),
     ],
 )
 def test_bad_questions_are_refused_with_a_hint(options: dict[str, Any], kind: type[GpuwiseError], words: str) -> None:
     with pytest.raises(kind, match=words) as refused:
-        api.tune_query(**options)
+        ask(TuneOptions(**options))
     assert refused.value.hint
 
 
@@ -237,14 +245,14 @@ def test_bad_questions_are_refused_with_a_hint(options: dict[str, Any], kind: ty
         (["tune", "batch", "resnet50", "--gpu", "RTX 3090", "--try", "batch"], "--try changes nothing in `gpuwise tune batch`"),
         (["tune", "resnet50", "--gpu", "RTX 3090"], "--gpu changes nothing in `gpuwise tune MODEL`"),
         (["tune", "resnet50", "--apply"], "--apply changes nothing"),
-        (["tune", "resnet50", "--seconds", "0"], "0 s is no time to measure in"),
+        (["tune", "resnet50", "--seconds", "0"], "invalid --seconds 0"),
         (["tune", "power", "resnet50"], "no GPU was named"),
         (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--batch", "0"], "a batch of 0 cannot be run"),
-        (["tune", "power", "resnet50", "--gpu", "cpu"], "has no power limit"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", "50W"], "cannot be held to 50 W"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", ","], "names no limit"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--apply"], "about the card of this machine"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--gpu", "T4"], "one GPU is tuned at a time"),
+        (["tune", "power", "resnet50", "--gpu", "cpu"], "the power limit of"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", "50W"], "50 W is outside the power limits of RTX 3090"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", ","], "no limit in --limits"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--apply"], "--apply works on the card of this machine"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--gpu", "T4"], "`tune power` takes one GPU at a time"),
     ],
 )
 def test_options_that_would_change_nothing_are_refused(arguments: list[str], words: str) -> None:
@@ -390,7 +398,7 @@ def test_what_comes_before_the_runs_counts(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(tune_measuring, "measured", stopped)
     monkeypatch.setattr(tune_measuring, "time", SimpleNamespace(monotonic=lambda: 140.0))
-    query = replace(api.tune_query(model="resnet50"), seconds=100.0)
+    query = replace(settings_query("resnet50"), seconds=100.0)
     plan = Plan(tried={Change("compile", "on"): None}, pruned=[])
     with pytest.raises(BadValue, match="enough"):
         tune_measuring._answer(query, HERE, plan, lambda variant: Trial(), None, (), 100.0, lambda text: None)

@@ -7,31 +7,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpuwise.questions.bench.answer import BenchAnswer, bench
-    from gpuwise.questions.capture.answer import CaptureAnswer, KindRow, capture
-    from gpuwise.questions.common.capturing import CaptureQuery, capture_query
-    from gpuwise.questions.common.diagnosis import WhyAnswer, why
+    from gpuwise.questions.bench.answer import BenchAnswer
+    from gpuwise.questions.capture.answer import CaptureAnswer, KindRow
+    from gpuwise.questions.common.capturing import CaptureQuery
+    from gpuwise.questions.common.diagnosis import WhyAnswer
     from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
     from gpuwise.questions.common.predictions import predict
-    from gpuwise.questions.doctor.answer import CheckedGpu, Checkup, doctor
+    from gpuwise.questions.doctor.answer import CheckedGpu, Checkup
     from gpuwise.questions.fit.answer import fit_step as fit
     from gpuwise.questions.fit.ask import FitQuery
     from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow, fit_catalogue
     from gpuwise.questions.fit.types import Fit, FitAnswer
     from gpuwise.questions.predict.batches import SweepAnswer, SweepPoint, sweep
     from gpuwise.questions.predict.grid import GridAnswer
-    from gpuwise.questions.sweep.answer import SweptAnswer, sweep_models
-    from gpuwise.questions.sweep.ask import SweepQuery, sweep_query
-    from gpuwise.questions.tune.ask import TuneQuery, tune_query
-    from gpuwise.questions.tune.batch import TuneAnswer, tune
-    from gpuwise.questions.tune.measuring import tune_measured
-    from gpuwise.questions.tune.power import PowerAnswer, power_query, tune_power
+    from gpuwise.questions.sweep.answer import SweptAnswer
+    from gpuwise.questions.sweep.ask import SweepQuery
+    from gpuwise.questions.tune.ask import TuneQuery
+    from gpuwise.questions.tune.batch import TuneAnswer
+    from gpuwise.questions.tune.power import PowerAnswer
     from gpuwise.questions.tune.types import MeasuredAnswer
-    from gpuwise.questions.validate.answer import ValidateAnswer, validate
-    from gpuwise.questions.watch.answer import WatchAnswer, watch_command, watch_pid
-    from gpuwise.questions.watch.cluster import ClusterAnswer, watch_cluster
+    from gpuwise.questions.validate.answer import ValidateAnswer
+    from gpuwise.questions.watch.cluster import ClusterAnswer
     from gpuwise.questions.watch.here import Watch
-    from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer, why_each
+    from gpuwise.questions.watch.answer import WatchAnswer
+    from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer
 
 __all__ = [
     "BenchAnswer",
@@ -64,58 +63,40 @@ __all__ = [
     "Watch",
     "WatchAnswer",
     "WhyAnswer",
-    "bench",
-    "capture",
-    "capture_query",
     "catalogue_query",
-    "doctor",
     "fit",
     "fit_catalogue",
     "fit_query",
-    "power_query",
     "predict",
     "predict_grid",
     "predict_query",
     "sweep",
-    "sweep_models",
-    "sweep_query",
-    "tune",
-    "tune_measured",
-    "tune_power",
-    "tune_query",
-    "validate",
-    "watch_cluster",
-    "watch_command",
-    "watch_pid",
-    "why",
-    "why_each",
 ]
 
 _HOMES = {
-    "questions.bench.answer": ("BenchAnswer", "bench"),
-    "questions.doctor.answer": ("CheckedGpu", "Checkup", "doctor"),
-    "questions.common.diagnosis": ("WhyAnswer", "why"),
+    "questions.bench.answer": ("BenchAnswer",),
+    "questions.doctor.answer": ("CheckedGpu", "Checkup"),
+    "questions.common.diagnosis": ("WhyAnswer",),
     "questions.fit.types": ("Fit", "FitAnswer"),
     "questions.fit.ask": ("FitQuery",),
     "questions.fit.catalogue": ("CatalogueFit", "CatalogueRow", "fit_catalogue"),
     "questions.predict.grid": ("GridAnswer",),
-    "questions.why.fleet": ("Diagnosed", "FleetAnswer", "why_each"),
-    "questions.sweep.answer": ("SweptAnswer", "sweep_models"),
-    "questions.sweep.ask": ("SweepQuery", "sweep_query"),
+    "questions.why.fleet": ("Diagnosed", "FleetAnswer"),
+    "questions.sweep.answer": ("SweptAnswer",),
+    "questions.sweep.ask": ("SweepQuery",),
     "questions.predict.batches": ("SweepAnswer", "SweepPoint", "sweep"),
     "questions.common.prediction_types": ("OpShare", "PredictAnswer", "Prediction"),
     "questions.common.predictions": ("predict",),
     "questions.tune.types": ("MeasuredAnswer",),
-    "questions.tune.measuring": ("tune_measured",),
-    "questions.tune.power": ("PowerAnswer", "power_query", "tune_power"),
-    "questions.tune.ask": ("TuneQuery", "tune_query"),
-    "questions.tune.batch": ("TuneAnswer", "tune"),
-    "questions.validate.answer": ("ValidateAnswer", "validate"),
-    "questions.watch.answer": ("WatchAnswer", "watch_command", "watch_pid"),
-    "questions.watch.cluster": ("ClusterAnswer", "watch_cluster"),
+    "questions.tune.power": ("PowerAnswer",),
+    "questions.tune.ask": ("TuneQuery",),
+    "questions.tune.batch": ("TuneAnswer",),
+    "questions.validate.answer": ("ValidateAnswer",),
+    "questions.watch.answer": ("WatchAnswer",),
+    "questions.watch.cluster": ("ClusterAnswer",),
     "questions.watch.here": ("Watch",),
-    "questions.capture.answer": ("CaptureAnswer", "KindRow", "capture"),
-    "questions.common.capturing": ("CaptureQuery", "capture_query"),
+    "questions.capture.answer": ("CaptureAnswer", "KindRow"),
+    "questions.common.capturing": ("CaptureQuery",),
 }
 
 

@@ -44,5 +44,12 @@ QUESTIONS = {
         Question("compare", page=True),
         Question("plan", page=True),
         Question("matters", page=True),
+        Question("capture"),
+        Question("validate"),
+        Question("doctor"),
+        Question("why"),
+        Question("bench"),
+        Question("sweep"),
+        Question("tune"),
     )
 }

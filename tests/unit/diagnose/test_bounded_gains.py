@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise import api
+import gpuwise
 from gpuwise.diagnose.checks import input_starved
 from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
 from gpuwise.diagnose.registry import run_live_checks
@@ -85,7 +85,7 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_findings_of_made_traces_keep_to_their_shares(name: str, tmp_path: Path) -> None:
-    found = api.why([str(RUNS[name].write(tmp_path / "trace.json"))]).to_dict()["findings"]
+    found = gpuwise.why([str(RUNS[name].write(tmp_path / "trace.json"))]).to_dict()["findings"]
     assert found
     for one in found:
         assert one["gain_high"] <= most(one["share_fraction"]) or one["gain_reason"], one["code"]
@@ -95,7 +95,7 @@ def test_findings_of_made_traces_keep_to_their_shares(name: str, tmp_path: Path)
 def test_seconds_and_shares_are_of_the_mean_step(tmp_path: Path) -> None:
     run = training(steps=4, load_us=1000.0)
     training(run, steps=2, load_us=30_000.0, numbers=5)
-    answer = api.why([str(run.write(tmp_path / "trace.json"))])
+    answer = gpuwise.why([str(run.write(tmp_path / "trace.json"))])
     told = answer.to_dict()
     assert told["step_s"] < 0.8 * told["mean_step_s"], "the median and the mean differ"
     for one in told["findings"]:

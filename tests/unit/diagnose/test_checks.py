@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuwise import api
+import gpuwise
 from gpuwise.core.errors import BadFile
 from gpuwise.diagnose import checks, compare
 from gpuwise.diagnose.registry import CODES
@@ -73,7 +73,7 @@ SICK: dict[str, Run] = {
 
 
 def codes(run: Run, folder: Path, **options: Any) -> list[str]:
-    answer = api.why([str(run.write(folder / "made.json"))], **options)
+    answer = gpuwise.why([str(run.write(folder / "made.json"))], **options)
     return [finding.code for finding in answer.findings]
 
 
@@ -91,20 +91,20 @@ def test_small_grids_are_found(tmp_path: Path) -> None:
 
 
 def test_idle_time_around_cuda_graphs_is_told_with_low_confidence(tmp_path: Path) -> None:
-    answer = api.why([str(graphs().write(tmp_path / "made.json"))])
+    answer = gpuwise.why([str(graphs().write(tmp_path / "made.json"))])
     top = answer.findings[0]
     assert (top.code, top.confidence, top.gain.low) == ("launch_bound", "low", 1.0)
 
 
 def test_a_healthy_run_has_no_finding_above_minor(tmp_path: Path) -> None:
-    answer = api.why([str(training().write(tmp_path / "made.json"))])
+    answer = gpuwise.why([str(training().write(tmp_path / "made.json"))])
     assert [finding.code for finding in answer.findings if finding.severity != "minor"] == []
     assert answer.verdict.startswith("healthy")
 
 
 def test_every_gain_is_a_range_of_speed_ups(tmp_path: Path) -> None:
     for run in SICK.values():
-        for finding in api.why([str(run.write(tmp_path / "made.json"))]).findings:
+        for finding in gpuwise.why([str(run.write(tmp_path / "made.json"))]).findings:
             assert 1.0 <= finding.gain.low <= finding.gain.high < 25.0, finding.code
             assert 0.0 <= finding.share_fraction <= 1.0 + 1e-9, finding.code
             assert finding.evidence
@@ -134,30 +134,30 @@ def ranks(folder: Path, late: int, world: int = 4, steps: int = 4) -> list[str]:
 
 
 def test_the_late_rank_is_named(tmp_path: Path) -> None:
-    answer = api.why(ranks(tmp_path, late=2))
+    answer = gpuwise.why(ranks(tmp_path, late=2))
     finding = next(finding for finding in answer.findings if finding.code == "straggler")
     assert "rank 2" in finding.title
     assert answer.missing == ()
 
 
 def test_missing_ranks_are_named(tmp_path: Path) -> None:
-    answer = api.why(ranks(tmp_path, late=2)[:3])
+    answer = gpuwise.why(ranks(tmp_path, late=2)[:3])
     assert answer.missing == (3,)
 
 
 def test_one_rank_of_several_cannot_tell_stragglers(tmp_path: Path) -> None:
-    answer = api.why(ranks(tmp_path, late=2)[:1])
+    answer = gpuwise.why(ranks(tmp_path, late=2)[:1])
     assert "straggler" in [entry.code for entry in answer.abstained]
 
 
 def test_of_several_files_one_that_cannot_be_read_is_skipped_and_named(tmp_path: Path) -> None:
     paths = ranks(tmp_path, late=2)
     Path(paths[1]).write_text("no trace", encoding="utf-8")
-    answer = api.why([str(tmp_path)])
+    answer = gpuwise.why([str(tmp_path)])
     assert answer.missing == (1,)
     assert any("rank1.json" in note for note in answer.notes)
     with pytest.raises(BadFile, match="there is no file"):
-        api.why([paths[0], str(tmp_path / "typo.json")])
+        gpuwise.why([paths[0], str(tmp_path / "typo.json")])
 
 
 def test_ranks_of_two_runs_are_refused(tmp_path: Path) -> None:
@@ -167,13 +167,13 @@ def test_ranks_of_two_runs_are_refused(tmp_path: Path) -> None:
     later = training(Run(rank=1, world_size=2, begin_us=1_700_000_000_000_000.0)).write(tmp_path / "d.json")
     for second, says in ((twin, "more than once"), (other, "world sizes differ"), (later, "same time")):
         with pytest.raises(BadFile, match=says):
-            api.why([str(one), str(second)])
+            gpuwise.why([str(one), str(second)])
 
 
 def test_compare_checks_that_like_is_compared_with_like(tmp_path: Path) -> None:
     slow = training(name=SGEMM, kernel_us=900.0).write(tmp_path / "slow.json")
     fast = training(Run(gpu=AMPERE), kernel_us=300.0).write(tmp_path / "fast.json")
-    found = api.why([str(slow)], compare=str(fast)).difference
+    found = gpuwise.why([str(slow)], compare=str(fast)).difference
     assert found is not None
     assert found.speed_up == pytest.approx(3.0, rel=0.05)
     assert any("fp32" in text for text in found.unlike)
@@ -188,7 +188,7 @@ def test_a_slower_step_than_predicted_is_told_last(tmp_path: Path) -> None:
 
 
 def test_json_has_the_keys_of_the_contract(tmp_path: Path) -> None:
-    answer = api.why([str(SICK["input_starved"].write(tmp_path / "made.json"))]).to_dict()
+    answer = gpuwise.why([str(SICK["input_starved"].write(tmp_path / "made.json"))]).to_dict()
     wanted = {"files", "gpu", "step_s", "busy_fraction", "verdict", "findings", "abstained", "ranks", "assumptions", "data_date"}
     assert wanted <= set(answer)
     keys = "code title seconds_per_step share_fraction gain_low gain_high confidence evidence remedy verify".split()
@@ -200,7 +200,7 @@ def test_what_a_trace_holds_is_escaped_in_html(tmp_path: Path) -> None:
     from gpuwise.questions.why.text import render_html
 
     run = Run(gpu={**AMPERE, "name": "<script>alert(1)</script>", "numSms": 7})
-    answer = api.why([str(training(run, name=SGEMM).write(tmp_path / "<b>.json"))])
+    answer = gpuwise.why([str(training(run, name=SGEMM).write(tmp_path / "<b>.json"))])
     assert "<script>" not in render_html(answer)
 
 
@@ -210,7 +210,7 @@ def test_what_a_trace_holds_cannot_steer_the_terminal(tmp_path: Path) -> None:
     run = training(Run(gpu={**AMPERE, "name": "\x1b[2Jgone", "numSms": 7}), sync=True)
     for event in run.events:
         event["name"] = event["name"].replace("cudaDeviceSynchronize", "cudaDeviceSynchronize\x1b]0;x\x07")
-    assert "\x1b" not in render(api.why([str(run.write(tmp_path / "made.json"))]))
+    assert "\x1b" not in render(gpuwise.why([str(run.write(tmp_path / "made.json"))]))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.questions.common.diagnosis import why as diagnose
+from gpuwise.questions.common.diagnosis import diagnose
 from making_traces import Run, training
 
 
@@ -89,7 +89,7 @@ def test_a_gpu_run_whose_gpu_part_is_lost_is_not_taken_for_a_cpu_run(tmp_path: P
         ),
         (gzip.compress(b"not a trace", mtime=0), [], "no profiler trace"),
         (None, [], "no file"),
-        (b'{"traceEvents": []}', ["--format", "pdf"], "no format"),
+        (b'{"traceEvents": []}', ["--format", "pdf"], "unknown format 'pdf'"),
     ],
 )
 def test_what_cannot_be_answered_exits_with_2(content: bytes | None, options: list[str], says: str, tmp_path: Path) -> None:

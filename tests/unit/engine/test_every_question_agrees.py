@@ -22,8 +22,11 @@ from gpuwise.questions.common.rigs import find_rigs, throughput
 from gpuwise.questions.common.runs.versions import versions
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.plan.types import PLAIN
-from gpuwise.questions.sweep.ask import SweepTask
+from gpuwise.questions.sweep.ask import ANY_MODERN_GPU, SweepTask
 from gpuwise.questions.sweep.block import block_of, decode
+from gpuwise.questions.tune.ask import PowerQuery
+from gpuwise.questions.tune.batch import tune_batch
+from gpuwise.questions.tune.power import tune_power
 
 CLOSE = 0.001
 SAMPLES = 1e6
@@ -161,25 +164,23 @@ def by_cost(job: Job) -> float:
 
 
 def by_tune_batch(job: Job) -> float | None:
-    points = api.tune("batch", api.predict_query(**job.asked())).batches
+    points = tune_batch(api.predict_query(**job.asked())).batches
     return next((point.step_s for point in points if point.batch == job.batch), None)
 
 
 def by_tune_power(job: Job) -> float:
     watts = f"{job.device.tdp_watts:g}W"
-    named = {"gpu": [job.device.name], "batch": job.batch, "precision": job.precision, "mode": job.mode, "phase": job.phase}
-    return api.tune_power(api.power_query(model=job.model, limits=watts, **named)).points[-1].step_s
+    step = StepOptions(job.model, gpu=job.device.name, batch=job.batch, precision=job.precision, mode=job.mode, phase=job.phase)
+    return tune_power(PowerQuery(step=step, limits=watts)).points[-1].step_s
 
 
 def by_sweep(job: Job) -> float:
     """Of many models on many GPUs."""
     task = SweepTask(
         model=job.model,
-        stated=job.model,
-        precision=job.precision,
+        step=StepOptions(job.model, gpu=ANY_MODERN_GPU, precision=job.precision, mode=job.mode, phase=job.phase),
         gpus=(job.device.name, "RTX 3060", "Ryzen 9 5950X"),
         batches=(1, job.batch),
-        options={"mode": job.mode, "phase": job.phase},
         versions=versions(),
     )
     block = decode(block_of(task))
@@ -254,4 +255,4 @@ def test_a_step_of_the_users_own_is_told_alike() -> None:
     assert own.step_s == pytest.approx(0.09)
     assert api.fit(api.fit_query(**asked, remedies=False)).results[0].step_s == pytest.approx(0.09)
     assert api.sweep(api.predict_query(**asked), [job.batch]).points[0].step_s == pytest.approx(0.09)
-    assert api.tune("batch", api.predict_query(**asked)).batches[6].step_s == pytest.approx(0.09)
+    assert tune_batch(api.predict_query(**asked)).batches[6].step_s == pytest.approx(0.09)

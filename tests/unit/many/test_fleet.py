@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, MissingExtra
 from gpuwise.questions.why import fleet
+from gpuwise.questions.why.answer import answer
+from gpuwise.questions.why.options import WhyOptions
 from gpuwise.questions.why.remote import at_hand, list_urls, stamp
 from gpuwise.surfaces.cli.app import app
 from making_traces import Run, training
@@ -29,7 +32,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def _each(runs: Path, **asked: object) -> api.FleetAnswer:
-    return api.why_each([f"{runs}/*/trace.json.gz"], **({"on": "here"} | asked))  # type: ignore[arg-type]
+    return gpuwise.why([f"{runs}/*/trace.json.gz"], **({"on": "here"} | asked))  # type: ignore[arg-type]
 
 
 def test_the_worst_run_comes_first_and_what_cannot_be_read_last(runs: Path) -> None:
@@ -42,7 +45,7 @@ def test_the_worst_run_comes_first_and_what_cannot_be_read_last(runs: Path) -> N
 
 def test_every_row_is_what_why_says_of_the_run_alone(runs: Path) -> None:
     for job in _each(runs).jobs[:3]:
-        alone = api.why([job.job]).to_dict()
+        alone = gpuwise.why([job.job]).to_dict()
         assert (job.step_s, job.busy_fraction, job.verdict, job.gpu) == tuple(
             alone[name] for name in ("step_s", "busy_fraction", "verdict", "gpu")
         )
@@ -54,9 +57,9 @@ def test_files_of_one_folder_are_ranks_of_one_run_where_asked(tmp_path: Path) ->
         (tmp_path / name).mkdir()
         for rank in range(2):
             training(Run(rank=rank, world_size=2), reduce_us=100.0).write(tmp_path / name / f"{rank}.json")
-    by_folder = api.why_each([str(tmp_path)], each="folder", on="here")
+    by_folder = gpuwise.why([str(tmp_path)], each="folder", on="here")
     assert [(Path(job.job).name, job.files, job.reason) for job in by_folder.jobs] == [("a", 2, None), ("b", 2, None)]
-    assert [job.files for job in api.why_each([str(tmp_path)], on="here").jobs] == [1] * 4
+    assert [job.files for job in gpuwise.why([str(tmp_path)], on="here").jobs] == [1] * 4
 
 
 def test_without_being_asked_several_files_are_still_ranks_of_one_run(tmp_path: Path) -> None:
@@ -100,7 +103,7 @@ def test_without_a_table_what_is_done_is_kept_until_the_end(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        _each(runs, progress=interrupted)
+        answer(WhyOptions([f"{runs}/*/trace.json.gz"], on="here"), progress_of_many=interrupted)
     assert len(list(kept.glob("why/*/*.part"))) == 2
     assert _each(runs).kept_parts == 2
     assert list(kept.glob("why/*")) == []
@@ -130,7 +133,7 @@ def test_urls_are_listed_and_fetched(runs: Path) -> None:
         fetched = files[0]
     assert not Path(fetched).exists()
     assert stamp(urls[0]) == stamp(urls[0])
-    remote = api.why_each([f"file://{runs}/*/trace.json.gz"], on="here")
+    remote = gpuwise.why([f"file://{runs}/*/trace.json.gz"], on="here")
     assert [job.verdict for job in remote.jobs] == [job.verdict for job in _each(runs).jobs]
 
 
@@ -159,9 +162,9 @@ def test_what_is_for_one_run_is_refused_for_many(runs: Path) -> None:
         with pytest.raises(GpuwiseError):
             _each(runs, **asked)
     with pytest.raises(BadValue, match="lies elsewhere"):
-        api.why(["s3://bucket/trace.json"])
+        gpuwise.why(["s3://bucket/trace.json"])
     with pytest.raises(BadFile):
-        api.why_each([f"{runs}/none/*.json"])
+        gpuwise.why([f"{runs}/none/*.json"], each="file")
 
 
 def test_the_text_names_every_run(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

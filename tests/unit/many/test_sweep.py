@@ -13,10 +13,12 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.questions.sweep.answer import COLUMNS
-from gpuwise.questions.sweep.ask import gpus_meant, parse_batches
+from gpuwise.questions.sweep.ask import ask, gpus_meant, parse_batches
+from gpuwise.questions.sweep.options import SweepOptions
 from gpuwise.questions.sweep.text import render
 from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.store import files
@@ -54,8 +56,7 @@ def listed(folder: Path, *models: str) -> Path:
 
 def swept(folder: Path, models: tuple[str, ...], name: str = "rows.jsonl", **asked: Any) -> tuple[api.SweptAnswer, list[Any]]:
     asked = {"gpus": ["RTX 3090"], "batches": "1,8", "precisions": "fp32"} | asked
-    query = api.sweep_query(models=listed(folder, *models), **asked)
-    answer = api.sweep_models(query, folder / name, on="here")
+    answer = gpuwise.sweep(listed(folder, *models), **asked, out=folder / name, on="here")
     return answer, [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
 
 
@@ -108,7 +109,7 @@ def test_points_that_cannot_be_predicted_are_rows_with_a_reason(tmp_path: Path) 
 
 def test_a_file_has_its_own_precision_and_may_be_known_at_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    api.capture(api.capture_query(model="resnet18", precision="amp", output=Path("own.json.gz")))
+    gpuwise.capture(model="resnet18", precision="amp", output=Path("own.json.gz"))
     _, rows = swept(tmp_path, ("own.json.gz",), precisions="")
     assert {(row["model"], row["precision"], row["reason"]) for row in rows} == {("own.json.gz", "amp", None)}
     _, rows = swept(tmp_path, ("own.json.gz",), name="two.jsonl", precisions="fp32,amp")
@@ -117,7 +118,7 @@ def test_a_file_has_its_own_precision_and_may_be_known_at_one_batch(tmp_path: Pa
 
 
 def test_a_workload_of_one_size_is_predicted_there_alone(tmp_path: Path) -> None:
-    workload = api.capture(api.capture_query(model="resnet18", batch=8)).workload
+    workload = gpuwise.capture(model="resnet18", batch=8).workload
     files.write(replace(workload, symbols=()), tmp_path / "fixed.json.gz")
     _, rows = swept(tmp_path, (f"{tmp_path}/fixed.json.gz",), precisions="")
     assert [row["reason"] for row in rows] == ["known at batch 8 only", None]
@@ -130,9 +131,10 @@ def test_code_of_the_user_is_swept_from_another_folder(tmp_path: Path, monkeypat
     pytest.importorskip("torch")
     (tmp_path / "net.py").write_text(NET, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    query = api.sweep_query(models=listed(tmp_path, "net.py:Net"), gpus=["RTX 3090"], batches="1,8", precisions="fp32")
-    assert query.tasks()[0].stated == f"{tmp_path.resolve()}/net.py:Net"
-    answer = api.sweep_models(query, tmp_path / "rows.csv", on="processes:1")
+    asked: dict[str, Any] = {"gpus": "RTX 3090", "batches": "1,8", "precisions": "fp32", "out": tmp_path / "rows.csv"}
+    query = ask(SweepOptions(listed(tmp_path, "net.py:Net"), **asked))
+    assert query.tasks()[0].step.model == f"{tmp_path.resolve()}/net.py:Net"
+    answer = gpuwise.sweep(tmp_path / "models.txt", **asked, on="processes:1")
     assert (answer.points, answer.predicted) == (2, 2)
     before = query.identity()
     (tmp_path / "net.py").write_text(NET.replace("8, 4", "8, 5"), encoding="utf-8")
@@ -142,9 +144,8 @@ def test_code_of_the_user_is_swept_from_another_folder(tmp_path: Path, monkeypat
 def test_the_three_forms_hold_the_same_rows(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"gpus": ["GTX 960M", "RTX 4090"], "precisions": "fp32,bf16"}
     _, rows = swept(tmp_path, ("resnet18", "bert-base"), **asked)
-    query = api.sweep_query(models=tmp_path / "models.txt", batches="1,8", **asked)
     for name in ("rows.csv", "rows.parquet"):
-        api.sweep_models(query, tmp_path / name, on="here")
+        gpuwise.sweep(tmp_path / "models.txt", batches="1,8", **asked, out=tmp_path / name, on="here")
     table = pyarrow.parquet.read_table(tmp_path / "rows.parquet")
     assert table.to_pylist() == rows
     assert table.column_names == list(COLUMNS)
@@ -176,11 +177,11 @@ def test_every_bad_line_is_told_before_the_work(tmp_path: Path) -> None:
     [
         ({"gpus": ["RTX 3O9O0"]}, "RTX 3O9O0"),
         ({"gpus": []}, "no GPU"),
-        ({"batches": "1..x"}, "no batch"),
-        ({"batches": "8..4"}, "cannot be swept"),
-        ({"batches": "1..100000:1"}, "cannot be swept"),
-        ({"batches": ""}, "no batch"),
-        ({"precisions": "fp31"}, "no precision"),
+        ({"batches": "1..x"}, "invalid batch or range of batches '1..x'"),
+        ({"batches": "8..4"}, "are out of range"),
+        ({"batches": "1..100000:1"}, "are out of range"),
+        ({"batches": ""}, "invalid batch or range of batches ''"),
+        ({"precisions": "fp31"}, "unknown precision 'fp31'"),
         ({"stack": "torch-x"}, "no software stack"),
         ({"mode": "sleep"}, "mode"),
     ],
@@ -210,14 +211,14 @@ def test_another_question_under_the_same_name_is_refused(tmp_path: Path) -> None
     with pytest.raises(BadValue, match=r"batches 1, 8, not 1, 9") as refusal:
         swept(tmp_path, ("resnet18",), batches="1,9")
     assert "--fresh" in refusal.value.hint
-    query = api.sweep_query(models=tmp_path / "models.txt", gpus=["RTX 3090"], batches="1,9", precisions="fp32")
-    assert api.sweep_models(query, tmp_path / "rows.jsonl", on="here", fresh=True).kept_parts == 0
+    asked: dict[str, Any] = {"gpus": "RTX 3090", "batches": "1,9", "precisions": "fp32", "out": tmp_path / "rows.jsonl"}
+    assert gpuwise.sweep(tmp_path / "models.txt", **asked, on="here", fresh=True).kept_parts == 0
 
 
 def test_a_question_for_which_nothing_was_done_is_forgotten(tmp_path: Path) -> None:
-    query = api.sweep_query(models=listed(tmp_path, "resnet18"), gpus=["RTX 3090"], batches="1,9", precisions="fp32")
-    with pytest.raises(BadValue, match="no place"):
-        api.sweep_models(query, tmp_path / "rows.jsonl", on="mars")
+    asked: dict[str, Any] = {"gpus": "RTX 3090", "batches": "1,9", "precisions": "fp32", "out": tmp_path / "rows.jsonl"}
+    with pytest.raises(BadValue, match="unknown executor 'mars'"):
+        gpuwise.sweep(listed(tmp_path, "resnet18"), **asked, on="mars")
     answer, _ = swept(tmp_path, ("resnet18",))
     assert (answer.kept_parts, answer.batches) == (0, (1, 8))
 
@@ -236,7 +237,7 @@ def test_a_finished_sweep_is_not_done_again(tmp_path: Path) -> None:
     again, _ = swept(tmp_path, ("resnet18",))
     assert (again.kept_parts, again.points, again.refused) == (1, first.points, first.refused)
     assert (first.already_whole, again.already_whole) == (False, True)
-    assert render(again).startswith("nothing left to do: the table is already whole")
+    assert render(again).startswith("nothing left to do: the table is complete")
     assert "nothing left to do" not in render(first)
     assert (tmp_path / "rows.jsonl").stat().st_mtime_ns == changed
     (tmp_path / "rows.jsonl").unlink()
@@ -244,7 +245,8 @@ def test_a_finished_sweep_is_not_done_again(tmp_path: Path) -> None:
 
 
 def test_a_name_that_fits_several_gpus_says_which_was_taken(tmp_path: Path) -> None:
-    query = api.sweep_query(models=listed(tmp_path, "resnet18"), gpus=["curated", "h100", "RTX 3090"], batches="1")
+    models, gpus = listed(tmp_path, "resnet18"), ["curated", "h100", "RTX 3090"]
+    query = ask(SweepOptions(models, gpus=gpus, batches="1", out=tmp_path / "rows.csv"))
     taken = [note for note in query.assumptions if note.name.startswith("gpu ")]
     assert [(note.name, note.value) for note in taken] == [("gpu 'h100'", "H100 SXM 80GB")]
     assert taken == list(api.predict_query(model="resnet18", gpu=["h100"]).assumptions[:1])

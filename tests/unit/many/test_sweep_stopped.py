@@ -14,11 +14,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpuwise import api
+import gpuwise
 from gpuwise.core.errors import BadFile, GpuwiseError
 from gpuwise.questions.common.runs.parts import Parts, alone
 from gpuwise.questions.common.runs.spread import spread
+from gpuwise.questions.sweep.ask import ask
 from gpuwise.questions.sweep.block import block_of, decode, lost_block
+from gpuwise.questions.sweep.options import SweepOptions
 from making_traces import training
 
 pytestmark = pytest.mark.slow
@@ -205,7 +207,7 @@ def test_runs_are_diagnosed_on_a_cluster(tmp_path: Path) -> None:
     with _cluster(tmp_path, workers=2) as (address, _):
         command = [sys.executable, "-m", "gpuwise", "why", f"{tmp_path}/?.json.gz", "--on", address, "--json"]
         done = subprocess.run(command, capture_output=True, check=True)
-    here = api.why_each([f"{tmp_path}/?.json.gz"], on="here").to_dict()
+    here = gpuwise.why([f"{tmp_path}/?.json.gz"], on="here").to_dict()
     assert msgspec.json.decode(done.stdout)["jobs"] == msgspec.json.decode(msgspec.json.encode(here))["jobs"]
     assert (len(here["jobs"]), here["failed"]) == (5, 1)
 
@@ -236,7 +238,7 @@ def test_a_broken_note_of_the_question_is_told(tmp_path: Path) -> None:
 
 
 def test_a_worker_with_another_gpuwise_is_refused(models: Path) -> None:
-    task = api.sweep_query(models=models, gpus=["RTX 3090"], batches="1").tasks()[0]
+    task = ask(SweepOptions(models, gpus="RTX 3090", batches="1", out=Path("rows.csv"))).tasks()[0]
     other = msgspec.structs.replace(task, versions=msgspec.structs.replace(task.versions, constants="00000000"))
     with pytest.raises(GpuwiseError, match="a worker runs gpuwise"):
         block_of(other)

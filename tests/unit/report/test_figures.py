@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, MissingExtra
 from gpuwise.questions.predict.figure import steps_figure
@@ -145,7 +146,7 @@ def test_nothing_is_drawn_outside_the_page_and_labels_do_not_overlap() -> None:
 
 
 def test_every_residual_is_a_point_and_every_gpu_a_bar(table: Path) -> None:
-    answer = api.validate(table)
+    answer = gpuwise.validate(table)
     figure = accuracy_figure(answer)
     plot, errors = figure.panels
     assert isinstance(plot, Plot)
@@ -160,7 +161,7 @@ def test_every_residual_is_a_point_and_every_gpu_a_bar(table: Path) -> None:
 
 
 def test_a_long_table_is_thinned_and_says_so(table: Path) -> None:
-    answer = api.validate(table)
+    answer = gpuwise.validate(table)
     long = replace(answer, residuals=tuple(replace(row, row=number) for number in range(3000) for row in answer.residuals))
     figure = accuracy_figure(long)
     plot = figure.panels[0]
@@ -172,7 +173,7 @@ def test_a_long_table_is_thinned_and_says_so(table: Path) -> None:
 
 
 def test_a_table_of_which_nothing_could_be_predicted_still_has_a_figure(table: Path) -> None:
-    answer = api.validate(table)
+    answer = gpuwise.validate(table)
     empty = replace(answer, residuals=(), by={"gpu": {}, "family": {}, "source": {}}, baselines={})
     drawn(accuracy_figure(empty))
 

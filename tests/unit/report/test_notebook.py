@@ -31,7 +31,7 @@ EVIL = "<script>alert(1)</script>"
 
 def _why(folder: Path) -> api.WhyAnswer:
     trace = training(Run(), name=f"sgemm{EVIL}", load_us=9000.0, workers=False, kernel_us=200.0)
-    return api.why([str(trace.write(folder / "evil<b>.json.gz"))])
+    return gpuwise.why([str(trace.write(folder / "evil<b>.json.gz"))])
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         gpuwise.matters("pcie-lanes"),
         api.predict_grid(model="resnet18", gpu=["RTX 3090", "T4"], batch="8,32", precision="fp32,amp"),
         gpuwise.charts(gpu=["RTX 3090", "RTX 4090"], work="cnn"),
-        api.tune("batch", api.predict_query(model="resnet18", gpu=["RTX 3090"])),
-        api.tune_power(api.power_query(model="resnet18", gpu=["RTX 3090"])),
+        gpuwise.tune(["batch", "resnet18"], gpu="RTX 3090"),
+        gpuwise.tune(["power", "resnet18"], gpu="RTX 3090"),
         api.sweep(api.predict_query(model="resnet18", gpu=["RTX 3090"]), [1, 8, 64]),
         _why(tmp_path_factory.mktemp("traces")),
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gpuwise.questions.capture.answer import capture
-from gpuwise.questions.common.capturing import capture_query
 from gpuwise.step.time.layout import lays_channels_last
 from gpuwise.step.time.ops import Choices, ops_of
 from gpuwise.workload.model.evaluate import product_values
@@ -13,7 +12,7 @@ from gpuwise.workload.model.types import Workload
 
 
 def _workload(model: str, mode: str, *, compiled: bool = False) -> Workload:
-    return capture(capture_query(model=model, mode=mode, precision="amp", compiled=compiled)).workload
+    return capture(model, mode=mode, precision="amp", compile=compiled).workload
 
 
 @pytest.mark.parametrize(

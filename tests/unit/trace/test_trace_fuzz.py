@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpuwise import api
+import gpuwise
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.questions.why import text as report
 from making_traces import Run, nsys, training, xplane
@@ -38,7 +38,7 @@ def answers(path: Path) -> None:
     """Ask for everything; only our own errors may come out."""
     failed: GpuwiseError | None = None
     try:
-        answer = api.why([str(path)])
+        answer = gpuwise.why([str(path)])
         answer.to_dict()
         report.render(answer)
         report.render_html(answer)

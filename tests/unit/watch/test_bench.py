@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue
 from gpuwise.live.bench import store
@@ -75,8 +76,8 @@ def made(flops_per_s: float = 1e11, bytes_per_s: float = 1e10, day: str = "2026-
 
 @pytest.fixture(scope="module")
 def resnet() -> Workload:
-    query = api.capture_query(model="resnet18", precision="fp32", optimizer="adamw", mode="train")
-    return replace(api.capture(query).workload, batch=8)
+    found = gpuwise.capture("resnet18", precision="fp32", optimizer="adamw", mode="train")
+    return replace(found.workload, batch=8)
 
 
 def test_a_quiet_machine_is_measured_with_few_runs() -> None:
@@ -161,7 +162,7 @@ def test_with_time_enough_every_case_is_measured_twice_and_well(monkeypatch: pyt
 
 def bench_of(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> api.BenchAnswer:
     monkeypatch.setattr("gpuwise.questions.bench.answer.measure", lambda *given, **more: profile)
-    return api.bench("cpu")
+    return gpuwise.bench("cpu")
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +170,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_measuring(tmp_path: Pat
     monkeypatch.setenv("GPUWISE_DATA", str(tmp_path / "file"))
     monkeypatch.setattr("gpuwise.questions.bench.answer.measure", lambda *given, **more: pytest.fail("measured in vain"))
     with pytest.raises(BadFile) as caught:
-        api.bench("cpu")
+        gpuwise.bench("cpu")
     assert "GPUWISE_DATA" in caught.value.hint
 
 
@@ -182,7 +183,7 @@ def test_rows_are_shown_where_saving_fails(monkeypatch: pytest.MonkeyPatch) -> N
     assert answer.path is None
     text = render(answer)
     assert "matmul.fp32" in text
-    assert "not saved: " in text
+    assert "not saved:" in text
     assert "no space left" in text
     assert (answer.to_dict()["file"], "no space" in answer.to_dict()["unsaved"]) == (None, True)
 
@@ -204,7 +205,7 @@ def test_a_surer_profile_of_the_day_is_kept_and_that_is_told(monkeypatch: pytest
     assert bench_of(made(), monkeypatch).path
     worse = bench_of(noisy(made(), 0.4), monkeypatch)
     assert worse.path is None
-    assert "±1.0% in the middle; now" in worse.unsaved
+    assert "median ±1.0%; this one 62 rows, ±40.0%" in worse.unsaved
     assert store.latest() == made()
     other = msgspec.structs.replace(noisy(made(), 0.4), threads=2)  # another question, not a worse answer
     assert bench_of(other, monkeypatch).path
@@ -317,7 +318,7 @@ def test_a_watched_run_without_a_gpu_is_held_against_the_profile() -> None:
 def test_a_device_that_is_not_there_is_refused(device: str) -> None:
     pytest.importorskip("torch")
     with pytest.raises(BadValue) as caught:
-        api.bench(device, seconds=2.0)
+        gpuwise.bench(device, seconds=2.0)
     assert caught.value.hint
 
 

@@ -42,7 +42,7 @@ for point in measured_points(points, card, run):
 
 APPLIED = """
 import sys
-from gpuwise.api import tune_powering
+from gpuwise.questions.tune import power as tune_powering
 from gpuwise.surfaces.cli.main import main
 from gpuwise.live.sample.power_limit import card_of
 from gpuwise.live.tune.types import DeviceFacts, Trial

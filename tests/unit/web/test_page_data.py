@@ -47,7 +47,7 @@ def test_nothing_on_the_front_is_beaten_in_both_time_and_money() -> None:
 
 def _timeline(run: Run, folder: Path) -> dict[str, dict[str, float]]:
     """Seconds by lane and kind of the step that is drawn."""
-    line = api.why([str(run.write(folder / "trace.json"))]).to_dict()["timeline"]
+    line = gpuwise.why([str(run.write(folder / "trace.json"))]).to_dict()["timeline"]
     found: dict[str, dict[str, float]] = {"step": {"": line["step_s"]}}
     for lane in line["lanes"]:
         assert len(lane["spans"]) <= 300

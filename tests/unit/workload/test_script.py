@@ -18,7 +18,6 @@ from script_texts import ACCUMULATES, MIXED, PLAIN, REAL_DATA, TWO_OPTIMIZERS
 pytest.importorskip("torch", reason="scripts are captured through PyTorch")
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.workload.capture.process import capture
 from gpuwise.workload.capture.request import Request
@@ -229,12 +228,12 @@ def test_a_script_cannot_infer_and_sets_its_own_batch(tmp_path: Path) -> None:
 )
 def test_what_a_script_decides_is_not_changed_in_silence(tmp_path: Path, options: dict[str, object], says: str) -> None:
     with pytest.raises(BadValue) as caught:
-        api.capture(api.capture_query(model=script(tmp_path, PLAIN), **options))  # type: ignore[arg-type]
+        gpuwise.capture(model=script(tmp_path, PLAIN), **options)  # type: ignore[arg-type]
     assert says in caught.value.message
 
 
 def test_nothing_is_assumed_about_a_script(tmp_path: Path) -> None:
-    answer = api.capture(api.capture_query(model=script(tmp_path, PLAIN), precision="fp32", optimizer="momentum"))
+    answer = gpuwise.capture(model=script(tmp_path, PLAIN), precision="fp32", optimizer="momentum")
     assert answer.assumptions == ()
 
 

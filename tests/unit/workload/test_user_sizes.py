@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch", reason="user code is captured through PyTorch")
 
-from gpuwise import api
+import gpuwise
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.workload.capture.process import capture
 from gpuwise.workload.capture.request import Request
@@ -126,7 +126,7 @@ def captured(model: str, batch: int | None = None, **settings: object) -> Worklo
 def failure(model: str, **options: object) -> str:
     """What `gpuwise capture` says to this, which it must refuse."""
     with pytest.raises(GpuwiseError) as caught:
-        api.capture(api.capture_query(model=model, **options))  # type: ignore[arg-type]
+        gpuwise.capture(model=model, **options)  # type: ignore[arg-type]
     assert caught.value.hint
     return str(caught.value)
 
@@ -154,8 +154,8 @@ def test_a_batch_that_pytorch_refuses_is_refused(file: Path) -> None:
 
 
 def test_a_size_computed_from_a_file_of_user_code_is_said(file: Path, tmp_path: Path) -> None:
-    api.capture(api.capture_query(model=f"{file}:Loops", batch=8, mode="infer", output=tmp_path / "w.json"))
-    again = api.capture(api.capture_query(model=str(tmp_path / "w.json"), batch=256)).workload
+    gpuwise.capture(model=f"{file}:Loops", batch=8, mode="infer", output=tmp_path / "w.json")
+    again = gpuwise.capture(model=str(tmp_path / "w.json"), batch=256).workload
     assert any("batch 256 was not run" in note for note in again.notes)
 
 
@@ -261,5 +261,5 @@ def test_a_process_that_hides_is_ended(file: Path) -> None:
 def test_a_bad_place_to_write_is_told_before_the_capture(file: Path, tmp_path: Path) -> None:
     start = time.monotonic()
     with pytest.raises(BadValue, match="no command takes"):
-        api.capture(api.capture_query(model=f"{file}:Plain", output=tmp_path / "w.txt"))
+        gpuwise.capture(model=f"{file}:Plain", output=tmp_path / "w.txt")
     assert time.monotonic() - start < 1

@@ -1,1 +1,1 @@
-"""What does this machine's device reach?"""
+"""How fast is this machine's device?"""

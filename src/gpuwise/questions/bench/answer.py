@@ -1,4 +1,4 @@
-"""What does this machine's device reach? Measured, saved, and used by `predict --on-this-machine`."""
+"""How fast is this machine's device? Measured, saved, and used by `predict --on-this-machine`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from gpuwise.live.bench import store
 from gpuwise.live.bench.price import NEEDED
 from gpuwise.live.bench.run import measure
 from gpuwise.live.bench.types import Profile
+from gpuwise.questions.bench.options import BenchOptions
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.face import face
 
-__all__ = ["BenchAnswer", "bench"]
+__all__ = ["BenchAnswer", "answer", "bench"]
 
-_LONGEST_S = 60.0
+_SHORTEST_S, _LONGEST_S = 2.0, 600.0  # less measures next to nothing; more makes nothing surer
 _SHARE = 0.8  # of the time asked for: starting and ending take some, and the last case ends late
 
 
@@ -45,30 +47,33 @@ class BenchAnswer(Shown):
         return {**profile, **file, "assumptions": [], "data_date": self.data_date.isoformat()}
 
 
-def bench(
-    device: str = "", *, seconds: float = _LONGEST_S, progress: Callable[[str, float], None] = lambda text, share: None
-) -> BenchAnswer:
-    """Measure a device of this machine and save its profile, unless a surer one of the day is there."""
-    if not 2.0 <= seconds <= 600.0:
-        raise BadValue(f"{seconds:g} s is no time to measure in", hint="between 2 and 600 s; 60 if you do not say")
+def answer(options: BenchOptions, progress: Callable[[str, float], None] = lambda text, share: None) -> BenchAnswer:
+    """Measure a device of this machine and save its profile, unless a more certain one was saved on the same day."""
+    if not _SHORTEST_S <= options.seconds <= _LONGEST_S:
+        raise BadValue(
+            f"invalid --seconds {options.seconds:g}", hint=f"between {_SHORTEST_S:g} and {_LONGEST_S:g} s; the default is 60"
+        )
     store.check()
-    profile = measure(device, Path(gettempdir()), seconds=_SHARE * seconds, progress=progress)
+    profile = measure(options.device, Path(gettempdir()), seconds=_SHARE * options.seconds, progress=progress)
     path, unsaved = _saved(profile)
     return BenchAnswer(profile=profile, path=path, unsaved=unsaved, data_date=tables.data_date())
 
 
 def _saved(profile: Profile) -> tuple[Path | None, str]:
-    """Where, or why not: what was measured is shown in either case."""
+    """Where it was saved, or why it was not; the measurements are shown in either case."""
     lacking = [kind for kind in NEEDED if not profile.of(kind)]
     if lacking:
-        return None, f"no prediction can be made without {', '.join(lacking)}"
+        return None, f"predictions need measurements of {', '.join(lacking)}"
     before = store.surer(profile)
     if before is not None:
-        figures = f"{len(before.rows)} rows, ±{before.spread_fraction:.1%} in the middle"
-        own = f"{len(profile.rows)}, ±{profile.spread_fraction:.1%}"
-        kept = f"the profile of earlier today is surer ({figures}; now {own}) and is kept"
-        return None, f"{kept}; to forget it, delete {store.path_of(before)}"
+        figures = f"{len(before.rows)} rows, median ±{before.spread_fraction:.1%}"
+        own = f"{len(profile.rows)} rows, ±{profile.spread_fraction:.1%}"
+        kept = f"an earlier profile of today is more precise ({figures}; this one {own}) and was kept"
+        return None, f"{kept}; delete {store.path_of(before)} to replace it"
     try:
         return store.save(profile), ""
     except BadFile as fault:
         return None, fault.message
+
+
+bench = face(BenchOptions, answer)

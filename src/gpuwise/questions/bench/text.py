@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuwise.core.units import format_si
 from gpuwise.live.bench.types import Row
 from gpuwise.questions.bench.answer import BenchAnswer
-from gpuwise.render.text import Column, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, join_notes, table, wrapped
 
 __all__ = ["render"]
 
-_UNSURE = 0.1
+_UNSURE = 0.1  # spread between repeats that an idle machine stays well below
 
 
-def render(answer: BenchAnswer, *, width: int | None = None, colour: bool = False) -> str:
-    """One line for each row, and what to think of them."""
+def render(answer: BenchAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+    """One line for each measurement, in brief the fastest of each kind, and how far to trust them."""
     profile = answer.profile
-    rows = profile.rows
+    rows = profile.rows if verbose else _fastest(profile.rows)
     how = f"{profile.device}, torch {profile.torch}, {profile.threads} thread(s), {profile.day}"
     head = f"{bold(profile.name, colour=colour)}  {how}"
     columns = [
@@ -25,14 +27,26 @@ def render(answer: BenchAnswer, *, width: int | None = None, colour: bool = Fals
         Column(title="rate", cells=[_rate(row) for row in rows]),
         Column(title="±", cells=[f"{row.spread_fraction:.0%}" for row in rows]),
     ]
-    unsure = [row for row in rows if row.spread_fraction > _UNSURE]
+    unsure = [row for row in profile.rows if row.spread_fraction > _UNSURE]
     notes = [f"not measured: {entry}" for entry in profile.missing]
     if unsure:
-        many = f"{len(unsure)} of {len(rows)} rows are unsure by more than {_UNSURE:.0%}"
-        notes.append(f"{many}: something else runs here; measure again when it is quiet")
+        many = f"{len(unsure)} of {len(profile.rows)} measurements vary by more than {_UNSURE:.0%}"
+        notes.append(f"{many}: other programs are running; measure again when the machine is idle")
     use = "`gpuwise predict resnet18 --on-this-machine` uses it"
     notes.append(f"saved: {answer.path}; {use}" if answer.path else f"not saved: {answer.unsaved}")
-    return f"{head}\n\n{table(columns, width=width, colour=colour)}{join_notes(notes)}"
+    more = len(profile.rows) - len(rows)
+    cut = f"\n… and {more} more sizes; `-v` lists all" if more else ""
+    body = table(columns, width=width or WIDTH, colour=colour) + cut
+    return f"{head}\n\n{body}{join_notes([wrapped(note, width, '  ') for note in notes])}"
+
+
+def _fastest(rows: Sequence[Row]) -> list[Row]:
+    """Of each kind of work the size with the highest rate: what the device reaches at best."""
+    best: dict[str, Row] = {}
+    for row in rows:
+        if row.kind not in best or row.work / row.seconds > best[row.kind].work / best[row.kind].seconds:
+            best[row.kind] = row
+    return list(best.values())
 
 
 def _rate(row: Row) -> str:

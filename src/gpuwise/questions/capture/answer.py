@@ -10,14 +10,17 @@ from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware import tables
-from gpuwise.questions.common.capturing import CaptureQuery, captured
+from gpuwise.questions.capture.ask import ask
+from gpuwise.questions.capture.options import CaptureOptions
+from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.face import face
 from gpuwise.workload.model.coverage import Coverage, coverage
 from gpuwise.workload.model.evaluate import Peak, Totals, call_counts, op_bytes, op_flops, peak_memory, product_values, totals
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import files
 
-__all__ = ["CaptureAnswer", "KindRow", "capture"]
+__all__ = ["CaptureAnswer", "KindRow", "answer", "capture"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +86,9 @@ class CaptureAnswer(Shown):
         }
 
 
-def capture(query: CaptureQuery, progress: Callable[[str], None] = lambda text: None) -> CaptureAnswer:
+def answer(options: CaptureOptions, progress: Callable[[str], None] = lambda text: None) -> CaptureAnswer:
     """The workload of a model: from the zoo, a workload file, or captured in a subprocess."""
+    query = ask(options)
     if query.output is not None:
         files.check_output(query.output)
     workload = captured(query, progress)
@@ -115,3 +119,6 @@ def _by_kind(workload: Workload) -> tuple[KindRow, ...]:
         row[2] += counts[column] * (read[0, column] + written[0, column])
     found = (KindRow(kind=kind, calls=int(n), flops=float(f), moved_bytes=float(b)) for kind, (n, f, b) in rows.items())
     return tuple(sorted(found, key=lambda row: (-row.flops, -row.moved_bytes)))
+
+
+capture = face(CaptureOptions, answer)

@@ -28,7 +28,7 @@ from gpuwise.questions.common.trace_views import Progress, read_view, read_views
 from gpuwise.trace.read import find_files
 from gpuwise.trace.types import Trace
 
-__all__ = ["CutFile", "WhyAnswer", "finding_dict", "why"]
+__all__ = ["CutFile", "WhyAnswer", "diagnose", "finding_dict"]
 
 _FRAGMENT = 0.25
 _LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, are no picture of a run; assumed
@@ -129,7 +129,7 @@ class WhyAnswer(Shown):
         }
 
 
-def why(
+def diagnose(
     files: Sequence[str],
     *,
     model: str = "",

@@ -1,22 +1,34 @@
-"""How findings look, whoever found them: the bar of a step, a finding as text, what could not be told."""
+"""Findings as text, for `why` and `watch`: the bar of a step, each finding, and which checks could not run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from gpuwise.diagnose.types import Abstained, Finding
-from gpuwise.render.text import bold
+from gpuwise.render.text import bold, wrapped
 
-__all__ = ["MOST_FINDINGS", "bar", "cost", "finding_text", "overlap", "shares_of", "smaller", "time_text", "untold"]
+__all__ = [
+    "MOST_FINDINGS",
+    "bar",
+    "brief_notes",
+    "cost",
+    "finding_text",
+    "overlap",
+    "shares_of",
+    "smaller",
+    "time_text",
+    "untold",
+]
 
-MOST_FINDINGS = 5
-_BAR_WIDTH = 60
-_LEAST_SHARE = 0.01
+MOST_FINDINGS = 5  # more than anybody acts on in one go; JSON has all
+_BRIEF_NOTES = 2  # the first of them are about this file, the later ones about profilers in general
+_BAR_WIDTH = 60  # characters: with its brackets and indentation it fits 80 columns
+_LEAST_SHARE = 0.01  # of a step: smaller parts would be less than one character of the bar
 _MARKS = "█▓▒░▚▞▙▟◆◇●○"
 
 
 def shares_of(parts_s: Mapping[str, float], step_s: float) -> list[tuple[str, float]]:
-    """The parts of a step worth telling, the largest first."""
+    """The parts of a step that are large enough to show, the largest first."""
     shares = [(name, seconds / step_s) for name, seconds in parts_s.items() if seconds > 0]
     return sorted((part for part in shares if part[1] >= _LEAST_SHARE), key=lambda part: -part[1])
 
@@ -34,11 +46,12 @@ def bar(shares: Sequence[tuple[str, float]]) -> str:
     return f"[{''.join(cells).ljust(_BAR_WIDTH)}]\n{legend}"
 
 
-def finding_text(place: int, finding: Finding, colour: bool, per: str = "a step") -> str:
-    """What happens, what it costs, the evidence, what to do and how to check it."""
+def finding_text(place: int, finding: Finding, *, width: int | None, colour: bool, verbose: bool, per: str = "a step") -> str:
+    """What happens, what it costs and what to do; with `verbose` also the evidence and how to check it."""
     head = f"{place}. {finding.code} ({finding.severity}): {finding.title}"
-    lines = [bold(head, colour=colour), f"   {cost(finding, per)}", *(f"   {line}" for line in finding.lines)]
-    return "\n".join([*lines, f"   do: {finding.remedy}", f"   check: {finding.verify}"])
+    lines = [cost(finding, per), *(finding.lines if verbose else ()), f"do: {finding.remedy}"]
+    lines += [f"check: {finding.verify}"] if verbose else []
+    return "\n".join([bold(head, colour=colour), *(wrapped(f"   {line}", width, "     ") for line in lines)])
 
 
 def cost(finding: Finding, per: str = "a step") -> str:
@@ -48,24 +61,34 @@ def cost(finding: Finding, per: str = "a step") -> str:
     return f"{now}; fixed: {then}; confidence {finding.confidence}"
 
 
-def smaller(findings: Sequence[Finding]) -> list[str]:
+def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str]:
     """A line for those that are not shown."""
-    more = len(findings) - MOST_FINDINGS
+    more = len(findings) - shown
     if more <= 0:
         return []
-    names = ", ".join(finding.code for finding in findings[MOST_FINDINGS:])
-    return [f"{more} smaller finding{'s' if more > 1 else ''}: {names} (--json has all)"]
+    names = ", ".join(finding.code for finding in findings[shown:])
+    where = "`--json` has all" if shown >= MOST_FINDINGS else "`-v` shows more"
+    return [f"{more} smaller finding{'s' if more > 1 else ''}: {names} ({where})"]
 
 
 def overlap(findings: Sequence[Finding]) -> list[str]:
-    """Several causes may be of the same time."""
+    """A warning where several causes may explain the same time."""
     if len(findings) < 2:
         return []
-    return ["findings overlap, their gains do not multiply: do the first, then look again"]
+    return ["findings overlap, so their gains do not multiply: fix the first one, then record again"]
+
+
+def brief_notes(notes: Sequence[str], abstained: Sequence[Abstained]) -> list[str]:
+    """The first notes, and which checks could not run, without their reasons."""
+    lines = [f"note: {note}" for note in notes[:_BRIEF_NOTES]]
+    left = len(notes) - _BRIEF_NOTES
+    parts = [f"{left} more note{'s' if left > 1 else ''}"] if left > 0 else []
+    parts += [f"why {len(abstained)} check{'s' if len(abstained) > 1 else ''} could not run"] if abstained else []
+    return [*lines, *([f"`-v` shows {' and '.join(parts)}"] if parts else [])]
 
 
 def untold(abstained: Sequence[Abstained], otherwise: str = "not in a trace") -> list[str]:
-    """What could not be told; reasons that share a remedy are put in one line."""
+    """Which checks could not run; those that share a remedy are put in one line."""
     groups: dict[str, list[Abstained]] = {}
     for entry in abstained:
         groups.setdefault(entry.record_next, []).append(entry)

@@ -60,7 +60,8 @@ _MOST_SAMPLES = 2**31 - 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """How a field is offered to people. `low` and `high` bound a number, `most` the length of a list; an `argument` has its place
-    on the command line instead of a flag. What names a file or code of the user is never taken from the page (`page=False`)."""
+    on the command line instead of a flag; a `flag` may have a short form behind a space (`--output -o`). What names a file or
+    code of the user is never taken from the page (`page=False`)."""
 
     help: str
     flag: str = ""

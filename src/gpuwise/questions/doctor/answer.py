@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any, ClassVar
 
 from gpuwise.core.errors import UnknownName
@@ -14,8 +14,10 @@ from gpuwise.hardware.names import Match
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.sample.machine import Device, Machine, look_around
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.doctor.options import DoctorOptions
+from gpuwise.questions.face import face
 
-__all__ = ["CheckedGpu", "Checkup", "doctor"]
+__all__ = ["CheckedGpu", "Checkup", "answer", "doctor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +53,10 @@ class Checkup(Shown):
         }
 
 
-def doctor(catalog: Path | None = None) -> Checkup:
-    """Look at Python, the frameworks, the drivers and the GPUs of this machine. Works with none of them."""
+def answer(options: DoctorOptions, progress: Callable[[str], None] = lambda text: None) -> Checkup:
+    """Look at Python, the frameworks, the drivers and the GPUs of this machine; any of them may be missing."""
     machine = look_around()
-    known = load_catalog(catalog)
+    known = load_catalog(options.catalog)
     checked = tuple(_check(device, known) for device in machine.devices)
     return Checkup(machine=machine, gpus=checked, data_date=tables.data_date())
 
@@ -111,3 +113,6 @@ def _checked_dict(checked: CheckedGpu) -> dict[str, Any]:
         "gpu": checked.gpu.name if checked.gpu else None,
         "notes": list(checked.notes),
     }
+
+
+doctor = face(DoctorOptions, answer)

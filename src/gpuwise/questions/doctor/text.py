@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuwise.questions.doctor.answer import CheckedGpu, Checkup
-from gpuwise.render.text import bold
+from gpuwise.render.text import bold, wrapped
 
 __all__ = ["render"]
 
 
-def render(checkup: Checkup, *, colour: bool = False) -> str:
-    """The machine, its software, its GPUs, and what to do about what is missing."""
+def render(checkup: Checkup, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+    """The machine, its software and GPUs, and how to fix what is missing."""
     machine = checkup.machine
     lines = [bold("machine", colour=colour), f"  Python      {machine.python}", f"  platform    {machine.platform}", ""]
-    lines.append(bold("packages", colour=colour))
-    lines += [f"  {name:<14}{version}" for name, version in machine.packages.items()] or ["  no deep-learning package found"]
+    lines += [bold("packages", colour=colour), *_packages(machine.packages, width, verbose)]
     lines += ["", bold("GPUs", colour=colour)]
     for checked in checkup.gpus:
-        lines += _gpu_lines(checked)
+        lines += [wrapped(line, width, "      ") for line in _gpu_lines(checked)]
     if not checkup.gpus:
-        lines.append("  no GPU found here; any GPU can be asked for by name all the same: try `gpuwise gpus`")
-    lines += ["", bold("looked through", colour=colour)]
+        lines.append("  no GPU found on this machine; gpuwise can still predict for any GPU by name: try `gpuwise gpus`")
+    lines += ["", bold("where we looked", colour=colour)]
     for probe in machine.probes:
-        lines.append(f"  {'yes' if probe.found else 'no ':<4} {probe.name}: {probe.detail}")
+        lines.append(wrapped(f"  {'yes' if probe.found else 'no ':<4} {probe.name}: {probe.detail}", width, " " * 7))
         if probe.hint:
-            lines.append(f"       hint: {probe.hint}")
+            lines.append(wrapped(f"       hint: {probe.hint}", width, " " * 7))
     return "\n".join(lines)
+
+
+def _packages(found: Mapping[str, str], width: int | None, verbose: bool) -> list[str]:
+    """One after the other, or with `verbose` one on each line."""
+    if not found:
+        return ["  no deep-learning package found"]
+    if verbose:
+        return [f"  {name:<14}{version}" for name, version in found.items()]
+    return [wrapped("  " + ", ".join(f"{name} {version}" for name, version in found.items()), width, "  ")]
 
 
 def _gpu_lines(checked: CheckedGpu) -> list[str]:

@@ -1,4 +1,4 @@
-"""A sweep: every model on every GPU at every batch and precision, as one table; killed, it goes on where it stopped."""
+"""A sweep: every model on every GPU at every batch and precision, as one table. If interrupted, it continues where it stopped."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from gpuwise.questions.common.runs.spread import Progress, carry_out
 from gpuwise.questions.common.runs.tables import Columns, check_table, write_table
 from gpuwise.questions.common.runs.versions import versions
 from gpuwise.questions.common.showing import Shown
-from gpuwise.questions.sweep.ask import SweepQuery, gpus_meant
+from gpuwise.questions.face import face
+from gpuwise.questions.sweep.ask import ask, gpus_meant
 from gpuwise.questions.sweep.block import Block, block_of, decode, lost_block
+from gpuwise.questions.sweep.options import SweepOptions
 from gpuwise.step.types import BOUNDS, Array
 
-__all__ = ["COLUMNS", "Refused", "SweptAnswer", "columns_of", "sweep_models"]
+__all__ = ["COLUMNS", "Refused", "SweptAnswer", "answer", "columns_of", "sweep"]
 
 COLUMNS: dict[str, type] = {
     "model": str,
@@ -58,7 +60,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptAnswer(Shown):
-    """What a sweep came to. `kept_parts` were there before it was begun this time; `already_whole` where the table was, too."""
+    """The outcome of a sweep. `kept_parts` come from earlier runs; `already_whole` where the table was complete before."""
 
     TEXT: ClassVar[str] = "questions.sweep.text.render"
 
@@ -121,24 +123,19 @@ class _Counts:
         return {"points": self.points, "predicted": self.predicted, "fitting": self.fitting, "refused": refused}
 
 
-def sweep_models(
-    query: SweepQuery,
-    out: Path,
-    *,
-    on: str = "",
-    fresh: bool = False,
-    progress: Progress = lambda done, total: None,
-) -> SweptAnswer:
+def answer(options: SweepOptions, progress: Progress = lambda done, total: None) -> SweptAnswer:
     """Predict every point and write the table."""
+    query = ask(options)
+    out = query.out
     check_table(out)
     tasks = query.tasks()
     folder = out.with_name(f"{out.name}.parts")
     with alone(folder):
         parts = Parts(folder)
-        parts.begin(query.identity(), fresh=fresh, out=out)
+        parts.begin(query.identity(), fresh=query.fresh, out=out)
         kept, already_whole = len(tasks), parts.finished is not None
         if not already_whole:
-            kept = carry_out(parts, tasks, block_of, lost=lost_block, on=on, progress=progress)
+            kept = carry_out(parts, tasks, block_of, lost=lost_block, on=query.on, progress=progress)
             counts = _Counts()
             write_table(out, COLUMNS, _pieces(parts, len(tasks), counts))
             parts.finish(counts.plain())
@@ -213,3 +210,6 @@ def _where(there: Array, values: Array) -> list[Any]:
     plain[~there] = None
     found: list[Any] = plain.tolist()
     return found
+
+
+sweep = face(SweepOptions, answer)

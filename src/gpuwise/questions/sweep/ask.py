@@ -1,8 +1,8 @@
-"""What a sweep asks: models × GPUs × batches × precisions, checked before anything is begun."""
+"""From the options of `sweep` to its question: models × GPUs × batches × precisions, checked before any work begins."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,41 +13,46 @@ from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.options import names
 from gpuwise.questions.common.runs.versions import Versions, versions
 from gpuwise.questions.common.step import named_gpus, step_query
-from gpuwise.questions.common.step_options import step_options
+from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.sweep.models_file import digests, read_models, stated
+from gpuwise.questions.sweep.options import SweepOptions
 from gpuwise.workload import find
 from gpuwise.workload.capture.settings import PRECISIONS
 
-__all__ = ["ANY_MODERN_GPU", "SweepQuery", "SweepTask", "gpus_meant", "parse_batches", "sweep_query"]
+__all__ = ["ANY_MODERN_GPU", "SweepQuery", "SweepTask", "ask", "gpus_meant", "parse_batches"]
 
 ANY_MODERN_GPU = "A100 PCIe 40GB"  # defaults that depend on the GPU are chosen as for it
 _GROUPS = ("all", "curated")
-_MOST_BATCHES = 4096
+_OF_EACH_TASK = ("model", "gpu", "precision")  # fields of a step that differ from task to task
+_MOST_BATCHES = 4096  # a finer grid than this is a typing error
 _BATCHES = "for example `--batches 1..1024` (doubling), `--batches 8..64:8` (every eighth) or `--batches 1,24,32`"
 
 
 class SweepTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One model in one precision (empty: its own) on all GPUs at all batches: what one worker does at a time."""
+    """One model in one precision on all GPUs at all batches: what one worker does at a time. `model` is the line of the list,
+    `step` how it is predicted; an empty precision there means the model's own."""
 
     model: str
-    stated: str
-    precision: str
+    step: StepOptions
     gpus: tuple[str, ...]
     batches: tuple[int, ...]
-    options: dict[str, Any]
     versions: Versions
 
 
 class SweepQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The question. `gpus` are names, typed specs, `all` or `curated`; `options` go to every prediction."""
+    """The question. `gpus` are names, typed specs, `all` or `curated`; `step` holds what all predictions share."""
 
     models: tuple[str, ...]
     gpus: tuple[str, ...]
     batches: tuple[int, ...]
     precisions: tuple[str, ...]
-    options: dict[str, Any]
+    step: StepOptions
+    out: Path
+    on: str = ""
+    fresh: bool = False
     assumptions: tuple[Assumption, ...] = ()
 
     def tasks(self) -> list[SweepTask]:
@@ -56,11 +61,9 @@ class SweepQuery(msgspec.Struct, frozen=True, kw_only=True):
         return [
             SweepTask(
                 model=model,
-                stated=stated(model),
-                precision=precision,
+                step=replace(self.step, model=stated(model), precision=precision),
                 gpus=self.gpus,
                 batches=self.batches,
-                options=self.options,
                 versions=versions(),
             )
             for model in self.models
@@ -69,45 +72,68 @@ class SweepQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     def identity(self) -> dict[str, Any]:
         """All that the rows depend on: parts of another identity do not go together."""
-        found = {name: getattr(self, name) for name in ("models", "gpus", "batches", "precisions", "options")}
-        return {**found, "files": digests(self.models), **msgspec.structs.asdict(versions())}
+        found = {name: getattr(self, name) for name in ("models", "gpus", "batches", "precisions")}
+        options = {
+            one.name: value
+            for one in fields(self.step)
+            if one.name not in _OF_EACH_TASK and (value := getattr(self.step, one.name)) != one.default
+        }
+        return {**found, "options": options, "files": digests(self.models), **msgspec.structs.asdict(versions())}
 
 
-def sweep_query(
-    *,
-    models: Path,
-    gpus: Sequence[str],
-    batches: str,
-    precisions: str = "",
-    on: str = "",
-    mode: str = "",
-    **options: Any,
-) -> SweepQuery:
-    """The question as typed. `options` are those of a prediction: optimizer, seq, image, compiled, channels_last, stack, cpu."""
-    sizes, notes = parse_batches(batches)
-    wanted = tuple(dict.fromkeys(word.strip().lower() for word in precisions.split(",") if word.strip()))
-    for word in wanted:
-        if word not in PRECISIONS:
-            raise BadValue(f"'{word}' is no precision we know", looked_in=", ".join(PRECISIONS), hint="`--precisions fp32,amp`")
-    if not wanted:
-        wanted = ("fp32", "fp16" if mode == "infer" else "amp")
-        effect = "files and scripts have their own; `--precisions` asks for others"
-        notes.append(assumed("precisions", ", ".join(wanted), effect))
-    named = tuple(dict.fromkeys(name.strip().lower() if name.strip().lower() in _GROUPS else name for name in gpus))
+def ask(options: SweepOptions) -> SweepQuery:
+    """The question, checked and completed with stated defaults."""
+    sizes, notes = parse_batches(options.batches)
+    precisions = _precisions(options, notes)
+    named = tuple(
+        dict.fromkeys(name.strip().lower() if name.strip().lower() in _GROUPS else name for name in names(options.gpus))
+    )
     gpus_meant(named)
     notes += named_gpus([name for name in named if name not in _GROUPS])[1]
-    given = {name: value for name, value in {"mode": mode, **options}.items() if value not in (None, "", False)}
-    probe = step_query(
-        step_options({**given, "model": "resnet50", "gpu": ANY_MODERN_GPU, "precision": "fp32", "seq": None, "image": None})
-    )
+    step = _step(options)
+    probe = step_query(replace(step, seq=None, image=None))
     notes += [note for note in probe.assumptions if note.code in ("stack", "cpu")]
     return SweepQuery(
-        models=read_models(models, here=not on.startswith("dask://")),
+        models=read_models(Path(options.models), here=not options.on.startswith("dask://")),
         gpus=named,
         batches=sizes,
-        precisions=wanted,
-        options=given,
+        precisions=precisions,
+        step=step,
+        out=Path(options.out),
+        on=options.on,
+        fresh=options.fresh,
         assumptions=tuple(notes),
+    )
+
+
+def _precisions(options: SweepOptions, notes: list[Assumption]) -> tuple[str, ...]:
+    wanted = tuple(dict.fromkeys(word.strip().lower() for word in options.precisions.split(",") if word.strip()))
+    for word in wanted:
+        if word not in PRECISIONS:
+            raise BadValue(f"unknown precision '{word}'", looked_in=", ".join(PRECISIONS), hint="`--precisions fp32,amp`")
+    if wanted:
+        return wanted
+    usual = ("fp32", "fp16" if options.mode == "infer" else "amp")
+    effect = "workload files and scripts keep their own; `--precisions` chooses others"
+    notes.append(assumed("precisions", ", ".join(usual), effect))
+    return usual
+
+
+def _step(options: SweepOptions) -> StepOptions:
+    """What all predictions of a sweep share; model and precision stand for those of each task."""
+    return StepOptions(
+        "resnet50",
+        gpu=ANY_MODERN_GPU,
+        precision="fp32",
+        mode=options.mode,
+        optimizer=options.optimizer,
+        seq=options.seq,
+        image=options.image,
+        compile=options.compile,
+        channels_last=options.channels_last,
+        stack=options.stack,
+        cpu=options.cpu,
+        timeout=options.timeout,
     )
 
 
@@ -124,15 +150,17 @@ def parse_batches(text: str) -> tuple[tuple[int, ...], list[Assumption]]:
         last, colon, step = rest.partition(":")
         numbers = [first, *([last] if dots else []), *([step] if colon else [])]
         if not all(number.strip().isascii() and number.strip().isdigit() for number in numbers):
-            raise BadValue(f"'{word.strip()}' is no batch or range of batches", hint=_BATCHES)
+            raise BadValue(f"invalid batch or range of batches '{word.strip()}'", hint=_BATCHES)
         low, high, by = int(first), int(last) if dots else int(first), int(step) if colon else 0
         if not 1 <= low <= high < 2**31 or (colon and by < 1) or (by and (high - low) // by > _MOST_BATCHES):
-            raise BadValue(f"'{word.strip()}' cannot be swept", hint=f"{_BATCHES}; at most {_MOST_BATCHES:,} of them")
+            raise BadValue(
+                f"the batches '{word.strip()}' are out of range", hint=f"{_BATCHES}; at most {_MOST_BATCHES:,} of them"
+            )
         doubled = doubled or (dots == ".." and not colon)
         found.update(dict.fromkeys(range(low, high + 1, by) if by else _doubling(low, high)))
     if len(found) > _MOST_BATCHES:
-        raise BadValue(f"{len(found):,} batches are too many", hint=f"at most {_MOST_BATCHES:,}")
-    effect = "a range doubles; `1..64:1` asks for every batch of it"
+        raise BadValue(f"too many batches: {len(found):,}", hint=f"at most {_MOST_BATCHES:,}")
+    effect = "a range doubles each time; `1..64:1` takes every batch"
     shown = ", ".join(map(str, found)) if len(found) <= 12 else f"{len(found)} of them"
     return tuple(sorted(found)), [assumed("batches", shown, effect)] if doubled else []
 
@@ -146,12 +174,12 @@ def _doubling(low: int, high: int) -> list[int]:
 
 
 @cache
-def gpus_meant(names: tuple[str, ...]) -> tuple[Gpu, ...]:
-    """The GPUs of these names, each once; all wrong names are told together."""
+def gpus_meant(wanted: tuple[str, ...]) -> tuple[Gpu, ...]:
+    """The GPUs of these names, each once; one error names all unknown ones."""
     catalog = load_catalog()
     found: dict[str, Gpu] = {}
     faults: list[GpuwiseError] = []
-    for name in names:
+    for name in wanted:
         group = {"all": catalog.gpus, "curated": catalog.curated}.get(name)
         try:
             found.update((gpu.name, gpu) for gpu in group or (catalog.find(name).gpu,))

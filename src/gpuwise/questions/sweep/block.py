@@ -18,8 +18,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.runs.versions import check_versions
 from gpuwise.questions.common.step import step_query
-from gpuwise.questions.common.step_options import step_options
-from gpuwise.questions.sweep.ask import ANY_MODERN_GPU, SweepTask, gpus_meant
+from gpuwise.questions.sweep.ask import SweepTask, gpus_meant
 from gpuwise.step.types import Array
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.types import Workload
@@ -79,9 +78,9 @@ def lost_block(task: SweepTask, reason: str) -> bytes:
     return msgspec.msgpack.encode(
         Block(
             model=task.model,
-            mode=task.options.get("mode", "train"),
-            precision=task.precision,
-            seq=task.options.get("seq"),
+            mode=task.step.mode or "train",
+            precision=task.step.precision,
+            seq=task.step.seq,
             batches=task.batches,
             gpus=tuple(gpu.name for gpu in gpus),
             usable_bytes=tuple(map(_usable, gpus)),
@@ -98,7 +97,7 @@ def _usable(gpu: Gpu) -> float:
 
 def _priced(task: SweepTask) -> Block:
     """All that can be predicted of the task; the other points have a reason."""
-    query = step_query(step_options({**task.options, "model": task.stated, "gpu": ANY_MODERN_GPU, "precision": task.precision}))
+    query = step_query(task.step)
     workload = as_computed(captured(query.capture))
     gpus = gpus_meant(task.gpus)
     sizes = [size for size in task.batches if "batch" in workload.symbols or size == workload.batch]

@@ -1,17 +1,17 @@
-"""What a sweep came to, as text: how much of the table is predicted, and why the rest is not."""
+"""The outcome of a sweep as text: how much of the table is predicted, and why the rest is not."""
 
 from __future__ import annotations
 
 from gpuwise.questions.sweep.answer import SweptAnswer
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
-_SHOWN = 12
-_WIDEST = 90
+_SHOWN = 12  # reasons that fit one screen; `--json` has all
+_WIDEST = 90  # characters of a reason: some name long paths
 
 
-def render(answer: SweptAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(answer: SweptAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The table's name, how much of it is predicted, why the rest is not."""
     head = f"{answer.out}: {answer.points:,} points, {answer.predicted:,} predicted, {answer.fitting:,} of them fit"
     asked = (
@@ -20,23 +20,23 @@ def render(answer: SweptAnswer, *, width: int | None = None, colour: bool = Fals
     )
     blocks = [bold(head, colour=colour) + f"\n{asked}"]
     if answer.already_whole:
-        blocks.insert(0, "nothing left to do: the table is already whole (`--fresh` makes it anew)")
+        blocks.insert(0, "nothing left to do: the table is complete (`--fresh` computes it again)")
     if answer.refused:
-        shown = answer.refused[:_SHOWN]
+        shown = answer.refused if verbose else answer.refused[:_SHOWN]
         columns = [
             Column(title="points", cells=[f"{one.count:,}" for one in shown]),
             Column(title="not predicted because", cells=[_cut(one.reason) for one in shown], right=False),
             Column(title="first seen with", cells=[one.model for one in shown], right=False, drop=1),
         ]
         more = len(answer.refused) - len(shown)
-        blocks.append(table(columns, width=width, colour=colour) + (f"\n… and {more} more reasons" if more else ""))
-    return "\n\n".join(blocks) + join_notes(_notes(answer))
+        blocks.append(table(columns, width=width or WIDTH, colour=colour) + (f"\n… and {more} more reasons" if more else ""))
+    return "\n\n".join(blocks) + join_notes([wrapped(note, width, "  ") for note in _notes(answer, verbose)])
 
 
-def _notes(answer: SweptAnswer) -> list[str]:
-    notes = assumption_lines(answer.assumptions)
+def _notes(answer: SweptAnswer, verbose: bool) -> list[str]:
+    notes = folded(answer.assumptions, verbose=verbose)
     if answer.kept_parts and not answer.already_whole:
-        notes.append(f"{answer.kept_parts} of {answer.part_count} parts were there from before")
+        notes.append(f"{answer.kept_parts} of {answer.part_count} parts were kept from an earlier run")
     return notes
 
 

@@ -1,29 +1,35 @@
-"""What a user gives for settings to be tried on this machine, checked and completed with stated defaults."""
+"""From the options of `tune` to its question: the step by batch, by power limit, or settings to try on this machine."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.live.tune.scripts import HOOKED
 from gpuwise.questions.common.capturing import CaptureQuery, capture_query
+from gpuwise.questions.common.options import names
+from gpuwise.questions.common.step import StepQuery, step_query
+from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.tune.options import TuneOptions
 from gpuwise.workload import find
 from gpuwise.workload.store import zoo
 
-__all__ = ["NAMES", "OwnSetting", "TuneQuery", "buildable", "tune_query"]
+__all__ = ["NAMES", "OwnSetting", "PowerQuery", "TuneQuery", "ask", "buildable"]
 
 NAMES = ("batch", "precision", "channels-last", "compile", "optimizer", "workers", "pinned")
-_FOR_MODELS_ONLY = ("seq", "image", "precision", "mode", "optimizer", "compiled", "channels_last", "inputs")
+_PREDICTED = ("gpu", "stack", "cpu", "on_this_machine")  # options of questions about any GPU
+_MEASURED = ("device", "try_", "set", "seconds", "seed", "batch", "input")  # options of runs on this machine
+_POWER = ("limits", "apply", "device", "batch", "seed")  # options of `tune power`
+_FOR_MODELS_ONLY = ("batch", "seq", "image", "precision", "mode", "optimizer", "compile", "channels_last", "input")
 _BUILDS = ("timm:", "torchvision:", "hf:")
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "amp-bf16", "amp")
 _OPTIMIZERS = ("none", "sgd", "momentum", "adam", "adamw")
-_SHORTEST_S, _LONGEST_S = 5.0, 7200.0
+_SHORTEST_S, _USUAL_S, _LONGEST_S = 5.0, 600.0, 7200.0  # less is one run at most; nobody waits longer than two hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,71 +59,174 @@ class TuneQuery:
     assumptions: tuple[Assumption, ...] = ()
 
 
-def tune_query(
-    *,
-    model: str,
-    arguments: Sequence[str] = (),
-    device: str = "",
-    names: str = "",
-    own: Sequence[str] = (),
-    seconds: float = 600.0,
-    timeout_s: float = 120.0,
-    seed: int = 0,
-    batch: int | None = None,
-    **captured: Any,
-) -> TuneQuery:
-    """The question as typed. `captured` are options of a capture: seq, image, precision, mode, optimizer, inputs, ..."""
-    _check_times(seconds, timeout_s)
-    settings = tuple(_own(text) for text in own)
-    tried = _names(names, settings)
-    shared: dict[str, Any] = {"device": device, "names": tried, "seconds": seconds, "timeout_s": timeout_s, "seed": seed}
-    if find.is_script(model):
-        _check_script(model, batch, captured)
-        return TuneQuery(model=model, runs=model, capture=None, arguments=tuple(arguments), own=settings, **shared)
-    if arguments or settings:
-        what = "takes no arguments" if arguments else "has no flags to set"
-        raise BadValue(f"{model} is no training script and {what}", hint="name the script: `gpuwise tune train.py -- --epochs 1`")
-    _check_runs(captured)
-    asked = capture_query(model=model, batch=batch, timeout_s=timeout_s, **{"precision": "fp32", **_given(captured)})
-    return TuneQuery(
-        model=model,
-        runs=buildable(model),
-        capture=replace(asked, assumptions=()),
-        assumptions=(*_start(captured), *asked.assumptions),
-        **shared,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerQuery:
+    """A model on one GPU and the limits to compare; with `apply` on the card of this machine, whose limit is set."""
+
+    step: StepOptions
+    limits: str = ""
+    apply: bool = False
+    device: str = ""
+    seed: int = 0
+
+
+def ask(options: TuneOptions) -> StepQuery | PowerQuery | TuneQuery:
+    """The question, checked: the step by batch, by power limit, or settings to try on this machine."""
+    what, model, arguments = _parse_subject(names(options.subject))
+    _refuse_others(what, options)
+    if what == "batch":
+        return step_query(_step_options(options, model), on_this_machine=options.on_this_machine)
+    if what == "power":
+        return _power_query(options, model)
+    return _settings_query(options, model, arguments)
+
+
+def _parse_subject(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
+    """What is tuned (empty: settings, on this machine), the model, and arguments for a script."""
+    if not words:
+        raise BadValue(
+            "nothing to tune was named",
+            hint='`gpuwise tune train.py` tries settings here; `gpuwise tune batch resnet50 --gpu "RTX 3090"` predicts',
+        )
+    first, *rest = words
+    if first not in ("batch", "power"):
+        return "", first, tuple(rest)
+    if len(rest) != 1:
+        raise BadValue(
+            f"`tune {first}` takes one model, not {len(rest)}",
+            hint=f'for example `gpuwise tune {first} resnet50 --gpu "RTX 3090"`',
+        )
+    return first, rest[0], ()
+
+
+def _refuse_others(what: str, options: TuneOptions) -> None:
+    """An option that would change nothing was given by mistake."""
+    unused = {
+        "batch": {*_MEASURED, *_POWER},
+        "power": {*_MEASURED, "on_this_machine"} - set(_POWER),
+        "": {*_PREDICTED, *_POWER} - set(_MEASURED),
+    }[what]
+    given = {one.name for one in fields(options) if _is_given(getattr(options, one.name))}
+    for name in sorted(unused & given):
+        raise BadValue(
+            f"--{name.rstrip('_').replace('_', '-')} changes nothing in `gpuwise tune {what or 'MODEL'}`",
+            hint="`gpuwise tune --help` says what each option is for",
+        )
+
+
+def _is_given(value: object) -> bool:
+    """Whether an option was used; a number of 0 was."""
+    return value is not None and value is not False and value not in ("", (), [])
+
+
+def _step_options(options: TuneOptions, model: str) -> StepOptions:
+    return StepOptions(
+        model,
+        gpu=options.gpu,
+        batch=options.batch,
+        seq=options.seq,
+        image=options.image,
+        precision=options.precision,
+        mode=options.mode,
+        optimizer=options.optimizer,
+        compile=options.compile,
+        channels_last=options.channels_last,
+        stack=options.stack,
+        cpu=options.cpu,
+        timeout=options.timeout,
     )
 
 
-def _given(captured: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that were used; a number of 0 is one that was."""
-    return {
-        name: value for name, value in captured.items() if value is not None and value is not False and value not in ("", (), [])
-    }
+def _power_query(options: TuneOptions, model: str) -> PowerQuery:
+    if options.apply and options.gpu:
+        raise BadValue("--apply works on the card of this machine", hint="leave `--gpu` out")
+    if options.device and not options.apply:
+        raise BadValue("--device needs --apply: predictions are for a GPU by name", hint='for example `--gpu "RTX 3090"`')
+    return PowerQuery(
+        step=_step_options(options, model),
+        limits=options.limits,
+        apply=options.apply,
+        device=options.device,
+        seed=options.seed or 0,
+    )
 
 
-def _check_runs(captured: Mapping[str, Any]) -> None:
-    """Some settings can be predicted and not run here."""
-    for name, known in (("precision", _PRECISIONS), ("optimizer", _OPTIMIZERS)):
-        if captured.get(name) and captured[name] not in known:
+def _settings_query(options: TuneOptions, model: str, arguments: tuple[str, ...]) -> TuneQuery:
+    seconds = _USUAL_S if options.seconds is None else options.seconds
+    _check_times(seconds, options.timeout)
+    settings = tuple(_own(text) for text in names(options.set))
+    shared = TuneQuery(
+        model=model,
+        runs=model,
+        capture=None,
+        device=options.device,
+        names=_names(options.try_, settings),
+        seconds=seconds,
+        timeout_s=options.timeout,
+        seed=options.seed or 0,
+    )
+    if find.is_script(model):
+        _check_script(model, options)
+        return replace(shared, arguments=arguments, own=settings)
+    if arguments or settings:
+        what = "takes no arguments" if arguments else "has no flags to set"
+        raise BadValue(
+            f"{model} is a model, not a training script, and {what}",
+            hint="name the script: `gpuwise tune train.py -- --epochs 1`",
+        )
+    _check_runs(options)
+    asked = _capture(options, model)
+    return replace(
+        shared,
+        runs=buildable(model),
+        capture=replace(asked, assumptions=()),
+        assumptions=(*_start(options), *asked.assumptions),
+    )
+
+
+def _capture(options: TuneOptions, model: str) -> CaptureQuery:
+    return capture_query(
+        model=model,
+        batch=options.batch,
+        seq=options.seq,
+        image=options.image,
+        precision=options.precision or "fp32",
+        mode=options.mode,
+        optimizer=options.optimizer,
+        channels_last=options.channels_last,
+        compiled=options.compile,
+        inputs=names(options.input),
+        timeout_s=options.timeout,
+    )
+
+
+def _check_runs(options: TuneOptions) -> None:
+    """Some settings can be predicted but not run here."""
+    for name, value, known in (("precision", options.precision, _PRECISIONS), ("optimizer", options.optimizer, _OPTIMIZERS)):
+        if value and value not in known:
             raise BadValue(
-                f"a step with {name} {captured[name]} is predicted only, not run",
+                f"{name} {value} can be predicted but not run here",
                 looked_in=", ".join(known),
                 hint=f"for example `--{name} {known[-1]}`; `gpuwise predict` answers for the others",
             )
 
 
-def _start(captured: Mapping[str, Any]) -> tuple[Assumption, ...]:
-    if captured.get("precision"):
+def _start(options: TuneOptions) -> tuple[Assumption, ...]:
+    if options.precision:
         return ()
-    effect = "what PyTorch does if nothing is said; `--precision` starts from another"
-    return (assumed("precision at the start", "fp32", effect),)
+    return (assumed("precision at the start", "fp32", "PyTorch's default; `--precision` starts from another"),)
 
 
 def _check_times(seconds: float, timeout_s: float) -> None:
     if not _SHORTEST_S <= seconds <= _LONGEST_S:
-        raise BadValue(f"{seconds:g} s is no time to measure in", hint="between 5 and 7200 s; 600 if you do not say")
+        raise BadValue(
+            f"invalid --seconds {seconds:g}",
+            hint=f"between {_SHORTEST_S:g} and {_LONGEST_S:g} s; the default is {_USUAL_S:g}",
+        )
     if not (math.isfinite(timeout_s) and timeout_s > 0):
-        raise BadValue(f"a timeout of {timeout_s:g} s is none", hint="seconds that one run may take, such as `--timeout 120`")
+        raise BadValue(
+            f"invalid --timeout {timeout_s:g}: must be a positive number of seconds", hint="for example `--timeout 120`"
+        )
 
 
 def _own(text: str) -> OwnSetting:
@@ -127,17 +236,15 @@ def _own(text: str) -> OwnSetting:
     words = _words(flags)
     hint = "for example `--set workers='--workers {}'` or `--set loader:old,new='--loader {}'`"
     if not equals or not name.strip() or not words:
-        raise BadValue(f"'{text}' says not how the script takes a setting", hint=hint)
+        raise BadValue(f"'{text}' does not say how the script takes a setting", hint=hint)
     found = OwnSetting(
         name=name.strip(), flags=words, values=tuple(value.strip() for value in values.split(",") if value.strip())
     )
     takes_value = any("{}" in word for word in words)
     if takes_value and not found.values and found.name not in NAMES:
-        raise BadValue(
-            f"'{found.name}' is a setting of your own: its values are not known", looked_in=", ".join(NAMES), hint=hint
-        )
+        raise BadValue(f"the values of your own setting '{found.name}' are not known", looked_in=", ".join(NAMES), hint=hint)
     if len(found.values) > 1 and not takes_value:
-        raise BadValue(f"'{text}' has several values and no place for them", hint="write {} where the value goes; " + hint)
+        raise BadValue(f"'{text}' lists several values but no place for them", hint="write {} where the value goes; " + hint)
     return found
 
 
@@ -153,22 +260,19 @@ def _names(text: str, own: Sequence[OwnSetting]) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
     for word in wanted:
         if word not in known:
-            raise BadValue(
-                f"'{word}' is no setting that is tried", looked_in=", ".join(known), hint="for example `--try batch,precision`"
-            )
+            raise BadValue(f"unknown setting '{word}'", looked_in=", ".join(known), hint="for example `--try batch,precision`")
     return wanted or known
 
 
-def _check_script(model: str, batch: int | None, captured: Mapping[str, Any]) -> None:
+def _check_script(model: str, options: TuneOptions) -> None:
     path = Path(model)
     if not path.is_file():
         what = f"{path} is a folder" if path.is_dir() else f"no script {path}"
         raise BadFile(what, looked_in=str(Path.cwd()), hint="give the path of the training script, such as `examples/train.py`")
-    given = _given({**captured, "batch": batch})
-    for name in ("batch", *_FOR_MODELS_ONLY):
-        if name in given:
+    for name in _FOR_MODELS_ONLY:
+        if _is_given(getattr(options, name)):
             raise BadValue(
-                f"{path.name} is a training script and decides its {name.replace('_', ' ')} itself",
+                f"{path.name} is a training script, which sets its own {name.replace('_', ' ')}",
                 hint=f"pass it to the script: `gpuwise tune {model} -- ARGUMENTS`; {', '.join(HOOKED)} are tried",
             )
 
@@ -180,7 +284,7 @@ def buildable(model: str) -> str:
         if source.startswith(_BUILDS):
             return source
         raise BadValue(
-            f"{model} is known to the zoo by its published sizes, and no library builds it",
+            f"the zoo knows {model} by its published sizes only, and no library builds it",
             looked_in=zoo.entry(model).source,
             hint="name your own code of it, as `my_model.py:Net`, or a training script",
         )
@@ -188,6 +292,6 @@ def buildable(model: str) -> str:
         raise find.unknown(model)
     if find.tells_itself(model):
         raise BadValue(
-            f"{model} is a workload, which holds no code to run", hint="name the model it was captured from, or a script"
+            f"{model} is a workload file, which holds no code to run", hint="name the model it was captured from, or a script"
         )
     return model

@@ -20,9 +20,9 @@ from gpuwise.questions.common.step import StepQuery, workload_of
 from gpuwise.step.memory.peak import largest_batch
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["BatchPoint", "TuneAnswer", "tune"]
+__all__ = ["BatchPoint", "TuneAnswer", "tune_batch"]
 
-_LARGEST = 2**16
+_LARGEST = 2**16  # beyond it throughput no longer changes
 _PAYS = 1.05  # doubling the batch gives at least this many times the samples a second
 _SHARES = (0.90, 0.95, 0.99)
 
@@ -90,18 +90,14 @@ class TuneAnswer(Shown):
         }
 
 
-def tune(what: str, query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> TuneAnswer:
-    """The step by `batch`, on the one GPU of the query."""
-    if what != "batch":
-        raise BadValue(
-            f"'{what}' cannot be tuned", looked_in="batch", hint="for example `gpuwise tune batch resnet50 --gpu 3090`"
-        )
+def tune_batch(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> TuneAnswer:
+    """The step by batch, on the one GPU of the query."""
     if len(query.gpus) != 1 or query.run.gpu_count != 1:
-        raise BadValue("one GPU is tuned at a time", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue("`tune batch` takes one GPU at a time", hint='for example `--gpu "RTX 3090"`')
     workload, gpu = workload_of(query, progress), query.gpus[0]
     most = largest_batch(workload, gpu.usable_memory_bytes, gpu=gpu)
     return TuneAnswer(
-        what=what,
+        what="batch",
         model=workload.model,
         gpu=gpu.name,
         mode=workload.mode,
@@ -122,7 +118,10 @@ def _told(query: StepQuery) -> tuple[Assumption, ...]:
 
 def _batches(workload: Workload, query: StepQuery, gpu: Gpu, most: int) -> tuple[BatchPoint, ...]:
     if "batch" not in workload.symbols:
-        raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="capture it by name or from its file")
+        raise BadValue(
+            f"the workload of {workload.model} was captured for batch {workload.batch} only",
+            hint="capture it by name or from its source file",
+        )
     if most < 1:
         raise BadValue(f"not even a batch of one fits {gpu.name}", hint=f"`gpuwise fit {workload.model} --gpu '{gpu.name}'`")
     sizes = [2**power for power in range(17) if 2**power <= min(most, _LARGEST)]

@@ -7,21 +7,21 @@ from statistics import median
 from gpuwise.live.tune.types import Gain
 from gpuwise.questions.common.findings_text import time_text
 from gpuwise.questions.tune.types import MeasuredAnswer, Tried
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render_measured"]
 
 
-def render_measured(answer: MeasuredAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render_measured(answer: MeasuredAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The verdict first."""
     facts = answer.facts
     where = f"on {facts.device} ({facts.name}), torch {facts.torch}"
     parts = [bold(answer.verdict, colour=colour), f"{bold(answer.model, colour=colour)} {where}\n{_start(answer)}"]
     if answer.tried:
         parts.append(_table(answer, width, colour))
-    parts += [part for part in (_failed(answer), _pruned(answer), _together(answer), _diff(answer)) if part]
-    notes = assumption_lines(answer.assumptions)
-    return "\n\n".join(parts) + join_notes([*notes, *_cautions(answer)])
+    parts += [part for part in (_failed(answer), _pruned(answer, verbose), _together(answer), _diff(answer)) if part]
+    notes = [*folded(answer.assumptions, verbose=verbose), *_cautions(answer)]
+    return "\n\n".join(parts) + join_notes([wrapped(note, width, "  ") for note in notes])
 
 
 def _start(answer: MeasuredAnswer) -> str:
@@ -48,7 +48,7 @@ def _table(answer: MeasuredAnswer, width: int | None, colour: bool) -> str:
         Column(title="rounds", cells=[str(len(one.trials)) for one in rows], drop=2),
     ]
     head = "times as many samples a second:\n" if rows else ""
-    return head + table(columns, width=width, colour=colour) if rows else "none of the changes ran"
+    return head + table(columns, width=width or WIDTH, colour=colour) if rows else "none of the changes ran"
 
 
 def _range(gain: Gain) -> str:
@@ -75,7 +75,10 @@ def _failed(answer: MeasuredAnswer) -> str:
     return "\n".join(["did not run:", *lines]) if lines else ""
 
 
-def _pruned(answer: MeasuredAnswer) -> str:
+def _pruned(answer: MeasuredAnswer, verbose: bool) -> str:
+    if not verbose:
+        named = ", ".join(f"{one.name} {one.value}".rstrip() for one in answer.pruned)
+        return f"not tried: {named}; `-v` says why" if named else ""
     lines = [f"  {one.name} {one.value}".rstrip() + f": {one.reason}" for one in answer.pruned]
     return "\n".join(["not tried:", *lines]) if lines else ""
 

@@ -26,12 +26,11 @@ from gpuwise.live.tune.models import facts_of, run_model
 from gpuwise.live.tune.types import DeviceFacts, Order, Trial
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import StepQuery, least_watts, step_query, workload_of
-from gpuwise.questions.common.step_options import step_options
-from gpuwise.questions.tune.ask import buildable
+from gpuwise.questions.tune.ask import PowerQuery, buildable
 from gpuwise.questions.tune.changes import start_of
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["PowerAnswer", "PowerPoint", "PowerQuery", "measured_points", "power_query", "tune_power"]
+__all__ = ["PowerAnswer", "PowerPoint", "measured_points", "tune_power"]
 
 _POINTS = 8
 _FREE = 0.99  # of the speed: a limit that keeps it is above what the step draws
@@ -40,18 +39,6 @@ _RUN_S = 6.0  # of timed steps under each limit: clocks and counters follow with
 _OFF = (
     0.5  # log error of the speed kept, times the share of the limit taken away: published curves of four unseen GPUs, rounded out
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerQuery:
-    """A model on one GPU and the limits to look at; with `apply` on the card of this machine, whose limit is set."""
-
-    asked: dict[str, Any]
-    limits: str = ""
-    apply: bool = False
-    device: str = ""
-    seed: int = 0
-    timeout_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,24 +109,12 @@ class PowerAnswer(Shown):
         }
 
 
-def power_query(
-    *, model: str, limits: str = "", apply: bool = False, device: str = "", seed: int = 0, timeout_s: float = 120.0, **asked: Any
-) -> PowerQuery:
-    """The question as typed. `asked` are options of a prediction: gpu, batch, precision, mode, ..."""
-    if apply and asked.get("gpu"):
-        raise BadValue("--apply is about the card of this machine", hint="leave `--gpu` out")
-    if device and not apply:
-        raise BadValue("--device is for --apply: predictions are for a GPU by name", hint='for example `--gpu "RTX 3090"`')
-    step = {"gpu": (), **asked, "model": model, "timeout_s": timeout_s}
-    return PowerQuery(asked=step, limits=limits, apply=apply, device=device, seed=seed, timeout_s=timeout_s)
-
-
 def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text: None) -> PowerAnswer:
     """Time and energy of a step by power limit."""
     facts = _this_card(query.device) if query.apply else None
-    step = step_query(step_options(query.asked | ({"gpu": facts.name} if facts else {})))
+    step = step_query(replace(query.step, gpu=facts.name) if facts else query.step)
     if len(step.gpus) != 1 or step.run.gpu_count != 1:
-        raise BadValue("one GPU is tuned at a time", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue("`tune power` takes one GPU at a time", hint='for example `--gpu "RTX 3090"`')
     gpu, workload = step.gpus[0], workload_of(step, progress)
     batch = step.batch or workload.batch
     card = card_of(facts.uuid) if facts else None
@@ -150,7 +125,7 @@ def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text:
             points = measured_points(
                 points,
                 card,
-                lambda: run_model(order, facts, timeout_s=query.timeout_s, cache=Path(folder)),
+                lambda: run_model(order, facts, timeout_s=query.step.timeout, cache=Path(folder)),
                 seed=query.seed,
                 progress=progress,
             )
@@ -188,7 +163,7 @@ def _limits(text: str, gpu: Gpu, card: Card | None) -> tuple[float, ...]:
     """The limits asked for, or some over what the card takes, low to high."""
     rated = gpu.tdp_watts
     if gpu.is_cpu or rated is None:
-        raise BadValue(f"{gpu.name} has no power limit that is known", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue(f"the power limit of {gpu.name} is not known", hint='for example `--gpu "RTX 3090"`')
     least, most = (card.least / 1e3, card.most / 1e3) if card else (least_watts(gpu), rated)
     if not text:
         ladder = np.unique(np.round(np.linspace(least, most, _POINTS) / 5.0) * 5.0)
@@ -198,13 +173,13 @@ def _limits(text: str, gpu: Gpu, card: Card | None) -> tuple[float, ...]:
         watts = parse(f"{part} W" if part.replace(".", "", 1).isdigit() else part, "power")
         if not least <= watts <= most:
             raise BadValue(
-                f"{gpu.name} cannot be held to {watts:g} W",
+                f"{watts:g} W is outside the power limits of {gpu.name}",
                 looked_in=f"its limits: {least:.0f} to {most:.0f} W",
                 hint=f"for example `--limits {least:.0f}W,{(least + most) / 2:.0f}W`",
             )
         found.append(watts)
     if not found:
-        raise BadValue(f"'{text}' names no limit", hint="for example `--limits 200W,250W`")
+        raise BadValue(f"no limit in --limits '{text}'", hint="for example `--limits 200W,250W`")
     return tuple(sorted(set(found)))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gpuwise.questions.common.findings_text import time_text
 from gpuwise.questions.tune.power import PowerAnswer, PowerPoint
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render_power"]
 
 
-def render_power(answer: PowerAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render_power(answer: PowerAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The choice first."""
     how = "measured" if answer.is_measured else "predicted"
     model, gpu = bold(answer.model, colour=colour), bold(answer.gpu, colour=colour)
@@ -17,13 +17,13 @@ def render_power(answer: PowerAnswer, *, width: int | None = None, colour: bool 
     fast, least = answer.cheapest_fast, answer.least_energy
     kept = f"{answer.kept_fraction(least):.0%} of the speed"
     lines = [
-        f"  {how}; sold with {answer.rated_watts:g} W",
+        f"  {how}; the default limit is {answer.rated_watts:g} W",
         f"  95% of the speed from {fast.limit_watts:g} W",
-        f"  least energy a sample at {least.limit_watts:g} W: {_joules(least):.3g} J, {kept}",
+        f"  least energy per sample at {least.limit_watts:g} W: {_joules(least):.3g} J, {kept}",
     ]
     faults = [f"{point.limit_watts:g} W: {point.fault}" for point in answer.points if point.fault]
-    notes = assumption_lines(answer.assumptions)
-    return "\n".join([head, "", *lines, "", _table(answer, width, colour)]) + join_notes([*faults, *notes])
+    notes = [wrapped(note, width, "  ") for note in (*faults, *folded(answer.assumptions, verbose=verbose))]
+    return "\n".join([head, "", *lines, "", _table(answer, width or WIDTH, colour)]) + join_notes(notes)
 
 
 def _joules(point: PowerPoint) -> float:

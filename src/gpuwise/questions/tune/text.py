@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from gpuwise.questions.common.findings_text import time_text
 from gpuwise.questions.tune.batch import TuneAnswer
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
 
-def render(answer: TuneAnswer, *, width: int | None = None, colour: bool = False) -> str:
+def render(answer: TuneAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The choice first."""
     head = f"{bold(answer.model, colour=colour)}  {answer.mode}, {answer.precision} on {bold(answer.gpu, colour=colour)}"
     body = _batches(answer, width, colour)
-    notes = assumption_lines(answer.assumptions)
+    notes = [wrapped(line, width, "  ") for line in folded(answer.assumptions, verbose=verbose)]
     return f"{head}\n\n{body}{join_notes(notes)}"
 
 
@@ -22,8 +22,8 @@ def _batches(answer: TuneAnswer, width: int | None, colour: bool) -> str:
     enough = ", ".join(f"{share:.0%} from {answer.enough(share).batch:,}" for share in (0.90, 0.95, 0.99))
     lines = [
         f"  of the best {best.samples_per_s:,.4g} samples/s: {enough}",
-        f"  doubling stops paying at {answer.stops_paying.batch:,}",
-        f"  largest that fits {answer.largest_batch:,}",
+        f"  doubling the batch stops paying off at {answer.stops_paying.batch:,}",
+        f"  the largest batch that fits is {answer.largest_batch:,}",
     ]
     columns = [
         Column(title="batch", cells=[f"{point.batch:,}" for point in answer.batches]),
@@ -31,4 +31,4 @@ def _batches(answer: TuneAnswer, width: int | None, colour: bool) -> str:
         Column(title="samples/s", cells=[f"{point.samples_per_s:,.4g}" for point in answer.batches]),
         Column(title="of the best", cells=[f"{point.samples_per_s / best.samples_per_s:.0%}" for point in answer.batches]),
     ]
-    return "\n".join([*lines, "", table(columns, width=width, colour=colour)])
+    return "\n".join([*lines, "", table(columns, width=width or WIDTH, colour=colour)])

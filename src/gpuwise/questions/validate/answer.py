@@ -31,10 +31,11 @@ from gpuwise.evidence.types import Accuracy, Residual, Skipped, Table
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.face import face
+from gpuwise.questions.validate.options import BREAKDOWNS, ValidateOptions
 
-__all__ = ["BREAKDOWNS", "NOISE_FLOOR", "ValidateAnswer", "corrected", "validate"]
+__all__ = ["NOISE_FLOOR", "ValidateAnswer", "answer", "corrected", "validate"]
 
-BREAKDOWNS = {name: name for name in ("gpu", "model", "family", "source")}
 _NAMED = 6  # reasons in an error
 _ELSEWHERE = 0.2  # how much of a deviation carries over to another mode, precision or version of fitted software
 # What no predictor can beat, recomputed from published raw files: what changes, and by how much steps differ.
@@ -109,16 +110,15 @@ class ValidateAnswer(Shown):
         }
 
 
-def validate(
-    held_out: Path | None = None, *, measured_rows: int = 0, progress: Callable[[str], None] = lambda text: None
-) -> ValidateAnswer:
-    """Predict every row of a file of measurements that can be asked, and score it; without a file our own table, each row by a
-    fit without its GPU."""
+def answer(options: ValidateOptions, progress: Callable[[str], None] = lambda text: None) -> ValidateAnswer:
+    """Predict and score every row of a file of measurements that can be predicted; without a file our own table, each row with a
+    fit that has not seen its GPU."""
+    measured_rows = options.measured_rows
     if measured_rows < 0:
-        raise BadValue(f"--measured-rows {measured_rows} is no number of rows", hint="0 or more")
-    if held_out is None:
+        raise BadValue(f"invalid --measured-rows {measured_rows}", hint="a whole number from 0 upwards")
+    if options.held_out is None:
         return _own_table(measured_rows, progress)
-    table = read_table(held_out)
+    table = read_table(Path(options.held_out))
     reasons: Skipped
     if table.kind == "e2e":
         asked, reasons = questions(table, progress)
@@ -194,7 +194,7 @@ def _answer(table: Table, reasons: Skipped, residuals: Sequence[Residual], measu
     if not residuals:
         raise _nothing(table, reasons, measured)
     by: dict[str, dict[str, Accuracy]] = {}
-    for name in ("gpu", "model", "family", "source"):
+    for name in BREAKDOWNS:
         groups: dict[str, list[Residual]] = defaultdict(list)
         for row in residuals:  # an operator's name is its family: there is no model
             groups[row.labels.get(name, row.labels.get("family", "") if name == "model" else "")].append(row)
@@ -281,3 +281,6 @@ def _correction(row: Residual, given: Sequence[Residual]) -> float:
     alike = [own for own in given if own.setup[2:] == row.setup[2:]]
     trust = TRUST if alike or not row.known else _ELSEWHERE
     return float(np.exp(trust * np.median([np.log(own.measured_s / own.predicted_s) for own in alike or given])))
+
+
+validate = face(ValidateOptions, answer)

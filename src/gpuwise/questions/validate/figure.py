@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuwise.core.units import format_si
 from gpuwise.evidence.types import Accuracy, Residual
-from gpuwise.questions.validate.answer import BREAKDOWNS, ValidateAnswer
+from gpuwise.questions.validate.answer import ValidateAnswer
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 
 __all__ = ["accuracy_figure"]
@@ -101,7 +101,7 @@ def _scatter(answer: ValidateAnswer, series: tuple[Series, ...]) -> Plot:
 
 
 def _errors(answer: ValidateAnswer, by: str) -> Bars:
-    groups = [(name, entry) for name, entry in answer.by[BREAKDOWNS[by]].items() if entry.median_ape is not None]
+    groups = [(name, entry) for name, entry in answer.by[by].items() if entry.median_ape is not None]
     kept = sorted(groups, key=lambda item: -item[1].rows)[:_GROUPS]
     kept.sort(key=lambda item: item[1].median_ape or 0.0)
     bars = [_group(name, entry) for name, entry in kept]

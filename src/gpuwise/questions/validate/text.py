@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from gpuwise.questions.validate.answer import BREAKDOWNS, NOISE_FLOOR, ValidateAnswer
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.questions.validate.answer import NOISE_FLOOR, ValidateAnswer
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
-_NAMED = 5
+_NAMED = 5  # models that a reason for leaving rows out lists
+_BRIEF_GROUPS = 8  # groups of the breakdown that leave room for the rest on one screen
+_BRIEF_REASONS = 2  # reasons for leaving rows out in a brief answer, the most frequent first
 _UNSEEN = ", each by a fit that has not seen its GPU"
 
 
-def render(answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None, colour: bool = False) -> str:
+def render(
+    answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None, colour: bool = False, verbose: bool = False
+) -> str:
     """The figures in all, the baselines, and one breakdown."""
     overall = answer.overall
     own = answer.unseen_family is not None
@@ -21,7 +25,7 @@ def render(answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None,
         "",
         f"  error      median {_percent(overall.median_ape)}, mean {_percent(overall.mean_ape)}, nine in ten below "
         f"{_percent(overall.p90_ape)}; bias {_percent(overall.bias)}",
-        f"  ranges     hold {_percent(overall.coverage_fraction)} of the rows (meant to hold 80 %)",
+        f"  ranges     contain {_percent(overall.coverage_fraction)} of the rows (80 % is the aim)",
     ]
     if overall.kendall_tau is not None:
         lines.append(
@@ -29,7 +33,9 @@ def render(answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None,
         )
     if answer.unseen_family is not None:
         family = answer.unseen_family
-        lines.append(f"  families   unseen: median {_percent(family.median_ape)}, nine in ten below {_percent(family.p90_ape)}")
+        lines.append(
+            f"  families   never seen: median {_percent(family.median_ape)}, nine in ten below {_percent(family.p90_ape)}"
+        )
     lines += [
         "",
         "  simple rules would be off by",
@@ -39,9 +45,11 @@ def render(answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None,
             for name, figures in answer.baselines.items()
         ),
     ]
-    if own:
-        lines += ["", "  no predictor can know", *(f"    {what}: {effect}" for what, effect in NOISE_FLOOR)]
-    groups = answer.by[BREAKDOWNS[by]]
+    if own and verbose:
+        lines += ["", "  what no predictor can know", *(f"    {what}: {effect}" for what, effect in NOISE_FLOOR)]
+    every = answer.by[by]
+    groups = every if verbose else dict(sorted(every.items(), key=lambda item: -item[1].rows)[:_BRIEF_GROUPS])
+    more = f"\n  … and {len(every) - len(groups)} more; `-v` lists all" if len(every) > len(groups) else ""
     columns = [
         Column(title=f"  {by}", cells=[f"  {name}" for name in groups], right=False),
         Column(title="rows", cells=[f"{entry.rows:,}" for entry in groups.values()]),
@@ -50,13 +58,22 @@ def render(answer: ValidateAnswer, *, by: str = "gpu", width: int | None = None,
         Column(title="bias", cells=[_percent(entry.bias) for entry in groups.values()]),
         Column(title="in range", cells=[_percent(entry.coverage_fraction) for entry in groups.values()]),
     ]
-    notes = [f"left out: {count:,} rows, {reason}{_models(answer, reason)}" for reason, count in answer.skipped]
-    notes += assumption_lines(answer.assumptions)
+    listed = "\n\n" + table(columns, width=width or WIDTH, colour=colour) + more
+    return "\n".join(lines) + listed + join_notes([wrapped(note, width, "  ") for note in _notes(answer, verbose)])
+
+
+def _notes(answer: ValidateAnswer, verbose: bool) -> list[str]:
+    reasons = answer.skipped if verbose else answer.skipped[:_BRIEF_REASONS]
+    notes = [f"left out: {count:,} rows, {reason}{_models(answer, reason)}" for reason, count in reasons]
+    if len(answer.skipped) > len(reasons):
+        rest = answer.skipped[len(reasons) :]
+        notes.append(f"left out: {sum(count for _, count in rest):,} more rows for {len(rest)} other reasons; `-v` lists them")
+    notes += folded(answer.assumptions, verbose=verbose)
     if answer.measured_rows:
         notes.append(
-            f"{answer.measured_rows} row(s) of each (source, model) were taken as the user's own measurements, and not scored"
+            f"{answer.measured_rows} row(s) of each (source, model) counted as your own measurements and were not scored"
         )
-    return "\n".join(lines) + "\n\n" + table(columns, width=width, colour=colour) + join_notes(notes)
+    return notes
 
 
 def _seen(answer: ValidateAnswer) -> str:

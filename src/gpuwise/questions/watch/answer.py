@@ -22,7 +22,7 @@ from gpuwise.live.sample.command import follow, run_command
 from gpuwise.live.sample.session import Session
 from gpuwise.live.sample.steps import Pace, typical_pace
 from gpuwise.live.sample.types import Run
-from gpuwise.questions.common.diagnosis import WhyAnswer, finding_dict, why
+from gpuwise.questions.common.diagnosis import WhyAnswer, diagnose, finding_dict
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.watch.vitals import catalogue_gpu, used_gpus, vitals_of
@@ -183,7 +183,7 @@ def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
     if not traces:
         return None
     try:
-        found = why([str(traces[0])])
+        found = diagnose([str(traces[0])])
     except GpuwiseError as fault:
         notes.append(f"the profiler's window could not be read: {fault.message}")
         return None

@@ -14,7 +14,7 @@ __all__ = ["render"]
 _MOST_NAMED = 10
 
 
-def render(answer: ClusterAnswer, *, colour: bool = False) -> str:
+def render(answer: ClusterAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """Plain text that reads well without colour."""
     blocks = [bold(answer.verdict, colour=colour), _head(answer)]
     blocks += [_finding(answer, place, found, colour) for place, found in enumerate(answer.findings, start=1)]

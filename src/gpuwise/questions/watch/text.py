@@ -23,12 +23,15 @@ __all__ = ["panel", "render"]
 _BY = {"optimizer": "from one optimizer step to the next", "batches": "from one batch to the next"}
 
 
-def render(answer: WatchAnswer, *, colour: bool = False) -> str:
+def render(answer: WatchAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """Plain text that reads well without colour."""
     blocks = [bold(answer.verdict, colour=colour), _head(answer)]
     if answer.pace is not None and answer.parts_s:
         blocks.append(bar(shares_of(answer.parts_s, answer.pace.mean_s)))
-    blocks += [finding_text(place, finding, colour) for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1)]
+    blocks += [
+        finding_text(place, finding, width=width, colour=colour, verbose=verbose)
+        for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1)
+    ]
     return "\n\n".join(blocks) + join_notes(_closing(answer))
 
 

@@ -10,7 +10,7 @@ from gpuwise.render.chart import Axis, Bar, Bars, Figure, Segment
 __all__ = ["causes_figure"]
 
 
-def causes_figure(answer: WhyAnswer) -> Figure:
+def causes_figure(answer: WhyAnswer, *, format: str = "text") -> Figure:
     """The parts of the step; beside them its causes, where any were found."""
     found = answer.findings[:MOST_FINDINGS]
     return Figure(

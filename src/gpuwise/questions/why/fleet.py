@@ -18,20 +18,20 @@ from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.questions.common.diagnosis import WhyAnswer, finding_dict, why
+from gpuwise.questions.common.diagnosis import WhyAnswer, diagnose, finding_dict
 from gpuwise.questions.common.runs.parts import Parts, alone
 from gpuwise.questions.common.runs.spread import Progress, carry_out
 from gpuwise.questions.common.runs.tables import check_table, write_table
 from gpuwise.questions.common.runs.versions import Versions, check_versions, versions
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.why.ask import FleetQuery
 from gpuwise.questions.why.remote import at_hand, is_url, list_urls, stamp
 from gpuwise.trace.read import find_files
 from gpuwise.workload import find
 from gpuwise.workload.store import cache, zoo
 
-__all__ = ["FLEET_COLUMNS", "Diagnosed", "FleetAnswer", "FleetTask", "diagnosed", "why_each"]
+__all__ = ["FLEET_COLUMNS", "Diagnosed", "FleetAnswer", "FleetTask", "diagnose_each", "diagnosed"]
 
-_EACH = ("file", "folder")
 _MOST_FILES = 1_000_000
 FLEET_COLUMNS: dict[str, type] = {
     "job": str,
@@ -111,35 +111,24 @@ class FleetAnswer(Shown):
         }
 
 
-def why_each(
-    files: Sequence[str],
-    *,
-    each: str = "file",
-    model: str = "",
-    gpu: str = "",
-    on: str = "",
-    out: Path | None = None,
-    fresh: bool = False,
-    progress: Progress = lambda done, total: None,
-) -> FleetAnswer:
-    """Diagnose every run for itself. Without `out` what is done is kept in the cache until the end."""
-    if each not in _EACH:
-        raise BadValue(f"'{each}' is not what a run is", looked_in=", ".join(_EACH), hint="`--each file` or `--each folder`")
+def diagnose_each(query: FleetQuery, progress: Progress = lambda done, total: None) -> FleetAnswer:
+    """Diagnose every run separately. Without `out`, finished runs are kept in the cache until the end."""
+    each, model, gpu, out = query.each, query.model, query.gpu, query.out
     if out is not None:
         check_table(out)
     if gpu:
         load_catalog().find(gpu)
     if model and ":" not in model and not find.tells_itself(model):
         zoo.entry(model)
-    tasks = _tasks(files, each, model, gpu)
+    tasks = _tasks(query)
     question = _question(tasks, each, model, gpu)
     folder = out.with_name(f"{out.name}.parts") if out else cache.folder() / "why" / _digest(question)
     with alone(folder):
         parts = Parts(folder)
-        parts.begin(question, fresh=fresh, out=out)
+        parts.begin(question, fresh=query.fresh, out=out)
         kept, finished = len(tasks), parts.finished
         if finished is None:
-            kept = carry_out(parts, tasks, diagnosed, lost=_lost, on=on, progress=progress)
+            kept = carry_out(parts, tasks, diagnosed, lost=_lost, on=query.on, progress=progress)
             jobs = [msgspec.json.decode(data, type=Diagnosed) for data in parts.read(len(tasks))]
             jobs.sort(key=lambda job: job.badness)
             _keep(parts, jobs, out)
@@ -157,8 +146,9 @@ def _keep(parts: Parts, jobs: list[Diagnosed], out: Path | None) -> None:
     parts.finish({"jobs": [msgspec.structs.asdict(job) for job in jobs]})
 
 
-def _tasks(named: Sequence[str], each: str, model: str, gpu: str) -> list[FleetTask]:
+def _tasks(query: FleetQuery) -> list[FleetTask]:
     """The runs in the order of their names."""
+    named, each = query.files, query.each
     local = [text for text in named if not is_url(text)]
     found = [url for text in named if is_url(text) for url in list_urls(text)]
     found += [str(path) for path in find_files(local, most=_MOST_FILES)] if local else []
@@ -168,7 +158,7 @@ def _tasks(named: Sequence[str], each: str, model: str, gpu: str) -> list[FleetT
     for file in dict.fromkeys(found):
         runs.setdefault(file if each == "file" else _folder(file), []).append(file)
     return [
-        FleetTask(job=job, files=tuple(_whole(file) for file in inside), model=model, gpu=gpu, versions=versions())
+        FleetTask(job=job, files=tuple(_whole(file) for file in inside), model=query.model, gpu=query.gpu, versions=versions())
         for job, inside in sorted(runs.items())
     ]
 
@@ -201,7 +191,7 @@ def diagnosed(task: FleetTask) -> bytes:
     check_versions(task.versions)
     try:
         with at_hand(task.files) as files:
-            return msgspec.json.encode(_row(task, why(files, model=task.model, gpu=task.gpu)))
+            return msgspec.json.encode(_row(task, diagnose(files, model=task.model, gpu=task.gpu)))
     except GpuwiseError as fault:
         return _lost(task, fault.message)
     except Exception as fault:  # one odd file must not end the diagnosis of thousands; the row says that it is our fault

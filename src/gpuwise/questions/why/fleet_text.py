@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from gpuwise.questions.common.findings_text import time_text
 from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer
-from gpuwise.render.text import Column, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, bold, join_notes, table, wrapped
 
 __all__ = ["render"]
 
-_SHOWN = 40
+_SHOWN = 40  # runs that the long answer lists; the table in --out has all
+_BRIEF = 12  # runs that leave room for the notes on one screen
 
 
-def render(answer: FleetAnswer, *, width: int | None = None, colour: bool = False) -> str:
-    """One line a run; those that could not be read below, with the reason."""
+def render(
+    answer: FleetAnswer, *, format: str = "text", width: int | None = None, colour: bool = False, verbose: bool = False
+) -> str:
+    """One line for each run; below them those that could not be read, with the reason. Only text is offered as a `format`."""
+    most = _SHOWN if verbose else _BRIEF
     read = [job for job in answer.jobs if job.reason is None]
     failed = [job for job in answer.jobs if job.reason is not None]
     ill = sum(job.code is not None for job in read)
     head = f"{len(read)} runs: {ill} with a cause above minor" + (f"; {len(failed)} could not be read" if failed else "")
     blocks = [bold(head, colour=colour)]
     if read:
-        blocks.append(_table(read[:_SHOWN], width, colour) + _more(len(read)))
+        blocks.append(_table(read[:most], width or WIDTH, colour) + _more(len(read) - most))
     if failed:
-        blocks.append("\n".join(f"{job.job}: {job.reason}" for job in failed[:_SHOWN]) + _more(len(failed)))
-    return "\n\n".join(blocks) + join_notes(_notes(answer))
+        blocks.append("\n".join(f"{job.job}: {job.reason}" for job in failed[:most]) + _more(len(failed) - most))
+    return "\n\n".join(blocks) + join_notes([wrapped(note, width, "  ") for note in _notes(answer)])
 
 
 def _table(jobs: list[Diagnosed], width: int | None, colour: bool) -> str:
@@ -46,11 +50,11 @@ def _gain(job: Diagnosed) -> str:
 
 
 def _more(count: int) -> str:
-    return f"\n… and {count - _SHOWN} more; --out or --json has all" if count > _SHOWN else ""
+    return f"\n… and {count} more; `-v` shows {_SHOWN}, `--out` and `--json` have all" if count > 0 else ""
 
 
 def _notes(answer: FleetAnswer) -> list[str]:
-    notes = ["gain: what fixing the first cause gives, as times the speed; `gpuwise why FILE` says more about one run"]
+    notes = ["gain: the speed-up from fixing the first cause; `gpuwise why FILE` explains one run in full"]
     if answer.kept_parts:
         notes.append(f"{answer.kept_parts} of {len(answer.jobs)} runs were diagnosed before")
     if answer.out:

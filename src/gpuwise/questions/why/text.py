@@ -10,6 +10,7 @@ from gpuwise.questions.common.diagnosis import WhyAnswer
 from gpuwise.questions.common.findings_text import (
     MOST_FINDINGS,
     bar,
+    brief_notes,
     cost,
     finding_text,
     overlap,
@@ -18,28 +19,45 @@ from gpuwise.questions.common.findings_text import (
     time_text,
     untold,
 )
-from gpuwise.render.text import Column, assumption_lines, bold, join_notes, table
+from gpuwise.render.text import WIDTH, Column, assumption_lines, bold, folded, join_notes, table, wrapped
 
-__all__ = ["FORMATS", "render", "render_html", "render_markdown"]
+__all__ = ["render", "render_html", "render_markdown"]
 
-FORMATS = ("text", "markdown", "html")
+_LEAST_SHARE = 0.01  # of a step: less hidden communication is not worth a line
+_UNEVEN = 0.05  # where the mean step differs from the median by more, both are shown
+_BRIEF_FINDINGS = 3  # what fits one screen with the verdict and the bar
+_FINDINGS_BESIDE_A_TABLE = 1  # what fits one screen with a table of ranks or of differences too
+_BRIEF_RANKS = 8  # one node of most clusters
+_NAMED_RANKS = 8  # numbers of missing ranks that fit one line
 
-_LEAST_SHARE = 0.01
-_UNEVEN = 0.05  # between the median and the mean step, from which on both are told
 
-
-def render(answer: WhyAnswer, *, width: int | None = None, colour: bool = False) -> str:
-    """Plain text that reads well without colour."""
-    blocks = [bold(answer.verdict, colour=colour), _head(answer), _bar(answer)]
+def render(
+    answer: WhyAnswer, *, format: str = "text", width: int | None = None, colour: bool = False, verbose: bool = False
+) -> str:
+    """Plain text that reads well without colour, or the whole answer as Markdown or HTML."""
+    if format != "text":
+        return {"markdown": render_markdown, "html": render_html}[format](answer)
+    shown = MOST_FINDINGS if verbose else _brief_findings(answer)
+    blocks = [
+        bold(wrapped(answer.verdict, width), colour=colour),
+        "\n".join(wrapped(line, width, "  ") for line in _head(answer).splitlines()),
+        _bar(answer),
+    ]
     if len(answer.ranks) > 1:
-        blocks.append(_rank_table(answer, width, colour))
+        blocks.append(_rank_table(answer, width, colour, verbose))
     blocks += [
-        finding_text(place, finding, colour, answer.view.per)
-        for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1)
+        finding_text(place, finding, width=width, colour=colour, verbose=verbose, per=answer.view.per)
+        for place, finding in enumerate(answer.findings[:shown], start=1)
     ]
     if answer.difference is not None:
         blocks.append(_difference(answer, answer.difference, width, colour))
-    return "\n\n".join(blocks) + join_notes(_closing(answer))
+    closing = _closing(answer) if verbose else _brief_closing(answer, shown)
+    return "\n\n".join(blocks) + join_notes([wrapped(line, width, "  ") for line in closing])
+
+
+def _brief_findings(answer: WhyAnswer) -> int:
+    """How many findings fit one screen beside the other tables."""
+    return _FINDINGS_BESIDE_A_TABLE if len(answer.ranks) > 1 or answer.difference is not None else _BRIEF_FINDINGS
 
 
 def _head(answer: WhyAnswer) -> str:
@@ -66,17 +84,19 @@ def _bar(answer: WhyAnswer) -> str:
     return bar(_parts(answer)) + beside
 
 
-def _rank_table(answer: WhyAnswer, width: int | None, colour: bool) -> str:
-    views = [rank.view for rank in answer.ranks]
+def _rank_table(answer: WhyAnswer, width: int | None, colour: bool, verbose: bool) -> str:
+    ranks = answer.ranks if verbose else answer.ranks[:_BRIEF_RANKS]
+    views = [rank.view for rank in ranks]
     columns = [
-        Column(title="rank", cells=[rank.label for rank in answer.ranks], right=False),
+        Column(title="rank", cells=[rank.label for rank in ranks], right=False),
         Column(title="step", cells=[time_text(view.step_s) for view in views]),
         Column(title="busy", cells=[f"{view.whole.busy_fraction:.0%}" for view in views]),
-        Column(title="in collectives", cells=[time_text(rank.communication_s) for rank in answer.ranks]),
+        Column(title="in collectives", cells=[time_text(rank.communication_s) for rank in ranks]),
         Column(title="exposed", cells=[f"{view.whole.communication_exposed_fraction:.0%}" for view in views], drop=2),
         Column(title="loader", cells=[f"{view.whole.loader_fraction:.0%}" for view in views], drop=1),
     ]
-    return table(columns, width=width, colour=colour)
+    more = len(answer.ranks) - len(ranks)
+    return table(columns, width=width or WIDTH, colour=colour) + (f"\n… and {more} more ranks; `-v` lists all" if more else "")
 
 
 def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour: bool) -> str:
@@ -91,18 +111,26 @@ def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour:
         Column(title="why", cells=[part.why for part in found.parts], right=False, drop=2),
     ]
     notes = [f"unlike: {text}" for text in found.unlike] + [f"not known: {text}" for text in found.unknown]
-    return "\n".join([bold(head, colour=colour), told, "", table(columns, width=width, colour=colour), *notes])
+    return "\n".join([bold(head, colour=colour), told, "", table(columns, width=width or WIDTH, colour=colour), *notes])
+
+
+def _missing(answer: WhyAnswer) -> list[str]:
+    shown = ", ".join(f"rank {number}" for number in answer.missing[:_NAMED_RANKS])
+    more = ", …" if len(answer.missing) > _NAMED_RANKS else ""
+    return [f"missing: {shown}{more}"] if answer.missing else []
 
 
 def _closing(answer: WhyAnswer) -> list[str]:
-    lines = [*smaller(answer.findings), *overlap(answer.findings)]
-    if answer.missing:
-        shown = ", ".join(f"rank {number}" for number in answer.missing[:8]) + (", …" if len(answer.missing) > 8 else "")
-        lines.append(f"missing: {shown}")
+    lines = [*smaller(answer.findings), *overlap(answer.findings), *_missing(answer)]
     lines += untold(answer.abstained)
     lines += [f"note: {note}" for note in answer.notes]
     lines += assumption_lines(answer.assumptions)
     return lines
+
+
+def _brief_closing(answer: WhyAnswer, shown: int) -> list[str]:
+    lines = [*smaller(answer.findings, shown), *overlap(answer.findings), *_missing(answer)]
+    return [*lines, *brief_notes(answer.notes, answer.abstained), *folded(answer.assumptions, verbose=False)]
 
 
 def render_markdown(answer: WhyAnswer) -> str:

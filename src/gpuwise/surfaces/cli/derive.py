@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -15,6 +15,7 @@ from gpuwise.questions.common.options import Declared, declared
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.registry import Question
 from gpuwise.surfaces.cli.output import check_figure, print_answer, show_progress, wants_figure, write_figure
+from gpuwise.surfaces.cli.runners import RUNNERS, Asked
 
 __all__ = ["command_of"]
 
@@ -35,15 +36,6 @@ _SURFACE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What was typed: values by name, apart from those that are only about how the answer is shown."""
-
-    options: Any
-    shown: dict[str, Any]
-    surface: dict[str, Any]
-
-
 def command_of(question: Question) -> Callable[..., None]:
     """The command of a question: its options as flags, its answer printed."""
     options = question.options
@@ -55,7 +47,7 @@ def command_of(question: Question) -> Callable[..., None]:
         own = {one.name: given[one.name] for one in declared(options) if one.name in given}
         shown = asdict(looks(**{one.name: given[one.name] for one in fields(looks) if one.name in given})) if looks else {}
         surfaced = {name: given.get(name) for name, _, _, _ in surface}
-        _answer(question, _Asked(options(**own), shown, surfaced))
+        _answer(question, Asked(options(**own), shown, surfaced))
 
     parameters = [_parameter(one) for one in (*declared(options), *(declared(looks) if looks else ()))]
     parameters += [
@@ -83,20 +75,28 @@ def _parameter(one: Declared) -> inspect.Parameter:
     if one.option.argument:
         note: Any = typer.Argument(help=one.option.help, metavar=metavar)
     else:
-        note = typer.Option(flag, help=one.option.help, metavar=metavar)
+        note = typer.Option(*flag.split(), help=one.option.help, metavar=metavar)
     empty = inspect.Parameter.empty if one.required else default
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[kind, note])
 
 
-def _answer(question: Question, asked: _Asked) -> None:
+def _answer(question: Question, asked: Asked) -> None:
     figure, json = asked.surface.get("figure"), bool(asked.surface["json"])
     check_figure(figure)
-    answer: Shown = question.answer(asked.options, show_progress)
+    answer = _run(question, asked)
     print_answer(answer, _named(answer.TEXT), json=json, verbose=bool(asked.surface["verbose"]), **asked.shown)
     if wants_figure(figure) and answer.FIGURE:
         write_figure(figure, lambda: _named(answer.FIGURE)(answer, **asked.shown), quiet=json)
     if asked.surface.get("strict") and answer.says_no:
         raise typer.Exit(1)
+
+
+def _run(question: Question, asked: Asked) -> Shown:
+    """The answer; some questions have a function of their own here that shows how far they have come."""
+    if question.name in RUNNERS:
+        return RUNNERS[question.name](question, asked)
+    answer: Shown = question.answer(asked.options, show_progress)
+    return answer
 
 
 def _named(where: str) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["counting"]
+__all__ = ["FileBar", "counting", "show_share"]
 
 
 @contextmanager
@@ -45,3 +45,26 @@ def _bar(what: str, state: list[int]) -> Iterator[Callable[[int, int], None]]:
             progress.update(task, completed=done, total=total, refresh=True)
 
         yield tell
+
+
+def show_share(text: str, share: float) -> None:
+    """A bar on stderr with what is being done, where a person is watching."""
+    if sys.stderr.isatty():
+        end = "\n" if share >= 1.0 and text == "done" else ""
+        sys.stderr.write(f"\r{'█' * int(20 * share):20} {share:4.0%} {text:<24}{end}")
+        sys.stderr.flush()
+
+
+class FileBar:
+    """A line on stderr that grows while a file is read, where a person is watching."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+
+    def __call__(self, text: str, fraction: float) -> None:
+        if not sys.stderr.isatty():
+            return
+        line = f"{text} {'█' * int(20 * fraction):20} {fraction:4.0%}"
+        if line != self._shown:
+            sys.stderr.write(f"\r{line}" + ("\n" if fraction >= 1.0 else ""))
+            self._shown = line

@@ -29,11 +29,11 @@ def executor_on(place: str) -> Iterator[Executor | None]:
     elif place.startswith("processes:") and place.removeprefix("processes:").isdigit():
         count = int(place.removeprefix("processes:"))
         if not 1 <= count <= _MOST_PROCESSES:
-            raise BadValue(f"--on {place} is no number of processes", hint=f"between 1 and {_MOST_PROCESSES}")
+            raise BadValue(f"invalid number of processes: --on {place}", hint=f"between 1 and {_MOST_PROCESSES}")
         with _processes(count) as found:
             yield found
     else:
-        raise BadValue(f"'{place}' is no place to run it", hint="`--on here`, `--on processes:4` or `--on dask://host:8786`")
+        raise BadValue(f"unknown executor '{place}'", hint="`--on here`, `--on processes:4` or `--on dask://host:8786`")
 
 
 @contextmanager

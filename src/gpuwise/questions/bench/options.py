@@ -1,0 +1,23 @@
+"""What `bench` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from gpuwise.questions.common.options import Option
+
+__all__ = ["BenchOptions"]
+
+_DEVICE = "cpu, cuda:0 or mps. [default: the fastest that torch sees]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOptions:
+    """Measure this machine's device (products, convolutions, bandwidth, overheads, disk, decoding) and save a dated profile.
+
+    `gpuwise predict --on-this-machine` predicts with it.
+    """
+
+    device: Annotated[str, Option(help=_DEVICE, page=False)] = field(default="", kw_only=False)
+    seconds: Annotated[float, Option(help="The longest it may take.", low=2, high=600, page=False)] = 60.0

@@ -1,0 +1,20 @@
+"""What `doctor` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Optional
+
+from gpuwise.questions.common.options import Option
+
+__all__ = ["DoctorOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """Show Python, frameworks, drivers and GPUs of this machine, each GPU matched to the catalogue."""
+
+    catalog: Annotated[Optional[Path], Option(help="A TOML file with GPUs of your own.", page=False)] = field(
+        default=None, kw_only=False
+    )

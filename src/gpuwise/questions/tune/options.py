@@ -1,0 +1,66 @@
+"""What `tune` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Optional
+
+from gpuwise.questions.common.options import (
+    ChannelsLast,
+    Compile,
+    Cpu,
+    GpuNames,
+    Image,
+    Inputs,
+    Mode,
+    Names,
+    Optimizer,
+    Option,
+    Precision,
+    Seq,
+    Stack,
+)
+
+__all__ = ["TuneOptions"]
+
+_SUBJECT = "`batch MODEL` or `power MODEL` for any GPU; a MODEL, file.py:Net or train.py alone: try settings on this machine."
+_DEVICE = "Where to run: cpu, cuda:0 or mps. [default: the fastest that torch sees]"
+_TRY = "What to try: batch, precision, channels-last, compile, optimizer, workers, pinned. [default: all]"
+_SET = "How a script takes a setting: workers='--workers {}'; may be repeated."
+_SECONDS = "The longest that trying may take; it ends earlier once results are stable. [default: 600]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOptions:
+    """Try settings on this machine in short measured runs (batch, precision, channels-last, compile, optimizer, workers, pinned
+    memory), each beside its prediction, and say which are faster together.
+
+    `tune batch`: the batch that gives 90, 95 and 99 % of the speed, for any GPU. `tune power`: time and energy by power limit.
+    """
+
+    subject: Annotated[Names, Option(help=_SUBJECT, argument=True, metavar="[WHAT] MODEL [-- ARGS]", page=False)] = field(
+        default=(), kw_only=False
+    )
+    gpu: GpuNames = ()
+    batch: Annotated[Optional[int], Option(help="The batch to start from.", low=1, high=2**31 - 1)] = None
+    seq: Seq = None
+    image: Image = None
+    input: Inputs = ()
+    precision: Precision = ""
+    mode: Mode = ""
+    optimizer: Optimizer = ""
+    compile: Compile = False
+    channels_last: ChannelsLast = False
+    stack: Stack = ""
+    cpu: Cpu = ""
+    on_this_machine: Annotated[bool, Option(help="batch: for the device that `gpuwise bench` measured here.", page=False)] = False
+    device: Annotated[str, Option(help=_DEVICE, page=False)] = ""
+    try_: Annotated[str, Option(help=_TRY, flag="--try", page=False)] = ""
+    set: Annotated[Names, Option(help=_SET, page=False)] = ()
+    limits: Annotated[str, Option(help="power: the limits to compare, such as 200W,250W,300W.")] = ""
+    apply: Annotated[
+        bool, Option(help="power: set each limit on this NVIDIA card, measure, and restore the old limit.", page=False)
+    ] = False
+    seconds: Annotated[Optional[float], Option(help=_SECONDS, page=False)] = None
+    seed: Annotated[Optional[int], Option(help="Random seed for the order of the runs.", page=False)] = None
+    timeout: Annotated[float, Option(help="Seconds that a capture, or one run, may take.", page=False)] = 120.0

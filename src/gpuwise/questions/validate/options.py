@@ -1,0 +1,38 @@
+"""What `validate` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar, Optional
+
+from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.options import Option
+
+__all__ = ["BREAKDOWNS", "ValidateLooks", "ValidateOptions"]
+
+BREAKDOWNS = ("gpu", "model", "family", "source")
+_HELD_OUT = "A file of measurements (.csv or .parquet); without it, the measurements that gpuwise ships."
+_MEASURED = "Rows of each (source, model) that count as your own measurements and correct the others."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateLooks:
+    """How the accuracy is shown."""
+
+    by: Annotated[str, Option(help="Break the errors down by gpu, model, family or source.")] = "gpu"
+
+    def __post_init__(self) -> None:
+        if self.by not in BREAKDOWNS:
+            raise BadValue(f"unknown breakdown '{self.by}'", looked_in=", ".join(BREAKDOWNS), hint="for example `--by gpu`")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateOptions:
+    """Compare predictions with published measurements: errors, the order of GPUs, how often ranges hold, and simple rules."""
+
+    SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
+    LOOKS: ClassVar[type] = ValidateLooks
+
+    held_out: Annotated[Optional[Path], Option(help=_HELD_OUT, page=False)] = field(default=None, kw_only=False)
+    measured_rows: Annotated[int, Option(help=_MEASURED, low=0)] = 0
