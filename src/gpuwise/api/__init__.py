@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from gpuwise.questions.tune.power import PowerAnswer
     from gpuwise.questions.tune.types import MeasuredAnswer
     from gpuwise.questions.validate.answer import ValidateAnswer
-    from gpuwise.questions.watch.answer import WatchAnswer, watch_command, watch_pid
-    from gpuwise.questions.watch.cluster import ClusterAnswer, watch_cluster
+    from gpuwise.questions.watch.cluster import ClusterAnswer
     from gpuwise.questions.watch.here import Watch
+    from gpuwise.questions.watch.types import WatchAnswer
     from gpuwise.questions.which.answer import WhichAnswer, which
     from gpuwise.questions.which.ask import WhichQuery, which_query
     from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer
@@ -120,9 +120,6 @@ __all__ = [
     "prices",
     "refresh_prices",
     "sweep",
-    "watch_cluster",
-    "watch_command",
-    "watch_pid",
     "which",
     "which_query",
 ]
@@ -216,15 +213,8 @@ _HOMES = {
     "questions.tune.ask": ("TuneQuery",),
     "questions.tune.batch": ("TuneAnswer",),
     "questions.validate.answer": ("ValidateAnswer",),
-    "questions.watch.answer": (
-        "WatchAnswer",
-        "watch_command",
-        "watch_pid",
-    ),
-    "questions.watch.cluster": (
-        "ClusterAnswer",
-        "watch_cluster",
-    ),
+    "questions.watch.types": ("WatchAnswer",),
+    "questions.watch.cluster": ("ClusterAnswer",),
     "questions.watch.here": ("Watch",),
     "questions.which.ask": (
         "WhichQuery",

@@ -42,5 +42,6 @@ QUESTIONS = {
         Question("bench"),
         Question("sweep"),
         Question("tune"),
+        Question("watch"),
     )
 }
