@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpuwise.questions.validate.answer import ValidateAnswer
     from gpuwise.questions.watch.cluster import ClusterAnswer
     from gpuwise.questions.watch.here import Watch
-    from gpuwise.questions.watch.answer import WatchAnswer
+    from gpuwise.questions.watch.types import WatchAnswer
     from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer
 
 __all__ = [
@@ -94,6 +94,7 @@ _HOMES = {
     "questions.validate.answer": ("ValidateAnswer",),
     "questions.watch.answer": ("WatchAnswer",),
     "questions.watch.cluster": ("ClusterAnswer",),
+    "questions.watch.types": ("WatchAnswer",),
     "questions.watch.here": ("Watch",),
     "questions.capture.answer": ("CaptureAnswer", "KindRow"),
     "questions.common.capturing": ("CaptureQuery",),

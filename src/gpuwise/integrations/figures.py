@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from gpuwise.live.sample.steps import Pace
-from gpuwise.questions.watch.answer import WatchAnswer
+from gpuwise.questions.watch.types import WatchAnswer
 
 __all__ = ["figures", "pace_figures", "tell_wandb", "tell_writer"]
 

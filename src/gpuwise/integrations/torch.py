@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpuwise.integrations.figures import tell_wandb, tell_writer
-from gpuwise.questions.watch.answer import WatchAnswer
 from gpuwise.questions.watch.face import watch
 from gpuwise.questions.watch.here import Watch
+from gpuwise.questions.watch.types import WatchAnswer
 
 __all__ = ["loop"]
 

@@ -51,5 +51,6 @@ QUESTIONS = {
         Question("bench"),
         Question("sweep"),
         Question("tune"),
+        Question("watch"),
     )
 }

@@ -27,7 +27,7 @@ from gpuwise.live.bench.types import VERSION, Profile, Row
 from gpuwise.live.hook.gpuwise_steps import RECORD
 from gpuwise.live.sample.types import Run
 from gpuwise.questions.bench.text import render
-from gpuwise.questions.watch.answer import judge
+from gpuwise.questions.watch.judging import judge
 from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.model.types import Workload
 

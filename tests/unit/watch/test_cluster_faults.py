@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from gpuwise import api
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.live.sample.prometheus import LOGIN, TOKEN, Server, Window
+from gpuwise.questions.watch.cluster import watch_cluster
 from making_cluster import free_port, served
 
 WINDOW = Window(start_s=1_800_000_000.0, end_s=1_800_000_600.0)
@@ -183,7 +183,7 @@ def test_an_interrupt_ends_the_wait_for_a_server() -> None:
 @pytest.mark.parametrize("last", ["10", "ten", "-5m", "1s", "99d", "5 parsecs", ""])
 def test_a_time_that_is_none_is_refused_before_anybody_is_asked(last: str) -> None:
     with pytest.raises(GpuwiseError, match=r"length of time|too short|too long"):
-        api.watch_cluster("http://127.0.0.1:9", last=last)
+        watch_cluster("http://127.0.0.1:9", last=last)
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def check_starved(answer: api.WatchAnswer | None) -> None:
 
 
 def test_a_loop_is_watched(capsys: pytest.CaptureFixture[str]) -> None:
-    watched = gpuwise.live(loader())
+    watched = gpuwise.watch(loader())
     assert len(watched) == 40
     assert train(watched) == 40
     check_starved(watched.answer)
@@ -69,7 +69,7 @@ def test_a_loop_is_watched(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_block_is_watched_and_left_as_it_was() -> None:
     before = torch.utils.data.DataLoader.__iter__
-    with gpuwise.live(quiet=True, profile=False) as watched:
+    with gpuwise.watch(quiet=True, profile=False) as watched:
         assert train(loader()) == 40
     check_starved(watched.answer)
     assert watched.answer is not None
@@ -79,7 +79,7 @@ def test_a_block_is_watched_and_left_as_it_was() -> None:
 
 
 def test_a_loop_that_is_left_early_is_judged_too() -> None:
-    watched = gpuwise.live(loader(), quiet=True, profile=False)
+    watched = gpuwise.watch(loader(), quiet=True, profile=False)
     update = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1e-3)
     for place, _ in enumerate(watched):
         update.step()
@@ -91,7 +91,7 @@ def test_a_loop_that_is_left_early_is_judged_too() -> None:
 
 
 def test_a_fault_of_the_program_stays_the_programs() -> None:
-    watched = gpuwise.live(quiet=True, profile=False)
+    watched = gpuwise.watch(quiet=True, profile=False)
     with pytest.raises(ZeroDivisionError), watched:
         assert 1 / 0
     assert watched.answer is not None
@@ -104,7 +104,7 @@ def test_any_iterable_can_be_watched() -> None:
             time.sleep(0.02)
             yield number
 
-    watched = gpuwise.live(numbers(), quiet=True)
+    watched = gpuwise.watch(numbers(), quiet=True)
     assert sum(watched) == 66
     assert watched.answer is not None
     assert watched.answer.pace is not None
@@ -123,7 +123,7 @@ def test_a_watched_iterator_can_be_copied_and_is_the_one_inside_in_all_else() ->
 
 def test_a_watch_without_a_loader_is_no_loop() -> None:
     with pytest.raises(TypeError, match="for `with`"):
-        iter(gpuwise.live()).__next__()
+        iter(gpuwise.watch()).__next__()
 
 
 def test_a_fit_of_keras_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_a_fit_of_keras_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     own = keras.Model.fit
     seen: list[int] = []
     told = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
-    with gpuwise.live(quiet=True, profile=False) as watched:
+    with gpuwise.watch(quiet=True, profile=False) as watched:
         model.fit(Data(), None, None, 2, 0, [told])
     assert keras.Model.fit is own
     assert seen == [0, 1], "callbacks of the program's own, here given by place, are kept"

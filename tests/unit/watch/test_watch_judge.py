@@ -14,7 +14,7 @@ from gpuwise.core.errors import GpuwiseError
 from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.live.hook.gpuwise_steps import RECORD
 from gpuwise.live.sample.types import GpuSample, Run, Sight
-from gpuwise.questions.watch.answer import judge
+from gpuwise.questions.watch.judging import judge
 
 
 def run_on(name: str) -> Run:
@@ -37,16 +37,16 @@ def test_a_precision_that_the_gpu_does_not_have_is_told() -> None:
 
 def test_a_model_that_nobody_knows_is_refused_before_the_watch_begins() -> None:
     with pytest.raises(GpuwiseError, match="resnet5000"):
-        gpuwise.live(model="resnet5000")
+        gpuwise.watch(model="resnet5000")
     with pytest.raises(GpuwiseError, match="--model"):
-        gpuwise.live(precision="amp")
+        gpuwise.watch(precision="amp")
 
 
 def test_a_fault_of_the_telling_does_not_reach_the_training(capsys: pytest.CaptureFixture[str]) -> None:
     def tell(answer: object) -> None:
         raise OSError("the logger has gone")
 
-    with gpuwise.live(quiet=True, profile=False, then=tell) as watched:
+    with gpuwise.watch(quiet=True, profile=False, then=tell) as watched:
         pass
     assert watched.answer is not None
     assert "OSError: the logger has gone" in capsys.readouterr().err
@@ -59,7 +59,7 @@ def test_a_fault_of_the_judging_does_not_reach_the_training(
         raise ValueError("no verdict")
 
     monkeypatch.setattr("gpuwise.questions.watch.here.judge", fail)
-    with gpuwise.live(quiet=True, profile=False) as watched:
+    with gpuwise.watch(quiet=True, profile=False) as watched:
         pass
     assert watched.answer is None
     assert "no verdict" in capsys.readouterr().err
@@ -92,7 +92,7 @@ def test_what_the_profiler_says_is_told_in_seconds_of_the_timed_step(monkeypatch
         remedy="compile",
         verify="again",
     )
-    monkeypatch.setattr("gpuwise.questions.watch.answer.why", lambda files: said(0.2, 0.0, found))
+    monkeypatch.setattr("gpuwise.questions.watch.judging.diagnose", lambda files: said(0.2, 0.0, found))
     (told,) = (one for one in judge(windowed(0.06, 0.04), title="a run").findings if one.code == "launch_bound")
     assert told.seconds_per_step == pytest.approx(0.03), "three quarters of the 40 ms that are no waiting"
     assert told.share_fraction == pytest.approx(0.3)
@@ -109,7 +109,7 @@ def test_the_cores_are_counted_in_runs_too_short_to_look_at() -> None:
 
 def test_a_watch_that_was_never_finished_is_finished_when_it_begins_again() -> None:
     told: list[str] = []
-    watched = gpuwise.live(quiet=True, profile=False, then=lambda answer: told.append(answer.run.ended_by))
+    watched = gpuwise.watch(quiet=True, profile=False, then=lambda answer: told.append(answer.run.ended_by))
     before = threading.active_count()
     for _ in range(3):
         watched.begin()  # a `fit` that Ctrl-C ends calls nothing at its end

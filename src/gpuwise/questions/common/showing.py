@@ -26,6 +26,11 @@ class Shown:
     def says_no(self) -> bool:
         return False
 
+    @property
+    def exit_code(self) -> int:
+        """What the command line exits with: 0, or the code of a program that it ran for the answer."""
+        return 0
+
     def __init_subclass__(cls) -> None:
         """IPython takes the first of `__repr__` and `_repr_pretty_` that it meets; a dataclass has a `__repr__` of its own."""
         cls._repr_pretty_ = Shown._repr_pretty_  # type: ignore[method-assign]

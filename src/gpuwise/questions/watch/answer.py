@@ -1,323 +1,60 @@
-"""Why is the training that runs here slow? A watched run in, the form of `why` out."""
+"""Why is the training that runs here slow, or which GPUs of a cluster are in trouble?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import date
-from pathlib import Path
-from typing import Any, ClassVar
 
-from gpuwise.core.errors import BadValue, GpuwiseError
-from gpuwise.core.provenance import Assumption, as_dicts
-from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
-from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
-from gpuwise.diagnose.registry import ranked, run_live_checks
-from gpuwise.diagnose.types import Abstained, Finding, Gain
-from gpuwise.diagnose.vitals import Vitals
-from gpuwise.hardware import tables
-from gpuwise.hardware.types import Gpu
-from gpuwise.live.bench import store
 from gpuwise.live.sample.command import follow, run_command
 from gpuwise.live.sample.session import Session
-from gpuwise.live.sample.steps import Pace, typical_pace
-from gpuwise.live.sample.types import Run
-from gpuwise.questions.common.diagnosis import WhyAnswer, diagnose, finding_dict
-from gpuwise.questions.common.showing import Shown
-from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.questions.watch.vitals import catalogue_gpu, used_gpus, vitals_of
+from gpuwise.questions.watch.ask import ClusterQuery, CommandQuery, ProcessQuery, ask
+from gpuwise.questions.watch.cluster import ClusterAnswer, watch_cluster
+from gpuwise.questions.watch.judging import check_expected, judge
+from gpuwise.questions.watch.options import WatchOptions
+from gpuwise.questions.watch.types import WatchAnswer
 
-__all__ = ["WatchAnswer", "check_expected", "judge", "watch_command", "watch_pid"]
+__all__ = ["answer"]
 
-_TIMED = ("input_starved", "single_process_loader", "slower_than_expected")  # timed live, without a profiler in the way
-_UNEVEN = 0.05
-_FEW = 10
-_LEAST_LEFT = 0.05  # of a step, whatever is mended
-_LONG = 100
+_LONGEST_TITLE = 100  # characters: one line of text
 Tick = Callable[[Session], None]
+Lines = Callable[[str, bool], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchAnswer(Shown):
-    """What a watched run spent its time on, what is wrong with it, and what could not be seen."""
-
-    TEXT: ClassVar[str] = "questions.watch.text.render"
-
-    title: str
-    run: Run
-    pace: Pace | None
-    vitals: Vitals
-    parts_s: dict[str, float]
-    window: WhyAnswer | None
-    expected: Expectation | None
-    findings: tuple[Finding, ...]
-    abstained: tuple[Abstained, ...]
-    verdict: str
-    notes: tuple[str, ...]
-    assumptions: tuple[Assumption, ...]
-    data_date: date
-
-    @property
-    def busy_fraction(self) -> float | None:
-        """How busy the GPUs of the run were by their driver; without one, the share of the step that did not wait for input."""
-        shares = [gpu.busy_fraction for gpu in self.vitals.gpus if gpu.busy_fraction is not None]
-        if shares and not self.vitals.on_cpu:
-            return sum(shares) / len(shares)
-        return 1.0 - self.pace.wait_fraction if self.pace else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract for `why`, and what only a live run has."""
-        pace = self.pace
-        return {
-            "files": [],
-            "watched": self.title,
-            "gpu": self.vitals.gpus[0].name if self.vitals.gpus else None,
-            "step_s": pace.median_s if pace else None,
-            "mean_step_s": pace.mean_s if pace else None,
-            "busy_fraction": self.busy_fraction,
-            "verdict": self.verdict,
-            "findings": [finding_dict(finding) for finding in self.findings],
-            "abstained": [asdict(entry) for entry in self.abstained],
-            "ranks": [],
-            "steps": asdict(pace) if pace else None,
-            "parts": {"step_s": pace.mean_s if pace else None, "seconds": self.parts_s},
-            "vitals": asdict(self.vitals),
-            "expected": asdict(self.expected) if self.expected else None,
-            "exit_code": self.run.exit_code,
-            "ended_by": self.run.ended_by,
-            "watched_s": self.run.seconds,
-            "sample_count": len(self.run.sights),
-            "faults": list(self.run.faults),
-            "notes": list(self.notes),
-            "assumptions": as_dicts(self.assumptions),
-            "data_date": self.data_date.isoformat(),
-        }
-
-
-def watch_command(
-    command: Sequence[str],
+def answer(
+    options: WatchOptions,
+    progress: Callable[[str], None] = lambda text: None,
     *,
-    model: str = "",
-    precision: str = "",
-    profile: bool = True,
     tick: Tick = lambda session: None,
-    lines: Callable[[str, bool], None] | None = None,
+    lines: Lines | None = None,
     stdout: int | None = None,
-) -> WatchAnswer:
-    """Run a command, watch it to its end, and judge it. `profile` records a few steps of torch programs."""
-    if not command:
-        raise BadValue("no command was given to watch", hint="for example `gpuwise watch -- python train.py`")
-    check_expected(model, precision)
-    run, session = run_command(command, window=profile, tick=tick, lines=lines, stdout=stdout)
+) -> WatchAnswer | ClusterAnswer:
+    """Watch to the end and judge. `tick` is called every so often meanwhile, `lines` with what a command prints; `stdout` is the
+    file that its output goes to otherwise."""
+    query = ask(options)
+    if isinstance(query, ClusterQuery):
+        progress(f"asking {query.url.rpartition('@')[2]}")
+        return watch_cluster(query.url, last=query.last)
+    check_expected(query.model, query.precision)
+    if isinstance(query, ProcessQuery):
+        return _watch_process(query, tick)
+    return _watch_command(query, tick, lines, stdout)
+
+
+def _watch_command(query: CommandQuery, tick: Tick, lines: Lines | None, stdout: int | None) -> WatchAnswer:
+    run, session = run_command(query.command, window=query.profile, tick=tick, lines=lines, stdout=stdout)
     try:
-        return judge(run, title=_title(command), model=model, precision=precision)
+        return judge(run, title=_title(query.command), model=query.model, precision=query.precision)
     finally:
         session.remove()
 
 
-def watch_pid(pid: int, *, model: str = "", precision: str = "", tick: Tick = lambda session: None) -> WatchAnswer:
-    """Watch a process that runs already, from outside: its steps are not seen."""
-    check_expected(model, precision)
-    run, session = follow(pid, tick=tick)
+def _watch_process(query: ProcessQuery, tick: Tick) -> WatchAnswer:
+    """A process that runs already is seen from outside: its steps are not."""
+    run, session = follow(query.pid, tick=tick)
     session.remove()
-    return judge(run, title=f"process {pid}", model=model, precision=precision)
-
-
-def check_expected(model: str, precision: str) -> None:
-    """Refuse a model or precision that cannot be predicted, before hours of training: afterwards there is nobody to ask."""
-    if precision and not model:
-        raise BadValue("--precision is for --model", hint="for example `--model resnet50 --precision amp`")
-    if model:
-        from gpuwise.questions.common.capturing import captured
-        from gpuwise.questions.common.step import step_query
-
-        captured(step_query(StepOptions(model, mode="train", precision=precision, gpu="cpu")).capture)
-
-
-def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> WatchAnswer:
-    """From what a run left behind to a verdict."""
-    pace = typical_pace(run.marks)
-    notes: list[str] = []
-    window = _window(run.traces, notes)
-    held, assumptions = _held_against(run, pace, model, precision) if model else (None, ())
-    expected = held if isinstance(held, Expectation) else None
-    vitals = vitals_of(run, pace, expected.step_s if expected else None)
-    findings, abstained = run_live_checks(vitals)
-    if window is not None:
-        seen = [_as_timed(finding, window, pace) for finding in window.findings if finding.code not in _TIMED]
-        findings = ranked([*findings, *seen])
-        live = {entry.code for entry in abstained} | {"slower_than_expected"}
-        told = {"pcie_degraded", "vram_spill", "throttled", "power_limited", "shared_gpu", "cpu_starved"} | live
-        abstained += tuple(entry for entry in window.abstained if entry.code not in told)
-    slow = judge_step(pace.mean_s, held) if pace else held
-    if isinstance(slow, Finding):
-        findings = (*findings, slow)
-    elif isinstance(slow, Abstained):
-        abstained = (*abstained, slow)
-    notes += _notes(run, pace, vitals)
-    return WatchAnswer(
-        title=title,
-        run=run,
-        pace=pace,
-        vitals=vitals,
-        parts_s=_parts(pace, vitals, window),
-        window=window,
-        expected=expected,
-        findings=findings,
-        abstained=abstained,
-        verdict=_verdict(run, pace, vitals, findings),
-        notes=tuple(notes),
-        assumptions=assumptions,
-        data_date=tables.data_date(),
-    )
+    return judge(run, title=f"process {query.pid}", model=query.model, precision=query.precision)
 
 
 def _title(command: Sequence[str]) -> str:
     """The command on one line of a readable length."""
     text = " ".join(" ".join(command).split())
-    return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
-
-
-def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
-    """What the profiler recorded of a few steps, where it could."""
-    if not traces:
-        return None
-    try:
-        found = diagnose([str(traces[0])])
-    except GpuwiseError as fault:
-        notes.append(f"the profiler's window could not be read: {fault.message}")
-        return None
-    notes += [f"of the profiler's window: {cut}" for cut in found.cut]
-    return found
-
-
-def _as_timed(finding: Finding, window: WhyAnswer, pace: Pace | None) -> Finding:
-    """A finding of the profiler's window in seconds of the timed step: the profiler slows what is not waiting, and none of its
-    findings takes the wait away."""
-    recorded_s = window.view.step_s - window.view.parts.parts_s["input_wait"]
-    if pace is None or recorded_s <= 0 or pace.mean_s <= 0:
-        return finding
-    step_s, rest_s = pace.mean_s, max(pace.mean_s - pace.wait_s, 0.0)
-    scale = rest_s / recorded_s
-
-    def gain(recorded: float) -> float:
-        saved_s = window.view.step_s * (1.0 - 1.0 / recorded) * scale
-        return step_s / max(step_s - min(saved_s, rest_s), _LEAST_LEFT * step_s)
-
-    lost_s = min(finding.seconds_per_step * scale, rest_s)
-    return replace(
-        finding,
-        seconds_per_step=lost_s,
-        share_fraction=lost_s / step_s,
-        gain=Gain(low=gain(finding.gain.low), high=gain(finding.gain.high), beyond=finding.gain.beyond),
-    )
-
-
-def _held_against(
-    run: Run, pace: Pace | None, model: str, precision: str
-) -> tuple[Expectation | Abstained, tuple[Assumption, ...]]:
-    """What is expected of the model, or why that cannot be told of the GPU and batch that were seen."""
-    try:
-        return _expected(run, pace, model, precision)
-    except GpuwiseError as fault:
-        reason = f"nothing is expected of {model}: {fault.message}"
-        return Abstained(code=SLOWER, reason=reason, record_next=fault.hint or "`gpuwise predict` says what it needs"), ()
-
-
-def _expected(run: Run, pace: Pace | None, model: str, precision: str) -> tuple[Expectation | Abstained, tuple[Assumption, ...]]:
-    """What `predict` says of the model on the GPU that was seen, at the batch that was seen; without a GPU, on this machine's
-    CPU where that was measured."""
-    from gpuwise.questions.common.predictions import predict
-    from gpuwise.questions.common.step import step_query
-
-    gpu = _gpu(run)
-    batch = pace.batch if pace and pace.batch else None
-    if gpu is None and not _cpu_was_measured():
-        reason = f"nothing is expected of {model}: no GPU of the catalogue was seen"
-        return Abstained(
-            code=SLOWER, reason=reason, record_next="`gpuwise bench` measures the CPU, to expect something of it"
-        ), ()
-    options = StepOptions(
-        model,
-        mode="train",
-        precision=precision or ("" if gpu else "fp32"),
-        batch=batch,
-        gpus=len(used_gpus(run)) if gpu else 1,
-    )
-    query = step_query(options, gpus=[gpu] if gpu else [], on_this_machine=gpu is None)
-    found = predict(query).results[0]
-    setting = (
-        f"batch {found.batch}{'' if batch else ' (assumed)'}, {found.precision}{'' if precision else ' (assumed)'}, training"
-    )
-    expected = Expectation(
-        model=model,
-        gpu=gpu.name if gpu else "this machine's CPU",
-        step_s=found.step_s,
-        low_s=found.step_low_s,
-        high_s=found.step_high_s,
-        setting=setting,
-    )
-    return expected, found.assumptions
-
-
-def _cpu_was_measured() -> bool:
-    """Whether the newest profile of this machine is of its CPU."""
-    try:
-        return store.latest().device == "cpu"
-    except GpuwiseError:
-        return False
-
-
-def _gpu(run: Run) -> Gpu | None:
-    for index in used_gpus(run):
-        sample = next(iter(run.of_gpu(index)))
-        return catalogue_gpu(sample.name, sample.memory_bytes)
-    return None
-
-
-def _parts(pace: Pace | None, vitals: Vitals, window: WhyAnswer | None) -> dict[str, float]:
-    """The mean step by part: the wait as timed, the rest as the profiler's window splits it, else by the driver's counter."""
-    if pace is None:
-        return {}
-    rest = max(pace.mean_s - pace.wait_s, 0.0)
-    parts = {"input_wait": pace.wait_s}
-    if window is not None:
-        seen = {name: seconds for name, seconds in window.view.parts.parts_s.items() if name != "input_wait" and seconds > 0}
-        total = sum(seen.values())
-        return parts | {name: rest * seconds / total for name, seconds in seen.items()} if total > 0 else parts | {"work": rest}
-    if vitals.on_cpu:
-        return parts | {"work": rest}
-    busy = min((vitals.gpus[0].busy_fraction or 0.0) * pace.mean_s, rest)
-    return parts | {"gpu_busy": busy, "gpu_idle": rest - busy}
-
-
-def _verdict(run: Run, pace: Pace | None, vitals: Vitals, findings: tuple[Finding, ...]) -> str:
-    if run.waiting_s is not None:
-        return f"the loader has given no batch for {run.waiting_s:.0f} s: the run hangs in it"
-    if pace is None:
-        ended = f" before exit code {run.exit_code}" if run.exit_code else ""
-        load = [gpu.busy_fraction for gpu in vitals.gpus if gpu.busy_fraction is not None]
-        seen = f"; GPU busy {max(load):.0%}" if load else ""
-        return f"cannot tell: too few steps were seen{ended}{seen}"
-    serious = [finding for finding in findings if finding.severity != "minor"]
-    if serious:
-        top = serious[0]
-        gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times the speed"
-        return f"{top.title}: {top.share_fraction:.0%} of the step; fixing it gives {gain}"
-    return f"healthy: {pace.wait_fraction:.0%} of a step waits for input, and no check found more than a minor loss"
-
-
-def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
-    notes = [fault for fault in run.faults if vitals.gpus or fault != vitals.blind]  # what blinds a check is told there
-    if pace is not None and pace.apart_fraction > _UNEVEN:
-        notes.append(
-            f"{pace.apart_fraction:.0%} of the time lies in steps that begin a pass over the data (workers start, caches fill), "
-            "evaluate or save; they are left out; persistent_workers=True keeps workers"
-        )
-    if pace is not None and pace.steady_count < _FEW:
-        notes.append(f"only {pace.steady_count} steady steps were seen: let it run longer")
-    if len(run.marks) > 1 and pace is not None:
-        notes.append(f"steps are those of process {pace.pid}, the typical one of {len(run.marks)}")
-    if any(gpu.other_processes is None and gpu.load_count for gpu in vitals.gpus):
-        notes.append("the driver lists none of our processes on the GPU, so other processes cannot be told from ours")
-    return notes
+    return text if len(text) <= _LONGEST_TITLE else text[: _LONGEST_TITLE - 1] + "…"

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 
 from gpuwise.diagnose.fleet import FleetFinding, Member
-from gpuwise.questions.common.findings_text import untold
+from gpuwise.questions.common.findings_text import brief_notes, untold
 from gpuwise.questions.watch.cluster import ClusterAnswer
-from gpuwise.render.text import assumption_lines, bold, join_notes
+from gpuwise.render.text import assumption_lines, bold, folded, join_notes, wrapped
 
 __all__ = ["render"]
 
-_MOST_NAMED = 10
+_MOST_NAMED = 10  # GPUs of one finding; `--json` has all
+_BRIEF_FINDINGS, _BRIEF_NAMED = 3, 2  # what fits one screen
 
 
 def render(answer: ClusterAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """Plain text that reads well without colour."""
-    blocks = [bold(answer.verdict, colour=colour), _head(answer)]
-    blocks += [_finding(answer, place, found, colour) for place, found in enumerate(answer.findings, start=1)]
-    return "\n\n".join(blocks) + join_notes(_closing(answer))
+    head = "\n".join(wrapped(line, width, "  ") for line in _head(answer).splitlines())
+    shown = answer.findings if verbose else answer.findings[:_BRIEF_FINDINGS]
+    most = _MOST_NAMED if verbose else _BRIEF_NAMED
+    blocks = [bold(wrapped(answer.verdict, width), colour=colour), head]
+    blocks += [_finding(answer, place, found, most, width, colour, verbose) for place, found in enumerate(shown, start=1)]
+    closing = _closing(answer) if verbose else _brief_closing(answer)
+    return "\n\n".join(blocks) + join_notes([wrapped(line, width, "  ") for line in closing])
 
 
 def _head(answer: ClusterAnswer) -> str:
@@ -51,23 +56,29 @@ def _kind(product: str, members: list[Member]) -> str:
     return f"{len(members):,} × {product}: {', '.join(parts) or 'no figures'}"
 
 
-def _finding(answer: ClusterAnswer, place: int, found: FleetFinding, colour: bool) -> str:
+def _finding(
+    answer: ClusterAnswer, place: int, found: FleetFinding, most: int, width: int | None, colour: bool, verbose: bool
+) -> str:
     finding = found.finding
     head = f"{place}. {finding.code}: {finding.title}"
     gain = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times the work"
     lost = f"up to {found.lost_gpus:.1f} GPUs' worth of time ({finding.share_fraction:.0%}); fixed: {gain}"
-    lines = [
-        bold(head, colour=colour),
-        f"   {lost if found.lost_gpus else 'no time is known to be lost'}; confidence {finding.confidence}",
-    ]
-    for one in found.named[:_MOST_NAMED]:
-        lines.append(f"   {answer.members[one.number].vitals.name}: {'; '.join(one.finding.evidence)}")
-    more = len(found.named) - _MOST_NAMED
-    lines += [f"   and {more:,} more (--json has all)"] if more > 0 else []
-    return "\n".join([*lines, f"   do: {finding.remedy}", f"   check: {finding.verify}"])
+    lines = [f"{lost if found.lost_gpus else 'no time is known to be lost'}; confidence {finding.confidence}"]
+    for one in found.named[:most]:
+        lines.append(f"{answer.members[one.number].vitals.name}: {'; '.join(one.finding.evidence)}")
+    more = len(found.named) - most
+    lines += [f"and {more:,} more (`{'--json' if verbose else '-v'}` lists {'all' if verbose else 'more'})"] if more > 0 else []
+    lines += [f"do: {finding.remedy}", *([f"check: {finding.verify}"] if verbose else [])]
+    return "\n".join([bold(head, colour=colour), *(wrapped(f"   {line}", width, "     ") for line in lines)])
 
 
 def _closing(answer: ClusterAnswer) -> list[str]:
     lines = untold(answer.abstained, otherwise="not exported")
     lines += [f"note: {note}" for note in answer.notes]
     return lines + assumption_lines(answer.assumptions)
+
+
+def _brief_closing(answer: ClusterAnswer) -> list[str]:
+    left = [found.finding.code for found in answer.findings[_BRIEF_FINDINGS:]]
+    more = [f"{len(left)} more finding{'s' if len(left) > 1 else ''}: {', '.join(left)} (`-v` shows them)"] if left else []
+    return [*more, *brief_notes(answer.notes, answer.abstained), *folded(answer.assumptions, verbose=False)]

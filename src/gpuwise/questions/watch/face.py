@@ -1,4 +1,4 @@
-"""`gpuwise.live` in a program: watches, and prints the verdict at the end."""
+"""`gpuwise.watch` in a program: watches, and prints the verdict at the end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gpuwise.questions.watch.answer import WatchAnswer
 from gpuwise.questions.watch.here import Watch
 from gpuwise.questions.watch.text import render
+from gpuwise.questions.watch.types import WatchAnswer
 
 __all__ = ["watch"]
 
@@ -22,7 +22,7 @@ def watch(
     quiet: bool = False,
     then: Callable[[WatchAnswer], None] = lambda answer: None,
 ) -> Watch:
-    """Watch this program: `with gpuwise.live(): ...`, or `for batch in gpuwise.live(loader): ...`.
+    """Watch this program: `with gpuwise.watch(): ...`, or `for batch in gpuwise.watch(loader): ...`.
 
     Prints what `gpuwise watch` would; `quiet` leaves that to you (`.answer`; `then` is called with it). `profile` records a few
     steps of torch programs.

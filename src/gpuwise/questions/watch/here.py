@@ -1,4 +1,4 @@
-"""Watching from inside: `with gpuwise.live(): ...` and `for batch in gpuwise.live(loader): ...` in the user's own program."""
+"""Watching from inside: `with gpuwise.watch(): ...` and `for batch in gpuwise.watch(loader): ...` in the user's own program."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from typing import Any
 from gpuwise.live.hook import gpuwise_steps
 from gpuwise.live.sample.session import Session
 from gpuwise.live.sample.steps import Pace, typical_pace
-from gpuwise.questions.watch.answer import WatchAnswer, check_expected, judge
+from gpuwise.questions.watch.judging import check_expected, judge
+from gpuwise.questions.watch.types import WatchAnswer
 
 __all__ = ["Watch", "harmless"]
 
 
 @contextmanager
 def harmless() -> Iterator[None]:
-    """What fails in here is said and goes no further: a watch must not break the training it watches."""
+    """Report what fails in here and go on: watching must not break the training."""
     try:
         yield
     except Exception as fault:
-        sys.stderr.write(f"gpuwise watch: what was seen cannot be told: {type(fault).__name__}: {fault}\n")
+        sys.stderr.write(f"gpuwise watch: no diagnosis of this run: {type(fault).__name__}: {fault}\n")
 
 
 class Watch:
@@ -91,7 +92,7 @@ class Watch:
 
     def __iter__(self) -> Iterator[Any]:
         if self._items is None:
-            raise TypeError("gpuwise.live() without a loader is for `with`, not for loops")
+            raise TypeError("gpuwise.watch() without a loader works in `with`, not in a loop")
         with self:
             marks = self._marks
             if marks is not None:

@@ -1,13 +1,12 @@
-"""A watched run as text: the verdict in the form of `why`, and the panel while it runs."""
+"""A watched run as text: the verdict in the form of `why`."""
 
 from __future__ import annotations
 
 from gpuwise.diagnose.vitals import GpuVitals
-from gpuwise.live.sample.steps import Pace
-from gpuwise.live.sample.types import GpuSample, HostSample, Sight
 from gpuwise.questions.common.findings_text import (
     MOST_FINDINGS,
     bar,
+    brief_notes,
     finding_text,
     overlap,
     shares_of,
@@ -15,24 +14,28 @@ from gpuwise.questions.common.findings_text import (
     time_text,
     untold,
 )
-from gpuwise.questions.watch.answer import WatchAnswer
-from gpuwise.render.text import assumption_lines, bold, join_notes
+from gpuwise.questions.watch.types import WatchAnswer
+from gpuwise.render.text import assumption_lines, bold, folded, join_notes, wrapped
 
-__all__ = ["panel", "render"]
+__all__ = ["render"]
 
+_BRIEF_FINDINGS = 2  # what fits one screen with the lines about GPUs and host
 _BY = {"optimizer": "from one optimizer step to the next", "batches": "from one batch to the next"}
 
 
 def render(answer: WatchAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """Plain text that reads well without colour."""
-    blocks = [bold(answer.verdict, colour=colour), _head(answer)]
+    shown = MOST_FINDINGS if verbose else _BRIEF_FINDINGS
+    head = "\n".join(wrapped(line, width, "  ") for line in _head(answer).splitlines())
+    blocks = [bold(wrapped(answer.verdict, width), colour=colour), head]
     if answer.pace is not None and answer.parts_s:
         blocks.append(bar(shares_of(answer.parts_s, answer.pace.mean_s)))
     blocks += [
         finding_text(place, finding, width=width, colour=colour, verbose=verbose)
-        for place, finding in enumerate(answer.findings[:MOST_FINDINGS], start=1)
+        for place, finding in enumerate(answer.findings[:shown], start=1)
     ]
-    return "\n\n".join(blocks) + join_notes(_closing(answer))
+    closing = _closing(answer) if verbose else _brief_closing(answer, shown)
+    return "\n\n".join(blocks) + join_notes([wrapped(line, width, "  ") for line in closing])
 
 
 def _head(answer: WatchAnswer) -> str:
@@ -84,55 +87,18 @@ def _gpu(gpu: GpuVitals) -> str:
 def _closing(answer: WatchAnswer) -> list[str]:
     lines = [*smaller(answer.findings), *overlap(answer.findings)]
     lines += untold(answer.abstained, otherwise="not seen")
-    lines += [f"note: {note}" for note in answer.notes]
-    if answer.window is not None:
-        count = len(answer.window.view.scene.steps.start_ns)
-        lines.append(f"note: parts other than the wait are of a profiler's window of {count} steps, which are not timed")
+    lines += [f"note: {note}" for note in _notes(answer)]
     lines += assumption_lines(answer.assumptions)
     return lines
 
 
-def panel(sight: Sight | None, pace: Pace | None, *, seconds: float, waiting_s: float | None, faults: tuple[str, ...]) -> str:
-    """What is seen now, a line each: steps, GPUs, host."""
-    lines = [f"gpuwise watch  {seconds:,.0f} s  " + _steps(pace)]
-    if waiting_s is not None:
-        lines.append(f"the loader has given no batch for {waiting_s:.0f} s")
-    if sight is not None:
-        lines += [_gpu_now(gpu) for gpu in sight.gpus]
-        lines += [_host_now(sight.host)] if sight.host is not None else []
-    return "\n".join([*lines, *(fault for fault in faults)])
+def _brief_closing(answer: WatchAnswer, shown: int) -> list[str]:
+    lines = [*smaller(answer.findings, shown), *overlap(answer.findings)]
+    return [*lines, *brief_notes(_notes(answer), answer.abstained), *folded(answer.assumptions, verbose=False)]
 
 
-def _steps(pace: Pace | None) -> str:
-    if pace is None:
-        return "no steps yet"
-    return f"step {time_text(pace.median_s)}  input {pace.wait_fraction:.0%}  ({pace.count:,} steps)"
-
-
-def _gpu_now(gpu: GpuSample) -> str:
-    known = [f"GPU {gpu.index} {gpu.name}"]
-    if gpu.busy_fraction is not None:
-        known.append(f"SM {gpu.busy_fraction:.0%}  mem {gpu.memory_busy_fraction or 0.0:.0%}")
-    if gpu.clock_hz is not None:
-        known.append(f"{gpu.clock_hz / 1e6:,.0f} MHz")
-    if gpu.power_watts is not None:
-        known.append(f"{gpu.power_watts:.0f}" + (f"/{gpu.power_limit_watts:.0f} W" if gpu.power_limit_watts else " W"))
-    if gpu.temperature_c is not None:
-        known.append(f"{gpu.temperature_c:.0f} °C")
-    if gpu.memory_used_bytes is not None and gpu.memory_bytes:
-        known.append(f"VRAM {gpu.memory_used_bytes / 2**30:.1f}/{gpu.memory_bytes / 2**30:.1f} GB")
-    if gpu.pcie_generation and gpu.pcie_lanes:
-        moved = max(gpu.received_bytes_per_s or 0.0, gpu.sent_bytes_per_s or 0.0)
-        known.append(f"PCIe {gpu.pcie_generation}.0 x{gpu.pcie_lanes} {moved / 1e9:.1f} GB/s")
-    if gpu.processes is not None:
-        known.append(f"{len(gpu.processes)} process{'es' if len(gpu.processes) != 1 else ''}")
-    if gpu.reasons:
-        known.append("held by " + ", ".join(gpu.reasons))
-    return "  ".join(known)
-
-
-def _host_now(host: HostSample) -> str:
-    used = sum(host.core_fractions)
-    own = "" if host.own_cores is None else f"  ours {host.own_cores:.1f}"
-    ram = f"RAM {host.ram_used_bytes / 2**30:.1f}/{host.ram_bytes / 2**30:.1f} GB"
-    return f"CPU {used:.1f}/{len(host.core_fractions)} cores{own}  {ram}  {host.own_processes} processes"
+def _notes(answer: WatchAnswer) -> list[str]:
+    if answer.window is None:
+        return list(answer.notes)
+    count = len(answer.window.view.scene.steps.start_ns)
+    return [*answer.notes, f"parts other than the wait come from {count} steps under the profiler, which are not timed"]

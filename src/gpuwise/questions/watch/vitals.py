@@ -20,7 +20,7 @@ _AT_LOAD = 0.5
 _USED = 0.05
 _WITHOUT_STEPS = (
     "steps are seen in Python programs that use torch's DataLoader and optimizers or Keras; "
-    "else `for batch in gpuwise.live(loader):` marks them"
+    "else `for batch in gpuwise.watch(loader):` marks them"
 )
 
 

@@ -84,7 +84,11 @@ def _answer(question: Question, asked: Asked) -> None:
     figure, json = asked.surface.get("figure"), bool(asked.surface["json"])
     check_figure(figure)
     answer = _run(question, asked)
-    print_answer(answer, _named(answer.TEXT), json=json, verbose=bool(asked.surface["verbose"]), **asked.shown)
+    try:
+        print_answer(answer, _named(answer.TEXT), json=json, verbose=bool(asked.surface["verbose"]), **asked.shown)
+    finally:
+        if answer.exit_code:  # also where nobody reads our output any more
+            raise typer.Exit(answer.exit_code)
     if wants_figure(figure) and answer.FIGURE:
         write_figure(figure, lambda: _named(answer.FIGURE)(answer, **asked.shown), quiet=json)
     if asked.surface.get("strict") and answer.says_no:

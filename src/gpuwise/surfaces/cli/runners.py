@@ -50,4 +50,10 @@ def _sweep(question: Question, asked: Asked) -> Shown:
         return answer
 
 
-RUNNERS: dict[str, Callable[[Question, Asked], Shown]] = {"why": _why, "bench": _bench, "sweep": _sweep}
+def _watch(question: Question, asked: Asked) -> Shown:
+    from gpuwise.surfaces.cli.watching import watch_live
+
+    return watch_live(question, asked.options, json=bool(asked.surface["json"]))
+
+
+RUNNERS: dict[str, Callable[[Question, Asked], Shown]] = {"why": _why, "bench": _bench, "sweep": _sweep, "watch": _watch}

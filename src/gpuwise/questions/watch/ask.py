@@ -1,0 +1,64 @@
+"""From the options of `watch` to its question: a command to run, a process that runs already, or a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.options import names
+from gpuwise.questions.watch.options import WatchOptions
+
+__all__ = ["ClusterQuery", "CommandQuery", "ProcessQuery", "ask"]
+
+_USUAL_WINDOW = "10m"  # long enough for the averages of a training, short enough to be about now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandQuery:
+    """A command to run to its end."""
+
+    command: tuple[str, ...]
+    model: str
+    precision: str
+    profile: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessQuery:
+    """A process that runs already."""
+
+    pid: int
+    model: str
+    precision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterQuery:
+    """The GPUs that a Prometheus server knows, over the last while."""
+
+    url: str
+    last: str
+
+
+def ask(options: WatchOptions) -> CommandQuery | ProcessQuery | ClusterQuery:
+    """The question, checked: exactly one thing to watch, with options that are about it."""
+    command = names(options.command)
+    if bool(command) + (options.pid is not None) + bool(options.prometheus) != 1:
+        raise BadValue(
+            "name one thing to watch: a command, a process with --pid, or a cluster with --prometheus",
+            hint="for example `gpuwise watch -- python train.py`",
+        )
+    if options.prometheus:
+        if options.model or options.precision or not options.profile:
+            raise BadValue(
+                "--model, --precision and --no-profile need a command to watch",
+                hint="a Prometheus server holds no steps to compare",
+            )
+        return ClusterQuery(url=options.prometheus, last=options.last or _USUAL_WINDOW)
+    if options.last:
+        raise BadValue(
+            "--last needs --prometheus", hint="for example `gpuwise watch --prometheus http://localhost:9090 --last 2h`"
+        )
+    if options.pid is not None:
+        return ProcessQuery(pid=options.pid, model=options.model, precision=options.precision)
+    return CommandQuery(command=command, model=options.model, precision=options.precision, profile=options.profile)
