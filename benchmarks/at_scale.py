@@ -23,12 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuwise import api
+import gpuwise
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.common.runs.spread import spread
 from gpuwise.questions.common.runs.tables import write_table
 from gpuwise.questions.sweep.answer import COLUMNS, columns_of
+from gpuwise.questions.sweep.ask import ask
 from gpuwise.questions.sweep.block import block_of, decode
+from gpuwise.questions.sweep.options import SweepOptions
 from gpuwise.workload.store import zoo
 
 # Each with what it rests on.
@@ -50,15 +52,15 @@ FACTS = {
     "hours of a night": (8.0, "assumed"),
 }
 ANSWERS: dict[str, Callable[[int], Any]] = {
-    "predict, one GPU": lambda n: api.predict(api.predict_query(model=MODELS[n % 4], gpu=[GPUS[n % 5]], batch=str(8 + n))),
-    "fit, one GPU": lambda n: api.fit(api.fit_query(model=MODELS[n % 4], gpu=[GPUS[n % 5]], batch=str(8 + n))),
-    "which, a model it has met": lambda n: api.which(api.which_query(model=[MODELS[n % 4]], budget=500.0 + 10 * n)),
-    "which, a new model": lambda n: api.which(api.which_query(model=[zoo.names()[n]], budget=1500.0)),
+    "predict, one GPU": lambda n: gpuwise.predict(model=MODELS[n % 4], gpu=[GPUS[n % 5]], batch=str(8 + n)),
+    "fit, one GPU": lambda n: gpuwise.fit(model=MODELS[n % 4], gpu=[GPUS[n % 5]], batch=str(8 + n)),
+    "which, a model it has met": lambda n: gpuwise.which(model=[MODELS[n % 4]], budget=500.0 + 10 * n),
+    "which, a new model": lambda n: gpuwise.which(model=[zoo.names()[n]], budget=1500.0),
 }
 MODELS = ("resnet50", "bert-base", "gpt2", "unet")
 GPUS = ("RTX 3090", "RTX 4090", "H100 SXM 80GB", "T4", "GTX 1080 Ti")
 CAPTURED = ("timm:resnet50", "timm:vit_base_patch16_224", "bert", "gpt2", "llama")
-WHY = "import sys; from gpuwise import api; api.why([sys.argv[1]])"
+WHY = "import sys; import gpuwise; gpuwise.why([sys.argv[1]])"
 
 
 @dataclass(frozen=True)
@@ -119,16 +121,15 @@ def sweep(folder: Path) -> tuple[int, Cost]:
     """Eight models of the zoo on all GPUs at eleven batches, in this process."""
     models = ("resnet50", "vgg16", "bert-base", "gpt2", "unet", "llama-2-7b", "resnet18", "bert-large")
     (folder / "models.txt").write_text("\n".join(models), encoding="utf-8")
-    query = api.sweep_query(models=folder / "models.txt", gpus=["all"], batches="1..1024")
     out, begun = folder / "rows.parquet", time.process_time()
-    answer = api.sweep_models(query, out, on="here")
+    answer = gpuwise.sweep(folder / "models.txt", gpus="all", batches="1..1024", out=out, on="here")
     taken = time.process_time() - begun
     return answer.points, Cost(taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, out.stat().st_size)
 
 
 def written(folder: Path) -> tuple[float, float]:
     """Bytes of a row in its part, and CPU seconds that the one who asks spends on a row of the table."""
-    query = api.sweep_query(models=folder / "models.txt", gpus=["all"], batches="1..1024")
+    query = ask(SweepOptions(folder / "models.txt", gpus="all", batches="1..1024", out=folder / "again.parquet"))
     parts = [block_of(task) for task in query.tasks()[:6]]
     begun = time.process_time()
     write_table(folder / "again.parquet", COLUMNS, (columns_of(decode(data)) for data in parts))

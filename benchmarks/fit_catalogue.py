@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from gpuwise import api
+import gpuwise
 
 MODELS = ("resnet50", "bert-base-uncased", "gpt2-xl")
 
@@ -24,7 +24,7 @@ def main() -> None:
     numpy_s = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
     for model in MODELS:
         begun = time.process_time()
-        answer = api.fit_catalogue(api.catalogue_query(model=model))
+        answer = gpuwise.fit(model, all=True)
         taken = time.process_time() - begun
         count = len(answer.results)
         print(f"{model}: {count} GPUs in {taken:.2f} s, {count / taken:,.0f} a second, {taken / numpy_s:.1f} x import numpy")

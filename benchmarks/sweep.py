@@ -18,10 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuwise import api
+import gpuwise
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
+from gpuwise.questions.common.step import step_query
+from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.sweep.answer import answer
+from gpuwise.questions.sweep.ask import ask
 from gpuwise.questions.sweep.block import _AT_ONCE, block_of
+from gpuwise.questions.sweep.options import SweepOptions
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.time.stacks import as_run
 
@@ -35,11 +40,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder) / "models.txt"
         listed.write_text("\n".join(MODELS), encoding="utf-8")
-        query = api.sweep_query(models=listed, gpus=["curated"], batches="1..1024", precisions="amp")
+        out = Path(folder) / "rows.parquet"
+        options = SweepOptions(listed, gpus="curated", batches="1..1024", precisions="amp", out=out, on="here", fresh=True)
+        query = ask(options)
         for task in query.tasks():
             report(task.model, query.batches, lambda task=task: block_of(task))
         points = len(MODELS) * len(query.batches) * len(load_catalog().curated)
-        taken = best(lambda: api.sweep_models(query, Path(folder) / "rows.parquet", on="here", fresh=True))
+        taken = best(lambda: answer(options))
         print(f"both as a sweep into Parquet: {points / taken:,.0f} rows a CPU second")
 
 
@@ -57,8 +64,8 @@ def report(model: str, batches: tuple[int, ...], block: Callable[[], object]) ->
 
 def alone(model: str, batches: tuple[int, ...]) -> None:
     """The times of all points, and nothing else."""
-    query = api.predict_query(model=model, gpu=["A100 PCIe 40GB"], precision="amp")
-    workload = api.capture(query.capture).workload
+    query = step_query(StepOptions(model, gpu="A100 PCIe 40GB", precision="amp"))
+    workload = gpuwise.capture(query.capture).workload
     gpus = [gpu for gpu in load_catalog().curated if "amp" in supported(gpu)]
     size = np.array(batches, dtype=float)
     seq = np.full(len(size), float(workload.seq)) if "seq" in workload.symbols and workload.seq else None
@@ -73,7 +80,7 @@ def each(model: str, names: list[str], batches: tuple[int, ...]) -> float:
     for number in range(SAMPLE):
         name, batch = names[number * len(names) // SAMPLE], batches[number % len(batches)]
         begun = time.process_time()
-        api.predict(api.predict_query(model=model, gpu=[name], batch=str(batch), precision="amp"))
+        gpuwise.predict(model=model, gpu=[name], batch=str(batch), precision="amp")
         found.append(time.process_time() - begun)
     return statistics.median(found)
 

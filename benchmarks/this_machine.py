@@ -21,9 +21,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from gpuwise import api
+import gpuwise
 from gpuwise.live.bench.price import price
 from gpuwise.live.bench.run import measure
+from gpuwise.questions.common.capturing import capture_query
 
 STEPS, WARM_UP = 25, 3
 
@@ -134,10 +135,10 @@ def predicted(name: str, profile: Any) -> Any:
     """What the profile says of a captured step."""
     _, batch, shape = MODELS[name]
     given = ["input=batch," + ",".join(map(str, shape)) + ":fp32"]
-    query = api.capture_query(
+    query = capture_query(
         model=f"{__file__}:{name}", batch=batch, precision="fp32", optimizer="adam", mode="train", inputs=_named(name, given)
     )
-    return price(api.capture(query).workload, profile)
+    return price(gpuwise.capture(query).workload, profile)
 
 
 def _named(name: str, given: list[str]) -> list[str]:

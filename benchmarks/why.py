@@ -38,9 +38,9 @@ print(loaded, time.perf_counter() - begun)
 OURS = """
 import sys, time
 begun = time.perf_counter()
-from gpuwise import api
+import gpuwise
 from gpuwise.questions.why.text import render
-answer = api.why([sys.argv[1]])
+answer = gpuwise.why([sys.argv[1]])
 text = render(answer)
 print(0.0, time.perf_counter() - begun)
 """

@@ -21,7 +21,6 @@ import msgspec
 
 import fuzz_seeds as seeds
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.units import parse, parse_memory
 from gpuwise.hardware import machines, specs, tables
@@ -106,10 +105,10 @@ def _workload(path: Path) -> None:
     files.read(path)
     captured = gpuwise.capture(model=str(path))
     msgspec.json.encode(captured.to_dict())
-    answer = api.predict(api.predict_query(model=str(path), gpu=["RTX 3090"]))
+    answer = gpuwise.predict(model=str(path), gpu=["RTX 3090"])
     predict_report.render(answer)
     msgspec.json.encode(answer.to_dict())
-    fit_report.render(api.fit(api.fit_query(model=str(path), gpu=["RTX 3090"])))
+    fit_report.render(gpuwise.fit(model=str(path), gpu=["RTX 3090"]))
 
 
 def _which_query(**asked: Any) -> WhichQuery:
@@ -163,7 +162,7 @@ def _profile(path: Path) -> None:
     (path.parent / "profiles").mkdir(exist_ok=True)
     path.replace(path.parent / "profiles" / "cpu-2026-01-01.json")
     with patch.dict(os.environ, {"GPUWISE_DATA": str(path.parent)}):
-        answer = api.predict(api.predict_query(model="mnist_cnn", gpu=[], on_this_machine=True))
+        answer = gpuwise.predict(model="mnist_cnn", gpu=[], on_this_machine=True)
         predict_report.render(answer)
         msgspec.json.encode(answer.to_dict())
 
@@ -188,7 +187,7 @@ def _texts(name: str, ask: Callable[[str], object], *seeds: str) -> Target:
 
 def _typed_gpu(text: str) -> None:
     gpu = specs.gpu_from_text(text)
-    answer = api.predict(api.predict_query(model="mnist_cnn", gpu=[text]))
+    answer = gpuwise.predict(model="mnist_cnn", gpu=[text])
     gpus_report.render(gpuwise.gpus(text))
     predict_report.render(answer)
     assert gpu.name

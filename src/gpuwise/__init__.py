@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpuwise.questions.validate.answer import validate
     from gpuwise.questions.watch.face import watch
     from gpuwise.questions.which.answer import which
+    from gpuwise.questions.why.answer import why
 
 __all__ = [
     "__version__",
@@ -52,6 +53,7 @@ __all__ = [
     "validate",
     "watch",
     "which",
+    "why",
 ]
 
 __version__ = "0.1.0"

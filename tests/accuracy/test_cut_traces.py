@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import gpuwise
-from gpuwise.api import WhyAnswer
 from gpuwise.core.errors import BadFile
+from gpuwise.questions.common.diagnosis import WhyAnswer
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 CUTS = (0.1, 0.5, 0.9, 0.99, 2000)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpuwise
-from gpuwise.api import WhyAnswer
+from gpuwise.questions.common.diagnosis import WhyAnswer
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 README = TRACES / "README.md"

@@ -6,10 +6,12 @@ import ast
 import importlib
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
 import gpuwise
@@ -86,3 +88,42 @@ def test_no_file_names_a_path_of_one_machine() -> None:
             text = path.read_text(encoding="utf-8", errors="replace")
             found += [f"{name}: {mark}" for mark in marks if f" {mark}" in text or f'"{mark}' in text]
     assert not found
+
+
+# ---------------------------------------------------------------- the shape of the house
+
+
+ROWS_OF_LIKE_THINGS = {"diagnose/checks", "kernels/ops", "trace/readers"}  # one file for each check, op and format
+
+
+def test_no_folder_has_more_than_25_files() -> None:
+    root = ROOT / "src" / "gpuwise"
+    folders = [
+        folder for folder in root.rglob("*") if folder.is_dir() and str(folder.relative_to(root)) not in ROWS_OF_LIKE_THINGS
+    ]
+    assert {str(folder.relative_to(root)): count for folder in folders if (count := len(list(folder.glob("*.py")))) > 25} == {}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside functions count too; the package itself, which only knows the version and the Python functions, does not."""
+    graph = grimp.build_graph("gpuwise")
+    imports = {name: graph.find_modules_directly_imported_by(name) - {"gpuwise"} for name in graph.modules - {"gpuwise"}}
+    done: set[str] = set()
+    while ready := [name for name, needed in imports.items() if name not in done and needed <= done]:
+        done.update(ready)
+    assert sorted(imports.keys() - done) == []
+
+
+def test_the_picture_of_the_house_shows_every_room() -> None:
+    """The tree in docs/concepts/architecture.md against the folders there are: names and nothing else."""
+    page = (ROOT / "docs" / "concepts" / "architecture.md").read_text(encoding="utf-8")
+    picture = page.split("```text")[1].split("```")[0]
+    drawn = set(re.findall(r"([a-z_]+)/", picture)) - {"gpuwise"}
+    root = ROOT / "src" / "gpuwise"
+    rooms = {folder.name for folder in root.iterdir() if (folder / "__init__.py").exists()}
+    questions = {folder.name for folder in (root / "questions").iterdir() if (folder / "__init__.py").exists()}
+    within = {"cli", "web", "sample", "bench", "tune", "hook", "cluster", "split", "plans", "readers", "time", "memory"}
+    within |= {"model", "store", "transform", "compile", "capture"}
+    assert drawn == rooms | questions | within
+    assert all((root / path).is_dir() for path in ("surfaces/cli", "live/hook", "scale/plans", "trace/readers", "step/memory"))
+    assert all((root / "workload" / name).is_dir() for name in ("model", "store", "transform", "compile", "capture"))

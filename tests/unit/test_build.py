@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
+from asking import predict_query
 from gpuwise.box.types import VERDICTS, CheckLine
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.units import GIB
@@ -17,6 +17,7 @@ from gpuwise.questions.build.ask import ask
 from gpuwise.questions.build.figure import power_figure
 from gpuwise.questions.build.options import BuildOptions
 from gpuwise.questions.common.machine_speed import KINDS
+from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.surfaces.cli.app import app
 
 
@@ -242,7 +243,7 @@ def test_the_curve_is_drawn(tmp_path: Path, ending: str) -> None:
 
 
 def test_the_loaders_of_several_gpus_share_the_cores_as_predict_counts_them() -> None:
-    asked = api.predict_query(model="resnet50", gpu=["RTX 3090"], gpus=4, image_decode=True, workers=8, cpu="workstation")
-    (rate,) = (note.value for note in api.predict(asked).assumptions if note.name == "image loading")
+    asked = predict_query(model="resnet50", gpu=["RTX 3090"], gpus=4, image_decode=True, workers=8, cpu="workstation")
+    (rate,) = (note.value for note in predict_step(asked).assumptions if note.name == "image loading")
     each = float(rate.split()[0].replace(",", ""))
     assert lines(gpu=["4x RTX 3090"], cpu="Threadripper PRO 5975WX")["loader"].value == pytest.approx(4 * each, rel=0.01)

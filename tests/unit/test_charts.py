@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise import api
+import gpuwise
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.charts.answer import ChartRow, ChartsAnswer, chart_gpus
@@ -50,7 +50,7 @@ def test_the_baseline_is_one_everywhere(everything: ChartsAnswer) -> None:
 
 
 def test_speeds_are_ratios_of_what_predict_says(everything: ChartsAnswer) -> None:
-    steps = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090", "RTX 4090"], batch="128", precision="amp")).results
+    steps = gpuwise.predict(model="resnet50", gpu=["RTX 3090", "RTX 4090"], batch="128", precision="amp").results
     assert everything.speed(row(everything, "RTX 4090"), "cnn", "16 bit") == pytest.approx(
         steps[0].step_s / steps[1].step_s, rel=0.01
     )

@@ -11,17 +11,17 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import as_dicts
 from gpuwise.money import age
+from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.compare.text import render
 from gpuwise.questions.compare.types import CompareAnswer
 from gpuwise.surfaces.cli.app import app
 
 
-def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:
-    return api.predict(api.predict_query(model=model, gpu=names, **options)).results
+def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[Prediction, ...]:
+    return gpuwise.predict(model=model, gpu=names, **options).results
 
 
 def ratio(fast: str, slow: str, **options: Any) -> float:
@@ -85,7 +85,7 @@ def told(answer: CompareAnswer) -> dict[str, str]:
 
 def test_what_nobody_said_is_listed_once_as_predict_lists_it() -> None:
     answer = gpuwise.compare(["RTX 3090", "RTX 4090"], model=["resnet18"])
-    predicted = api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090"])).assumptions
+    predicted = gpuwise.predict(model="resnet18", gpu=["RTX 3090"]).assumptions
     assert {"batch", "precision", "optimizer", "stack", "cpu"} <= {entry.name for entry in predicted}
     assert list(predicted) == list(answer.assumptions)
     assert answer.to_dict()["assumptions"] == as_dicts(answer.assumptions)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import gpuwise
-from gpuwise import api
 from gpuwise.live.sample import machine
+from gpuwise.questions.doctor.answer import Checkup
 from gpuwise.questions.doctor.text import render
 
 
@@ -51,7 +51,7 @@ def _device(**answers: Any) -> machine.Device:
     return devices[0]
 
 
-def _checked(monkeypatch: pytest.MonkeyPatch, *devices: machine.Device) -> api.Checkup:
+def _checked(monkeypatch: pytest.MonkeyPatch, *devices: machine.Device) -> Checkup:
     found = machine.Machine(python="3.12", platform="test", packages={}, probes=(), devices=devices)
     monkeypatch.setattr("gpuwise.questions.doctor.answer.look_around", lambda: found)
     return gpuwise.doctor()

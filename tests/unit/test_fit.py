@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
+from asking import catalogue_query
 from gpuwise.advise.types import EFFECTS, Rung
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.engine.choices import Choices
@@ -20,8 +20,10 @@ from gpuwise.engine.ways import Ways
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import age
 from gpuwise.questions.fit.answer import FitAnswer
+from gpuwise.questions.fit.catalogue import fit_catalogue
 from gpuwise.questions.fit.figure import memory_figure
 from gpuwise.questions.fit.text import render
+from gpuwise.questions.fit.types import Fit
 from gpuwise.render.chart import Bars
 from gpuwise.surfaces.cli.app import app
 
@@ -34,8 +36,8 @@ SAVING += ["split-layers", "split-matrices"]
 
 
 @cache
-def answer(model: str, gpu: str = SMALL, **options: Any) -> api.Fit:
-    (found,) = api.fit(api.fit_query(model=model, gpu=(gpu,), **options)).results
+def answer(model: str, gpu: str = SMALL, **options: Any) -> Fit:
+    (found,) = gpuwise.fit(model=model, gpu=(gpu,), **options).results
     return found
 
 
@@ -46,16 +48,16 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def verdict(model: str, gpu: str = SMALL, **options: Any) -> api.Fit:
+def verdict(model: str, gpu: str = SMALL, **options: Any) -> Fit:
     """Without remedies, which take their time."""
     return answer(model, gpu, remedies=False, **options)
 
 
-def case(name: str) -> api.Fit:
+def case(name: str) -> Fit:
     return answer(**CASES[name])
 
 
-def remedies(found: api.Fit) -> dict[str, Rung]:
+def remedies(found: Fit) -> dict[str, Rung]:
     return {rung.name: rung for rung in found.advice.remedies}
 
 
@@ -64,7 +66,7 @@ def remedies(found: api.Fit) -> dict[str, Rung]:
 
 def test_time_and_memory_are_those_of_predict() -> None:
     found = verdict("resnet50", "RTX 3090")
-    (predicted,) = api.predict(api.predict_query(model="resnet50", gpu=("RTX 3090",))).results
+    (predicted,) = gpuwise.predict(model="resnet50", gpu=("RTX 3090",)).results
     assert found.step_s == pytest.approx(predicted.step_s)
     assert found.memory == predicted.memory
     assert found.fits == predicted.fits
@@ -218,7 +220,7 @@ def test_a_gpu_offered_instead_can_be_bought_or_is_said_to_be_rented(monkeypatch
     monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
     offered = {}
     for model in ("gpt2-xl", "llama-2-7b"):
-        found = api.fit(api.fit_query(model=model, gpu=["RTX 3090"])).results[0]
+        found = gpuwise.fit(model=model, gpu=["RTX 3090"]).results[0]
         offered |= {rung.gpu: rung.title for rung in found.advice.remedies if rung.name == "bigger-gpu"}
     segments = {name: load_catalog().find(name).gpu.segment for name in offered}
     assert segments["RTX PRO 6000 Blackwell"] == "workstation"
@@ -228,7 +230,7 @@ def test_a_gpu_offered_instead_can_be_bought_or_is_said_to_be_rented(monkeypatch
 
 
 def test_the_step_as_asked_is_the_first_row_among_the_remedies() -> None:
-    found = api.fit(api.fit_query(model="gpt2-xl", gpu=["RTX 3090"], batch="4"))
+    found = gpuwise.fit(model="gpt2-xl", gpu=["RTX 3090"], batch="4")
     rows = render(found).splitlines()
     title = next(place for place, line in enumerate(rows) if line.startswith("  alone"))
     asked, *_ = found.results
@@ -372,7 +374,7 @@ def test_a_batch_that_cannot_be_counted_is_refused() -> None:
 def test_a_workload_file_says_what_it_decides_itself(tmp_path: Path) -> None:
     path = tmp_path / "net.json.gz"
     assert CliRunner().invoke(app, ["capture", "lenet5", "--batch", "32", "-o", str(path)]).exit_code == 0
-    (found,) = api.fit(api.fit_query(model=str(path), gpu=("RTX 3090",))).results
+    (found,) = gpuwise.fit(model=str(path), gpu=("RTX 3090",)).results
     assert found.max_batch > 32
     assert "decides itself" in dict(found.advice.not_applicable)["amp"]
 
@@ -380,7 +382,7 @@ def test_a_workload_file_says_what_it_decides_itself(tmp_path: Path) -> None:
 def test_a_cpu_is_a_device_whose_memory_is_the_system_s() -> None:
     found = verdict("resnet50", "cpu", precision="fp32")
     assert found.room.shared
-    (predicted,) = api.predict(api.predict_query(model="resnet50", gpu=("cpu",), precision="fp32")).results
+    (predicted,) = gpuwise.predict(model="resnet50", gpu=("cpu",), precision="fp32").results
     assert found.step_s == pytest.approx(predicted.step_s)
 
 
@@ -402,7 +404,7 @@ def test_the_figure_shows_what_the_answer_says(tmp_path: Path) -> None:
 
 
 def test_the_whole_catalogue_agrees_with_single_answers() -> None:
-    whole = api.fit_catalogue(api.catalogue_query(model="resnet50", precision="amp"))
+    whole = fit_catalogue(catalogue_query(model="resnet50", precision="amp"))
     assert len(whole.results) == len(load_catalog().curated)
     rows = {row.gpu.name: row for row in whole.results}
     for name in ("RTX 3090", "H100 SXM 80GB", "GTX 1060 6GB", "M2 Max 38-core", "T4"):

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.questions.matters.text import render
 from gpuwise.questions.matters.topics import TOPICS
@@ -68,9 +67,7 @@ def test_cores_for_photographs_are_those_that_predict_asks_for(usual: dict[str, 
     assert match is not None
     enough = int(match[1])
     bounds = [
-        api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], image_decode=True, workers=workers, cpu="desktop"))
-        .results[0]
-        .bound
+        gpuwise.predict(model="resnet50", gpu=["RTX 3090"], image_decode=True, workers=workers, cpu="desktop").results[0].bound
         for workers in (enough - 1, enough)
     ]
     assert bounds[0] == "input"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import gpuwise
-from gpuwise import api
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.peaks import above_peak, peak_in, step_peak
+from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.predict.text import render
 
 
@@ -20,8 +20,8 @@ def gpu(name: str) -> Gpu:
     return load_catalog().find(name).gpu
 
 
-def asked(*names: str, model: str = "resnet50", **options: Any) -> api.PredictAnswer:
-    return api.predict(api.predict_query(model=model, gpu=names, **{"batch": "64", "precision": "fp32", **options}))
+def asked(*names: str, model: str = "resnet50", **options: Any) -> PredictAnswer:
+    return gpuwise.predict(model=model, gpu=names, **{"batch": "64", "precision": "fp32", **options})
 
 
 @pytest.mark.parametrize(

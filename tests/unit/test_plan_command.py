@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
+from asking import predict_query
 from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.questions.common.runs.executors import executor_on
 from gpuwise.questions.plan.text import render
 from gpuwise.questions.plan.types import PlanAnswer
@@ -235,14 +236,14 @@ def test_dask_without_dask_says_how_to_install_it() -> None:
 def test_plain_data_parallel_takes_what_predict_says(model: str, gpu: str, count: int, batch: int) -> None:
     fixed = {"data": count, "zero": 0, "recompute": "none", "micro_batch": batch, "precision": "amp", "scaling": False}
     planned = asked(model, f"{count}x{gpu}", batch=count * batch, **fixed).entries[0].estimate
-    query = api.predict_query(model=model, gpu=[gpu], gpus=count, batch=str(batch), precision="amp")
-    assert planned.step_s == pytest.approx(api.predict(query).results[0].step_s, rel=1e-9)
+    query = predict_query(model=model, gpu=[gpu], gpus=count, batch=str(batch), precision="amp")
+    assert planned.step_s == pytest.approx(predict_step(query).results[0].step_s, rel=1e-9)
     assert planned.exposed_comm_s > 0
     assert planned.wait_s > 0
 
 
 def test_an_update_that_is_divided_does_not_make_memory_the_limit() -> None:
-    alone = api.predict(api.predict_query(model="gpt2-xl", gpu=["A100 SXM 80GB"], batch="4"))
+    alone = gpuwise.predict(model="gpt2-xl", gpu=["A100 SXM 80GB"], batch="4")
     best = asked("gpt2-xl", "2x8xA100 SXM 80GB", scaling=False).entries[0]
     assert best.estimate.plan.zero_stage == 1
     assert (alone.results[0].bound, best.bound) == ("memory", "compute")

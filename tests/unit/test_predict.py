@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.surfaces.cli.app import app
 
 
-def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:
-    return api.predict(api.predict_query(model=model, gpu=names, **options)).results
+def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[Prediction, ...]:
+    return gpuwise.predict(model=model, gpu=names, **options).results
 
 
 def test_a_name_alone_is_answered_with_stated_defaults() -> None:

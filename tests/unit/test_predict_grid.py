@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise import api
+import gpuwise
+from asking import predict_query
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.predictions import predict as predict_step
+from gpuwise.questions.predict.grid import GridAnswer
 from gpuwise.surfaces.cli.app import app
 
 CARDS = ["RTX 2080 Ti", "GTX 1070"]
 
 
-def grid(**more: Any) -> api.GridAnswer:
-    return api.predict_grid(model="lenet5", gpu=CARDS, **more)
+def grid(**more: Any) -> GridAnswer:
+    return gpuwise.predict(model="lenet5", gpu=CARDS, **more)
 
 
 def test_each_cell_is_what_predict_says_of_it() -> None:
@@ -26,8 +29,8 @@ def test_each_cell_is_what_predict_says_of_it() -> None:
         (precision, batch) for precision in ("fp32", "amp") for batch in (8, 16, 32, 64)
     ]
     for one in answer.results[::5]:
-        query = api.predict_query(model="lenet5", gpu=[one.gpu.name], batch=str(one.batch), precision=one.precision)
-        assert api.predict(query).results[0].step_s == pytest.approx(one.step_s)
+        query = predict_query(model="lenet5", gpu=[one.gpu.name], batch=str(one.batch), precision=one.precision)
+        assert predict_step(query).results[0].step_s == pytest.approx(one.step_s)
 
 
 def test_turns_name_the_fastest_and_a_precision_that_does_not_pay() -> None:
@@ -41,7 +44,7 @@ def test_turns_name_the_fastest_and_a_precision_that_does_not_pay() -> None:
 
 
 def test_a_gpu_without_a_precision_is_left_out_of_its_rows_only() -> None:
-    answer = api.predict_grid(model="lenet5", gpu=["RTX 3090", "GTX 1070"], batch="8,16", precision="fp32,tf32")
+    answer = gpuwise.predict(model="lenet5", gpu=["RTX 3090", "GTX 1070"], batch="8,16", precision="fp32,tf32")
     assert [one.gpu.name for one in answer.results if one.precision == "tf32"] == ["RTX 3090", "RTX 3090"]
     assert len([one for one in answer.results if one.precision == "fp32"]) == 4
 
@@ -88,9 +91,9 @@ def test_text_json_and_figure_hold_the_same_steps(tmp_path: Path) -> None:
 
 def test_a_laptop_gpu_may_be_held_below_the_watts_its_makers_choose() -> None:
     asked: dict[str, Any] = {"model": "resnet50", "gpu": ["RTX 2070 Max-Q"], "batch": "32,64", "precision": "fp32"}
-    full, quiet = (api.predict_grid(**asked, power_limit=limit).results for limit in ("", "40W"))
+    full, quiet = (gpuwise.predict(**asked, power_limit=limit).results for limit in ("", "40W"))
     assert all(slow.step_s > 1.3 * fast.step_s for slow, fast in zip(quiet, full, strict=True))
     with pytest.raises(BadValue, match="cannot be held to 10 W"):
-        api.predict_grid(**asked, power_limit="10W")
+        gpuwise.predict(**asked, power_limit="10W")
     with pytest.raises(BadValue, match="cannot be held to 50 W"):
-        api.predict_grid(**{**asked, "gpu": ["RTX 3090"]}, power_limit="50W")
+        gpuwise.predict(**{**asked, "gpu": ["RTX 3090"]}, power_limit="50W")

@@ -11,16 +11,16 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.store import files
 
 
-def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:
-    return api.predict(api.predict_query(model=model, gpu=names, **options)).results
+def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[Prediction, ...]:
+    return gpuwise.predict(model=model, gpu=names, **options).results
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_bad_values_are_refused(options: dict[str, Any], says: str) -> None:
 @pytest.mark.parametrize(("given", "way"), [("1ns", "faster"), ("1000s", "slower")])
 def test_a_measured_step_that_no_software_explains_is_refused(given: str, way: str) -> None:
     with pytest.raises(BadValue, match=f"times {way} than predicted") as caught:
-        api.predict(api.predict_query(model="resnet50", gpu=["RTX 4090"], measured=[f"RTX 3090={given}"]))
+        gpuwise.predict(model="resnet50", gpu=["RTX 4090"], measured=[f"RTX 3090={given}"])
     assert "unit" in caught.value.hint
 
 
 @pytest.mark.parametrize(("times", "doubted"), [(0.1, True), (0.5, False), (2.0, False), (10.0, True)])
 def test_a_measured_step_far_from_the_prediction_is_doubted(times: float, doubted: bool) -> None:
-    (plain,) = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"])).results
+    (plain,) = gpuwise.predict(model="resnet50", gpu=["RTX 3090"]).results
     own = [f"RTX 3090={plain.step_s * times * 1e3}ms"]
-    (told,) = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], measured=own)).results
+    (told,) = gpuwise.predict(model="resnet50", gpu=["RTX 3090"], measured=own).results
     assert any("far from the prediction" in note.effect for note in told.assumptions) == doubted
 
 
@@ -123,7 +123,7 @@ def test_a_workload_hardly_understood_is_answered_with_a_warning_and_a_wide_rang
     kept = [op if place % 9 == 0 else unknown[place] for place, op in enumerate(workload.ops)]
     path = tmp_path / "odd.json"
     files.write(replace(workload, ops=tuple(kept)), path)
-    answer = api.predict(api.predict_query(model=str(path), gpu=["RTX 3090"]))
+    answer = gpuwise.predict(model=str(path), gpu=["RTX 3090"])
     (found,) = answer.results
     assert found.coverage_fraction < 0.3
     assert found.step_high_s / found.step_low_s > 8

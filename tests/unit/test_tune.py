@@ -8,12 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.tune.batch import TuneAnswer
 from gpuwise.surfaces.cli.app import app
 
 
-def tuned(model: str = "resnet50", gpu: str = "RTX 3090", **more: str) -> api.TuneAnswer:
+def tuned(model: str = "resnet50", gpu: str = "RTX 3090", **more: str) -> TuneAnswer:
     return gpuwise.tune(["batch", model], gpu=gpu, precision="amp", **more)
 
 
@@ -31,7 +31,7 @@ def test_the_chosen_batches_are_what_they_claim() -> None:
 def test_points_are_those_of_predict_and_all_fit() -> None:
     answer = tuned()
     point = next(point for point in answer.batches if point.batch == 64)
-    found = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], precision="amp", batch="64")).results[0]
+    found = gpuwise.predict(model="resnet50", gpu=["RTX 3090"], precision="amp", batch="64").results[0]
     assert point.step_s == pytest.approx(found.step_s)
     assert answer.batches[-1].batch <= answer.largest_batch < 2 * answer.batches[-1].batch
     assert found.fits

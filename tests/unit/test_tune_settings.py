@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.evidence.ranges import change_range
 from gpuwise.live.tune import worker
@@ -274,7 +273,7 @@ def test_power_by_watt_keeps_its_word() -> None:
     fast = [row for row in limits if round(row["speed_fraction"], 2) >= 0.95]
     assert answer["limit_for_95_watts"] == fast[0]["limit_watts"]
     assert answer["limit_for_least_energy_watts"] == min(limits, key=lambda row: row["joules_per_sample"])["limit_watts"]
-    found = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090"], precision="amp", batch="64")).results[0]
+    found = gpuwise.predict(model="resnet50", gpu=["RTX 3090"], precision="amp", batch="64").results[0]
     assert limits[-1]["step_s"] == pytest.approx(found.step_s)
     text = CliRunner().invoke(app, arguments).stdout
     assert f"95% of the speed from {answer['limit_for_95_watts']:g} W" in text

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import gpuwise
-from gpuwise import api
 from gpuwise.box.types import CheckLine
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.prediction_types import Prediction
@@ -25,8 +24,7 @@ EARLY: Mapping[str, str] = {"alexnet": "64", "googlenet": "32", "word_lstm": "20
 @cache
 def step(model: str, gpu: str, batch: str = "", precision: str = "fp32", **how: Any) -> Prediction:
     """`gpuwise predict MODEL --gpu GPU`."""
-    asked = api.predict_query(model=model, gpu=[gpu], batch=batch, precision=precision, **how)
-    return api.predict(asked).results[0]
+    return gpuwise.predict(model, gpu=gpu, batch=batch, precision=precision, **how).results[0]
 
 
 def ratio(gpu: str, base: str, kinds: Mapping[str, str] = KINDS, precision: str = "fp32", **how: Any) -> Ours:
@@ -63,8 +61,8 @@ def matters_over(topic: str, gpu: str, kinds: Mapping[str, str] = KINDS, scale: 
 @cache
 def held(model: str, gpu: str, batch: str = "", precision: str = "fp32", mode: str = "train", gpus: int = 1) -> Fit:
     """`gpuwise fit MODEL --gpu GPU`."""
-    asked = api.fit_query(model=model, gpu=[gpu], batch=batch, precision=precision, mode=mode, gpus=gpus, remedies=False)
-    return api.fit(asked).results[0]
+    found = gpuwise.fit(model, gpu=gpu, batch=batch, precision=precision, mode=mode, gpus=gpus, remedies=False)
+    return cast("Fit", found.results[0])
 
 
 @cache

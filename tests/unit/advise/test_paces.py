@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise import api
+import gpuwise
+from asking import predict_query
 from gpuwise.advise.paces import GRID, Pacer
 from gpuwise.advise.tasks import Job
 from gpuwise.engine.choices import Choices
@@ -14,6 +15,7 @@ from gpuwise.engine.needs import Needs
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import Asked, price_jobs
+from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.step.memory.peak import MemorySetting
 
 NAMES = ("RTX 3090", "RTX 2070", "GTX 1080 Ti", "H100 SXM 80GB", "T4", "GTX 1050 Ti")
@@ -34,7 +36,7 @@ def plain(gpu: Gpu) -> tuple[Choices, ...]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_pace_is_the_step_that_predict_tells(name: str, pacer: Pacer) -> None:
     pace = pacer.paces(list(GPUS.values()), plain, batch=16)[name]
-    (alone,) = api.predict(api.predict_query(model="resnet18", gpu=[name], batch="16", precision="fp32")).results
+    (alone,) = gpuwise.predict(model="resnet18", gpu=[name], batch="16", precision="fp32").results
     assert pace.step_s == pytest.approx(alone.step_s, rel=1e-3)
     assert pace.memory_bytes == pytest.approx(alone.memory.total_bytes)
     assert pace.bound == alone.bound
@@ -55,8 +57,8 @@ def test_what_does_not_fit_at_once_is_run_in_parts(pacer: Pacer) -> None:
 def test_several_gpus_go_at_the_pace_that_predict_tells(name: str, pacer: Pacer) -> None:
     alone = pacer.paces([GPUS[name]], plain, batch=16)[name]
     several = pacer.shared([alone], 4)[name]
-    asked = api.predict_query(model="resnet18", gpu=[name], gpus=4, batch="16", precision="fp32")
-    (predicted,) = api.predict(asked).results
+    asked = predict_query(model="resnet18", gpu=[name], gpus=4, batch="16", precision="fp32")
+    (predicted,) = predict_step(asked).results
     assert several.step_s == pytest.approx(predicted.step_s, rel=1e-3)
     assert several.samples_per_s == pytest.approx(predicted.samples_per_s, rel=1e-3)
     assert several.memory_bytes == pytest.approx(predicted.memory.total_bytes)

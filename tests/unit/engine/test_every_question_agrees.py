@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import gpuwise
-from gpuwise import api
+from asking import catalogue_query, predict_query
 from gpuwise.advise.tasks import Job as Task
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -21,7 +21,9 @@ from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.rigs import find_rigs, throughput
 from gpuwise.questions.common.runs.versions import versions
 from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.fit.catalogue import fit_catalogue
 from gpuwise.questions.plan.types import PLAIN
+from gpuwise.questions.predict.batches import sweep
 from gpuwise.questions.sweep.ask import ANY_MODERN_GPU, SweepTask
 from gpuwise.questions.sweep.block import block_of, decode
 from gpuwise.questions.tune.ask import PowerQuery
@@ -109,25 +111,25 @@ def by_predict(job: Job) -> float:
 
 
 def prediction(job: Job) -> Prediction:
-    return api.predict(api.predict_query(**job.asked())).results[0]
+    return gpuwise.predict(**job.asked()).results[0]
 
 
 def by_grid(job: Job) -> float:
-    found = api.predict_grid(**job.asked(batch=f"{job.batch},{2 * job.batch}"))
+    found = gpuwise.predict(**job.asked(batch=f"{job.batch},{2 * job.batch}"))
     return next(result.step_s for result in found.results if result.batch == job.batch)
 
 
 def by_batch_chart(job: Job) -> float:
     """The page's."""
-    return api.sweep(api.predict_query(**job.asked()), [1, job.batch, 2 * job.batch]).points[1].step_s
+    return sweep(predict_query(**job.asked()), [1, job.batch, 2 * job.batch]).points[1].step_s
 
 
 def by_fit(job: Job) -> float:
-    return api.fit(api.fit_query(**job.asked(), remedies=False)).results[0].step_s
+    return gpuwise.fit(**job.asked(), remedies=False).results[0].step_s
 
 
 def by_fit_of_the_catalogue(job: Job) -> float | None:
-    found = api.fit_catalogue(api.catalogue_query(**job.asked()))
+    found = fit_catalogue(catalogue_query(**job.asked()))
     return next(row.step_s for row in found.results if row.gpu.name == job.device.name)
 
 
@@ -164,7 +166,7 @@ def by_cost(job: Job) -> float:
 
 
 def by_tune_batch(job: Job) -> float | None:
-    points = tune_batch(api.predict_query(**job.asked())).batches
+    points = tune_batch(predict_query(**job.asked())).batches
     return next((point.step_s for point in points if point.batch == job.batch), None)
 
 
@@ -251,8 +253,8 @@ def test_remedies_and_choices_price_a_way_of_running_alike(way: str, name: str) 
 def test_a_step_of_the_users_own_is_told_alike() -> None:
     job = JOBS[1]
     asked = job.asked(measured=[f"{job.gpu}=90ms"])
-    own = api.predict(api.predict_query(**asked)).results[0]
+    own = gpuwise.predict(**asked).results[0]
     assert own.step_s == pytest.approx(0.09)
-    assert api.fit(api.fit_query(**asked, remedies=False)).results[0].step_s == pytest.approx(0.09)
-    assert api.sweep(api.predict_query(**asked), [job.batch]).points[0].step_s == pytest.approx(0.09)
-    assert tune_batch(api.predict_query(**asked)).batches[6].step_s == pytest.approx(0.09)
+    assert gpuwise.fit(**asked, remedies=False).results[0].step_s == pytest.approx(0.09)
+    assert sweep(predict_query(**asked), [job.batch]).points[0].step_s == pytest.approx(0.09)
+    assert tune_batch(predict_query(**asked)).batches[6].step_s == pytest.approx(0.09)

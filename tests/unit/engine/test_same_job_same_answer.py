@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import gpuwise
-from gpuwise import api
+from asking import predict_query
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.questions.plan.types import PLAIN, PlanAnswer, PlanEntry
 
 # model, GPU, how many, samples on each, precision
@@ -32,8 +33,8 @@ LINKS = [("RTX 3090", 2), ("RTX 3090", 4), ("RTX 4090", 2), ("A100 PCIe 80GB", 2
 
 
 def predicted(model: str, gpu: str, count: int, batch: int, precision: str, **more: Any) -> Prediction:
-    asked = api.predict_query(model=model, gpu=[gpu], gpus=count, batch=str(batch), precision=precision, **more)
-    return api.predict(asked).results[0]
+    asked = predict_query(model=model, gpu=[gpu], gpus=count, batch=str(batch), precision=precision, **more)
+    return predict_step(asked).results[0]
 
 
 def planned(model: str, gpu: str, count: int, batch: int, precision: str, **more: Any) -> PlanAnswer:
@@ -60,7 +61,7 @@ def test_plain_data_parallel_is_what_predict_and_fit_say(job: tuple[str, str, in
     assert (one.range_basis, one.bound) == (alone.range_basis, alone.bound)
     assert one.estimate.memory.total_bytes == pytest.approx(alone.memory.total_bytes, rel=0.001)
     asked = {"gpu": [gpu], "gpus": count, "batch": str(batch), "precision": precision, "remedies": False}
-    held = api.fit(api.fit_query(model=model, **asked)).results[0]
+    held = gpuwise.fit(model=model, **asked).results[0]
     assert held.step_s == pytest.approx(alone.step_s, rel=0.01)
     assert one.estimate.memory.total_bytes == pytest.approx(held.memory.total_bytes, rel=0.01)
 
@@ -119,5 +120,5 @@ def test_a_bridge_counts_where_it_is_said_and_as_much_in_each_answer() -> None:
 
 def test_a_link_of_one_gpu_is_refused() -> None:
     with pytest.raises(BadValue, match="joins several GPUs") as refusal:
-        api.predict_query(model="resnet50", gpu=["RTX 3090"], link="NVLink")
+        predict_query(model="resnet50", gpu=["RTX 3090"], link="NVLink")
     assert refusal.value.hint

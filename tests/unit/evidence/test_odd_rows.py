@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise.api import validate
+from gpuwise import validate
 from gpuwise.core.errors import BadValue
 from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.score import cluster_of, score

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.api import validate
+from gpuwise import validate
 from gpuwise.evidence.parallel import fit_of, parallel_fits, parallel_questions, score_parallel
 from gpuwise.evidence.types import Table
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwise.api import validate
+from gpuwise import validate
 from gpuwise.core.errors import BadFile, BadValue
 from gpuwise.evidence.tables import read_table
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise.api import validate
+from gpuwise import validate
 from gpuwise.questions.validate.answer import ValidateAnswer
 from gpuwise.surfaces.cli.app import app
 

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows_vendor, pair_range, step_range
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.compare.figure import ratios_figure
 from gpuwise.questions.predict.figure import steps_figure
 from gpuwise.questions.predict.text import render
@@ -26,11 +26,11 @@ def gpu(name: str) -> Gpu:
     return load_catalog().find(name).gpu
 
 
-def asked(*names: str, **options: Any) -> api.PredictAnswer:
-    return api.predict(api.predict_query(model="resnet50", gpu=names, **options))
+def asked(*names: str, **options: Any) -> PredictAnswer:
+    return gpuwise.predict(model="resnet50", gpu=names, **options)
 
 
-def notes(result: api.Prediction) -> dict[str, str]:
+def notes(result: Prediction) -> dict[str, str]:
     return {note.name: f"{note.value}: {note.effect}" for note in result.assumptions}
 
 

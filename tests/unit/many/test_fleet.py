@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, MissingExtra
 from gpuwise.questions.why import fleet
 from gpuwise.questions.why.answer import answer
+from gpuwise.questions.why.fleet import FleetAnswer
 from gpuwise.questions.why.options import WhyOptions
 from gpuwise.questions.why.remote import at_hand, list_urls, stamp
 from gpuwise.surfaces.cli.app import app
@@ -31,7 +31,7 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _each(runs: Path, **asked: object) -> api.FleetAnswer:
+def _each(runs: Path, **asked: object) -> FleetAnswer:
     return gpuwise.why([f"{runs}/*/trace.json.gz"], **({"on": "here"} | asked))  # type: ignore[arg-type]
 
 

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
+from asking import predict_query
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
-from gpuwise.questions.sweep.answer import COLUMNS
+from gpuwise.questions.sweep.answer import COLUMNS, SweptAnswer
 from gpuwise.questions.sweep.ask import ask, gpus_meant, parse_batches
 from gpuwise.questions.sweep.options import SweepOptions
 from gpuwise.questions.sweep.text import render
@@ -54,7 +54,7 @@ def listed(folder: Path, *models: str) -> Path:
     return path
 
 
-def swept(folder: Path, models: tuple[str, ...], name: str = "rows.jsonl", **asked: Any) -> tuple[api.SweptAnswer, list[Any]]:
+def swept(folder: Path, models: tuple[str, ...], name: str = "rows.jsonl", **asked: Any) -> tuple[SweptAnswer, list[Any]]:
     asked = {"gpus": ["RTX 3090"], "batches": "1,8", "precisions": "fp32"} | asked
     answer = gpuwise.sweep(listed(folder, *models), **asked, out=folder / name, on="here")
     return answer, [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
@@ -70,9 +70,9 @@ def test_every_point_is_what_predict_says(model: str, precision: str, batches: s
     for row, (typed, size) in zip(rows, product(GPUS, sizes), strict=True):
         if row["reason"]:
             with pytest.raises(BadValue, match=f"has no {precision}"):
-                api.predict(api.predict_query(model=model, gpu=[typed], batch=str(size), precision=precision))
+                gpuwise.predict(model=model, gpu=[typed], batch=str(size), precision=precision)
             continue
-        (one,) = api.predict(api.predict_query(model=model, gpu=[typed], batch=str(size), precision=precision)).results
+        (one,) = gpuwise.predict(model=model, gpu=[typed], batch=str(size), precision=precision).results
         for name in ("step_s", "step_low_s", "step_high_s", "samples_per_s", "coverage_fraction"):
             assert row[name] == pytest.approx(getattr(one, name), rel=1e-9), (name, row)
         assert row["memory_bytes"] == pytest.approx(one.memory.total_bytes)
@@ -122,7 +122,7 @@ def test_a_workload_of_one_size_is_predicted_there_alone(tmp_path: Path) -> None
     files.write(replace(workload, symbols=()), tmp_path / "fixed.json.gz")
     _, rows = swept(tmp_path, (f"{tmp_path}/fixed.json.gz",), precisions="")
     assert [row["reason"] for row in rows] == ["known at batch 8 only", None]
-    (one,) = api.predict(api.predict_query(model=f"{tmp_path}/fixed.json.gz", gpu=["RTX 3090"])).results
+    (one,) = gpuwise.predict(model=f"{tmp_path}/fixed.json.gz", gpu=["RTX 3090"]).results
     assert (rows[1]["step_s"], rows[1]["memory_bytes"]) == pytest.approx((one.step_s, one.memory.total_bytes))
 
 
@@ -249,7 +249,7 @@ def test_a_name_that_fits_several_gpus_says_which_was_taken(tmp_path: Path) -> N
     query = ask(SweepOptions(models, gpus=gpus, batches="1", out=tmp_path / "rows.csv"))
     taken = [note for note in query.assumptions if note.name.startswith("gpu ")]
     assert [(note.name, note.value) for note in taken] == [("gpu 'h100'", "H100 SXM 80GB")]
-    assert taken == list(api.predict_query(model="resnet18", gpu=["h100"]).assumptions[:1])
+    assert taken == list(predict_query(model="resnet18", gpu=["h100"]).assumptions[:1])
 
 
 def test_only_tables_can_be_written(tmp_path: Path) -> None:

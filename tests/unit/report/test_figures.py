@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, MissingExtra
 from gpuwise.questions.predict.figure import steps_figure
 from gpuwise.questions.validate.figure import accuracy_figure
@@ -122,7 +121,7 @@ def test_series_differ_in_colour_and_neighbours_in_shape() -> None:
 
 
 def test_nothing_is_drawn_outside_the_page_and_labels_do_not_overlap() -> None:
-    answer = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090", "T4", "GTX 1060 3GB"], precision="fp32"))
+    answer = gpuwise.predict(model="resnet50", gpu=["RTX 3090", "T4", "GTX 1060 3GB"], precision="fp32")
     root = drawn(steps_figure(answer))
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     boxes = []
@@ -179,7 +178,7 @@ def test_a_table_of_which_nothing_could_be_predicted_still_has_a_figure(table: P
 
 
 def test_the_figure_of_one_gpu_shows_its_ops_and_its_roof() -> None:
-    answer = api.predict(api.predict_query(model="bert-base", gpu=["RTX 3090"]))
+    answer = gpuwise.predict(model="bert-base", gpu=["RTX 3090"])
     figure = steps_figure(answer)
     ops, roof = figure.panels
     assert isinstance(ops, Bars)
@@ -191,7 +190,7 @@ def test_the_figure_of_one_gpu_shows_its_ops_and_its_roof() -> None:
 
 
 def test_what_limits_each_gpu_adds_up_to_the_whole_bar() -> None:
-    answer = api.predict(api.predict_query(model="resnet50", gpu=["RTX 3090", "RTX 3060 Ti"], batch="auto"))
+    answer = gpuwise.predict(model="resnet50", gpu=["RTX 3090", "RTX 3060 Ti"], batch="auto")
     assert len({result.batch for result in answer.results}) == 2  # steps of different size are no bars side by side
     speeds, limits = steps_figure(answer).panels
     assert isinstance(speeds, Bars)

@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 import gpuwise
-from gpuwise import api, questions
+from asking import predict_query
+from gpuwise import questions
 from gpuwise.core.errors import BadValue, MissingExtra
-from gpuwise.questions.charts.answer import ChartsAnswer
+from gpuwise.questions.common.diagnosis import WhyAnswer
 from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.predict.batches import sweep
 from gpuwise.render.chart import Bars, Figure, Plot
 from gpuwise.render.svg import draw
 from gpuwise.surfaces.notebook import figure_of
@@ -29,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 EVIL = "<script>alert(1)</script>"
 
 
-def _why(folder: Path) -> api.WhyAnswer:
+def _why(folder: Path) -> WhyAnswer:
     trace = training(Run(), name=f"sgemm{EVIL}", load_us=9000.0, workers=False, kernel_us=200.0)
     return gpuwise.why([str(trace.write(folder / "evil<b>.json.gz"))])
 
@@ -37,20 +39,20 @@ def _why(folder: Path) -> api.WhyAnswer:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found = [
-        api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090"])),
+        gpuwise.predict(model="resnet18", gpu=["RTX 3090"]),
         gpuwise.which(model=["resnet18"], budget=900),
         gpuwise.compare(["RTX 3090", "RTX 4090", "T4"], model=["resnet18"]),
-        api.fit(api.fit_query(model="resnet18", gpu=["RTX 3090"], batch="4096")),
+        gpuwise.fit(model="resnet18", gpu=["RTX 3090"], batch="4096"),
         gpuwise.cost(gpu="RTX 4090"),
         gpuwise.build(gpu=["2x RTX 3090"]),
         gpuwise.gpus("RTX 3090"),
         gpuwise.plan("resnet18", cluster="2x RTX 3090"),
         gpuwise.matters("pcie-lanes"),
-        api.predict_grid(model="resnet18", gpu=["RTX 3090", "T4"], batch="8,32", precision="fp32,amp"),
+        gpuwise.predict(model="resnet18", gpu=["RTX 3090", "T4"], batch="8,32", precision="fp32,amp"),
         gpuwise.charts(gpu=["RTX 3090", "RTX 4090"], work="cnn"),
         gpuwise.tune(["batch", "resnet18"], gpu="RTX 3090"),
         gpuwise.tune(["power", "resnet18"], gpu="RTX 3090"),
-        api.sweep(api.predict_query(model="resnet18", gpu=["RTX 3090"]), [1, 8, 64]),
+        sweep(predict_query(model="resnet18", gpu=["RTX 3090"]), [1, 8, 64]),
         _why(tmp_path_factory.mktemp("traces")),
     ]
     return {type(answer).__name__: answer for answer in found}
@@ -105,10 +107,14 @@ def test_every_answer_that_has_a_text_can_be_looked_at() -> None:
 
 
 def test_nothing_that_answers_is_left_without_a_look() -> None:
-    answers = {name for name in api.__all__ if name.endswith("Answer")}
-    assert {name for name in answers if not issubclass(getattr(api, name), Shown)} == set()
-    assert all(getattr(api, name).FIGURE for name in ("GridAnswer", "TuneAnswer", "SweepAnswer"))
-    assert ChartsAnswer.FIGURE
+    modules = [import_module(module.name) for module in pkgutil.walk_packages(questions.__path__, "gpuwise.questions.")]
+    answers = {
+        one for module in modules for name, one in vars(module).items() if name.endswith("Answer") and isinstance(one, type)
+    }
+    assert len(answers) > 15
+    assert {one.__name__ for one in answers if not issubclass(one, Shown)} == set()
+    charted = {one.__name__ for one in answers if one.FIGURE}
+    assert {"GridAnswer", "TuneAnswer", "SweepAnswer", "ChartsAnswer"} <= charted
 
 
 def test_a_sweep_has_a_point_for_each_batch(answers: dict[str, Any]) -> None:
@@ -163,7 +169,7 @@ def test_plotly_draws_what_our_own_drawing_shows(answers: dict[str, Any]) -> Non
 
 def test_a_figure_has_the_numbers_of_the_answer(answers: dict[str, Any]) -> None:
     pytest.importorskip("plotly")
-    answer = api.predict(api.predict_query(model="resnet18", gpu=["RTX 3090", "RTX 4090", "T4"]))
+    answer = gpuwise.predict(model="resnet18", gpu=["RTX 3090", "RTX 4090", "T4"])
     bars, ranges = answer.figure().data[0], answer.figure().data[1]
     assert list(bars.x) == [result.step_s for result in answer.results]
     assert list(ranges.x) == [result.step_low_s for result in answer.results]

@@ -10,17 +10,19 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
+from asking import predict_query
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.physics import faults
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.surfaces.cli.app import app
 
 
-def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[api.Prediction, ...]:
-    return api.predict(api.predict_query(model=model, gpu=names, precision="fp32", **options)).results
+def results(*names: str, model: str = "resnet50", **options: Any) -> tuple[Prediction, ...]:
+    return gpuwise.predict(model=model, gpu=names, precision="fp32", **options).results
 
 
 def both_sockets(name: str) -> Gpu:
@@ -36,8 +38,8 @@ def both_sockets(name: str) -> Gpu:
 
 
 def speed(gpu: Gpu, batch: int) -> float:
-    query = api.predict_query(model="resnet50", gpu=[gpu.name], precision="fp32", batch=str(batch))
-    return api.predict(replace(query, gpus=(gpu,))).results[0].samples_per_s
+    query = predict_query(model="resnet50", gpu=[gpu.name], precision="fp32", batch=str(batch))
+    return predict_step(replace(query, gpus=(gpu,))).results[0].samples_per_s
 
 
 # ---------------------------------------------------------------- rows and names
@@ -138,7 +140,7 @@ def test_what_a_cpu_cannot_be_asked() -> None:
     with pytest.raises(BadValue, match="alone"):
         results("cpu", gpus=2)
     with pytest.raises(BadValue, match="has no amp"):
-        api.predict(api.predict_query(model="resnet50", gpu=["cpu"], precision="amp"))
+        gpuwise.predict(model="resnet50", gpu=["cpu"], precision="amp")
 
 
 @pytest.mark.slow

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise import api
+from asking import predict_query
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.step.time.segments import fast_part, slow_s, spilled_bytes
 from gpuwise.surfaces.cli.app import app
 
@@ -15,9 +17,9 @@ CARD = load_catalog().find("GTX 970").gpu
 OTHER = load_catalog().find("GTX 980").gpu
 
 
-def step(batch: int, name: str = "GTX 970") -> api.Prediction:
-    query = api.predict_query(model="resnet50", gpu=[name], precision="fp32", batch=str(batch))
-    return api.predict(query).results[0]
+def step(batch: int, name: str = "GTX 970") -> Prediction:
+    query = predict_query(model="resnet50", gpu=[name], precision="fp32", batch=str(batch))
+    return predict_step(query).results[0]
 
 
 def crossing() -> int:
@@ -66,5 +68,5 @@ def test_a_table_of_several_gpus_says_it_too() -> None:
 
 
 def test_the_automatic_batch_stays_in_the_fast_segment() -> None:
-    query = api.predict_query(model="resnet50", gpu=["GTX 970"], precision="fp32", batch="auto")
-    assert api.predict(query).results[0].memory.total_bytes <= CARD.usable_memory_bytes
+    query = predict_query(model="resnet50", gpu=["GTX 970"], precision="fp32", batch="auto")
+    assert predict_step(query).results[0].memory.total_bytes <= CARD.usable_memory_bytes

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise import api
+from asking import predict_query
 from gpuwise.core.errors import BadFile, BadValue
 from gpuwise.live.bench import store
 from gpuwise.live.bench.cases import Case
@@ -26,7 +26,9 @@ from gpuwise.live.bench.timing import stable_seconds, summary
 from gpuwise.live.bench.types import VERSION, Profile, Row
 from gpuwise.live.hook.gpuwise_steps import RECORD
 from gpuwise.live.sample.types import Run
+from gpuwise.questions.bench.answer import BenchAnswer
 from gpuwise.questions.bench.text import render
+from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.questions.watch.judging import judge
 from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.model.types import Workload
@@ -160,7 +162,7 @@ def test_with_time_enough_every_case_is_measured_twice_and_well(monkeypatch: pyt
     assert not [entry for entry in profile.missing if "time was over" in entry]
 
 
-def bench_of(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> api.BenchAnswer:
+def bench_of(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> BenchAnswer:
     monkeypatch.setattr("gpuwise.questions.bench.answer.measure", lambda *given, **more: profile)
     return gpuwise.bench("cpu")
 
@@ -242,7 +244,7 @@ def test_a_damaged_profile_is_refused(text: bytes) -> None:
 def test_one_rate_everywhere_gives_work_over_rate(resnet: Workload) -> None:
     found = price(resnet, made(flops_per_s=1e11), 8.0)
     assert found.by_kind["conv"] == pytest.approx(price(resnet, made(flops_per_s=1e12), 8.0).by_kind["conv"] * 10, rel=0.01)
-    whole = api.predict(api.predict_query(model="resnet18", gpu=["cpu"], precision="fp32", batch="8")).results[0]
+    whole = gpuwise.predict(model="resnet18", gpu=["cpu"], precision="fp32", batch="8").results[0]
     flops = sum(entry.flops for entry in whole.by_op if entry.op == "conv")
     assert found.by_kind["conv"] == pytest.approx(flops / 1e11, rel=0.02)
     assert found.seconds == pytest.approx(sum(found.by_kind.values()) + found.overhead_s)
@@ -272,7 +274,7 @@ def test_predict_on_this_machine_takes_the_profile() -> None:
     assert (result["gpu"], result["utilisation_fraction"]) == ("a CPU", None)
     assert "Ryzen" not in done.stdout
     with pytest.raises(BadValue, match="measured here"):
-        api.predict_query(model="resnet18", gpu=["RTX 3090"], on_this_machine=True)
+        predict_query(model="resnet18", gpu=["RTX 3090"], on_this_machine=True)
 
 
 def test_answers_name_this_machine_and_its_memory() -> None:
@@ -283,15 +285,15 @@ def test_answers_name_this_machine_and_its_memory() -> None:
         assert done.exit_code == 0, done.output
         assert "on a CPU" in done.stdout
         assert "Ryzen" not in done.stdout
-    query = api.predict_query(model="resnet18", gpu=[], on_this_machine=True, precision="fp32")
+    query = predict_query(model="resnet18", gpu=[], on_this_machine=True, precision="fp32")
     assert query.gpus[0].usable_memory_bytes == has
 
 
 def test_the_range_is_wider_by_the_spread_of_the_rows_used() -> None:
     def ratios(profile: Profile) -> tuple[float, float]:
         store.save(profile)
-        query = api.predict_query(model="resnet18", gpu=[], on_this_machine=True, batch="8", precision="fp32")
-        result = api.predict(query).results[0]
+        query = predict_query(model="resnet18", gpu=[], on_this_machine=True, batch="8", precision="fp32")
+        result = predict_step(query).results[0]
         return result.step_low_s / result.step_s, result.step_high_s / result.step_s
 
     assert ratios(noisy(made(), 0.0)) == pytest.approx((0.7, 1.5))
@@ -309,8 +311,8 @@ def test_a_watched_run_without_a_gpu_is_held_against_the_profile() -> None:
     assert answer.expected is not None
     assert answer.expected.gpu == "this machine's CPU"
     assert answer.expected.setting == "batch 8, fp32 (assumed), training"
-    query = api.predict_query(model="resnet18", gpu=[], on_this_machine=True, batch="8", precision="fp32")
-    assert answer.expected.step_s == api.predict(query).results[0].step_s < 0.5
+    query = predict_query(model="resnet18", gpu=[], on_this_machine=True, batch="8", precision="fp32")
+    assert answer.expected.step_s == predict_step(query).results[0].step_s < 0.5
     assert answer.findings[-1].code == "slower_than_expected"
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from gpuwise import api
 from gpuwise.core.errors import MissingExtra
 from gpuwise.integrations import figures, huggingface, keras, lightning
 from gpuwise.integrations import torch as loops
+from gpuwise.questions.watch.types import WatchAnswer
 from gpuwise.workload.capture.torch.torchvision import import_torchvision
 
 torch = pytest.importorskip("torch")
@@ -42,7 +42,7 @@ class Slow(torch.utils.data.Dataset):  # type: ignore[name-defined, misc]
         return {"x": torch.ones(8), "labels": torch.ones(1)}
 
 
-def check(answer: api.WatchAnswer | None, *, steps: int, batch: int | None, workers: int | None) -> None:
+def check(answer: WatchAnswer | None, *, steps: int, batch: int | None, workers: int | None) -> None:
     assert answer is not None
     assert answer.pace is not None
     assert (answer.pace.count, answer.pace.batch, answer.pace.workers) == (steps - 1, batch, workers)
@@ -231,7 +231,7 @@ def fit_keras(watched: Any, *others: Any, ask_at: int = -1) -> Any:
     return model.fit(Data(), epochs=2, verbose=0, callbacks=[watched, Asks(), *others])
 
 
-def check_fed(answer: api.WatchAnswer | None, *, steps: int) -> None:
+def check_fed(answer: WatchAnswer | None, *, steps: int) -> None:
     """The loader is fast; only evaluating and saving are slow."""
     assert answer is not None
     assert answer.pace is not None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import gpuwise
-from gpuwise import api
+from gpuwise.questions.watch.types import WatchAnswer
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def loader(count: int = 160, wait_s: float = 0.004) -> Any:
     return torch.utils.data.DataLoader(Slow(count, wait_s), batch_size=4)
 
 
-def check_starved(answer: api.WatchAnswer | None) -> None:
+def check_starved(answer: WatchAnswer | None) -> None:
     assert answer is not None
     assert answer.pace is not None
     assert (answer.pace.by, answer.pace.batch, answer.pace.workers) == ("optimizer", 4, 0)

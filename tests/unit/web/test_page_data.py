@@ -7,24 +7,25 @@ from pathlib import Path
 import pytest
 
 import gpuwise
-from gpuwise import api
+from asking import predict_query
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.predict.batches import sweep
 from making_traces import ALL_REDUCE, Run, training
 
 
 def test_a_sweep_gives_what_predict_gives_batch_by_batch() -> None:
-    query = api.predict_query(model="bert-base", gpu=["RTX 3090"])
-    for point in api.sweep(query, [1, 8, 100]).points:
-        alone = api.predict(api.predict_query(model="bert-base", gpu=["RTX 3090"], batch=str(point.batch))).results[0]
+    query = predict_query(model="bert-base", gpu=["RTX 3090"])
+    for point in sweep(query, [1, 8, 100]).points:
+        alone = gpuwise.predict(model="bert-base", gpu=["RTX 3090"], batch=str(point.batch)).results[0]
         assert point.step_s == pytest.approx(alone.step_s)
         assert point.samples_per_s == pytest.approx(alone.samples_per_s)
 
 
 def test_a_sweep_without_batches_is_refused() -> None:
-    query = api.predict_query(model="resnet18", gpu=["RTX 3090"])
+    query = predict_query(model="resnet18", gpu=["RTX 3090"])
     for batches in ([], [0], [1] * 65):
         with pytest.raises(BadValue):
-            api.sweep(query, batches)
+            sweep(query, batches)
 
 
 def test_everything_looked_at_says_what_it_lacks() -> None:

@@ -89,7 +89,7 @@ def print_json(answer: dict[str, Any]) -> None:
 
 
 class Answer(Protocol):
-    """What a question of `gpuwise.api` comes to."""
+    """What a question comes to."""
 
     def to_dict(self) -> dict[str, Any]: ...
 

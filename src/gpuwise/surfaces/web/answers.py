@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from gpuwise import api
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.predict.batches import sweep
 from gpuwise.questions.registry import QUESTIONS as DECLARED
 from gpuwise.questions.registry import Question
 from gpuwise.workload.store import zoo
@@ -65,7 +65,7 @@ def _given(options: Options) -> dict[str, Any]:
 def _sweep(options: Options) -> dict[str, Any]:
     given = _given(options)
     batches = given.pop("batches")
-    return api.sweep(step_query(StepOptions(**given)), batches).to_dict()
+    return sweep(step_query(StepOptions(**given)), batches).to_dict()
 
 
 def _declared(question: Question, options: Options) -> dict[str, Any]:
