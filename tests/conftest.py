@@ -28,7 +28,6 @@ SPREAD = (
     "unit/test_fit.py",
     "unit/test_plan_command.py",
     "unit/test_which.py",
-    "unit/workload/test_rewrites_of_steps.py",
     "unit/workload/test_script.py",
 )
 

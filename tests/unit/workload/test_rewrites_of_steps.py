@@ -86,6 +86,7 @@ def test_a_rewritten_image_model_in_mixed_precision_is_sound(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_captures")
 @pytest.mark.parametrize("model", ["timm:vit_tiny_patch16_224", "torchvision:resnet18"])
 @pytest.mark.parametrize("precision", ["fp32", "amp"])
 def test_checkpointing_is_what_torch_does(model: str, precision: str) -> None:
@@ -99,6 +100,7 @@ def test_checkpointing_is_what_torch_does(model: str, precision: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_captures")
 @pytest.mark.parametrize("model", ["timm:vit_tiny_patch16_224", "torchvision:resnet18"])
 def test_adafactor_is_what_is_captured(model: str) -> None:
     real, ours = captured(model, optimizer="adafactor"), with_adafactor(captured(model))
@@ -108,6 +110,7 @@ def test_adafactor_is_what_is_captured(model: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_captures")
 def test_accumulation_is_what_is_captured() -> None:
     plain = captured("torchvision:resnet18")
     real, ours = captured("torchvision:resnet18", accumulate=2), accumulating(plain)
@@ -148,6 +151,7 @@ class Net(torch.nn.Module):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_captures")
 @pytest.mark.parametrize("precision", ["fp32", "amp"])
 def test_written_out_attention_folds_into_what_torch_fuses(precision: str, tmp_path: Path) -> None:
     found = []
