@@ -104,7 +104,7 @@ def test_my_model_shows_the_step_of_the_batch_that_was_chosen(page: Page, server
 def test_comparing_says_the_ratio_of_the_api(page: Page, server: Server) -> None:
     page.open(view="compare", cards="RTX 2070 Max-Q,RTX 3060 12GB,RTX 4070 Ti", model="bert-base")
     names = ["RTX 2070 Max-Q", "RTX 3060 12GB", "RTX 4070 Ti"]
-    for pair in server.ask("compare", names=names, models=["bert-base"]).json["pairs"]:
+    for pair in server.ask("compare", names=names, model=["bert-base"]).json["pairs"]:
         assert f"{pair['gpu']} is {pair['ratio']:.2f}× as fast" in page.verdict
     page.until("return document.querySelector('.chart').data?.length === 2")
     assert page.complaints() == []
