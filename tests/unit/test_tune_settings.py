@@ -239,7 +239,7 @@ def test_bad_questions_are_refused_with_a_hint(options: dict[str, Any], kind: ty
         (["tune", "resnet50", "--apply"], "--apply changes nothing"),
         (["tune", "resnet50", "--seconds", "0"], "0 s is no time to measure in"),
         (["tune", "power", "resnet50"], "no GPU was named"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--batch", "0"], "a batch of 0 cannot be run"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--batch", "0"], "invalid batch size 0"),
         (["tune", "power", "resnet50", "--gpu", "cpu"], "has no power limit"),
         (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", "50W"], "cannot be held to 50 W"),
         (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", ","], "names no limit"),

@@ -34,7 +34,7 @@ def refused(*arguments: str) -> GpuwiseError:
         (("--deadline", "soon"), "is no deadline"),
         (("--deadline", "-3 days"), "is no deadline"),
         (("--deadline", "0 h"), "is no deadline"),
-        (("--have", "0x RTX 3090"), "not a machine"),
+        (("--have", "0x RTX 3090"), "invalid number of GPUs"),
         (("--have", "RTX 9999"), "RTX 9999"),
         (("--hours-per-week", "0"), "not above zero"),
         (("--hours-per-week", "200"), "week"),
