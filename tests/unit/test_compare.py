@@ -283,8 +283,8 @@ def test_an_unknown_price_asks_for_yours() -> None:
     ("arguments", "message"),
     [
         (["RTX 3090"], "two different GPUs"),
-        (["0x RTX 3090", "RTX 4090"], "not a machine"),
-        (["99x RTX 3090", "RTX 4090"], "not a machine"),
+        (["0x RTX 3090", "RTX 4090"], "invalid number of GPUs"),
+        (["99x RTX 3090", "RTX 4090"], "invalid number of GPUs"),
         (["RTX 3090 +", "RTX 4090"], "GPU"),
         (["RTX 3090", "RTX 4090", "--price", "RTX 3090=cheap"], "cheap"),
         (["RTX 3090", "RTX 4090", "--currency", "EUX=1"], "EUX"),

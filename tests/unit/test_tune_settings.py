@@ -246,7 +246,7 @@ def test_bad_questions_are_refused_with_a_hint(options: dict[str, Any], kind: ty
         (["tune", "resnet50", "--apply"], "--apply changes nothing"),
         (["tune", "resnet50", "--seconds", "0"], "invalid --seconds 0"),
         (["tune", "power", "resnet50"], "no GPU was named"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--batch", "0"], "a batch of 0 cannot be run"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--batch", "0"], "invalid batch size 0"),
         (["tune", "power", "resnet50", "--gpu", "cpu"], "the power limit of"),
         (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", "50W"], "50 W is outside the power limits of RTX 3090"),
         (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", ","], "no limit in --limits"),

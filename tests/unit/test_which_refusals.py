@@ -35,7 +35,7 @@ def refused(*arguments: str) -> GpuwiseError:
         (("--deadline", "soon"), "invalid deadline"),
         (("--deadline", "-3 days"), "invalid deadline"),
         (("--deadline", "0 h"), "invalid deadline"),
-        (("--have", "0x RTX 3090"), "not a machine"),
+        (("--have", "0x RTX 3090"), "invalid number of GPUs"),
         (("--have", "RTX 9999"), "RTX 9999"),
         (("--hours-per-week", "0"), "not above zero"),
         (("--hours-per-week", "200"), "week"),

@@ -58,7 +58,7 @@ def test_the_sentence_and_the_assumptions_say_that_nothing_was_measured(name: st
     told = notes(result)
     assert result.range_basis == "assumed"
     assert f"no measurement of {maker}" in told[f"{name} range"]
-    assert told[f"{name} backend"].startswith(f"{backend}: none was measured")
+    assert told[f"{name} backend"].startswith(f"{backend}: not measured")
     assert f"through {backend}" in told["stack"]
     assert maker in told["cpu"]
     assert "8 measurements in 10" not in render(answer)

@@ -1,4 +1,4 @@
-"""Makers of which no step was measured: what their GPUs are reached through, and what must be said of an answer for them."""
+"""Makers without any measured step: which backend frameworks use for their GPUs, and the notes an answer for them needs."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from gpuwise.hardware.types import Gpu
 
 __all__ = ["generation_note", "maker_notes", "unmeasured_backends"]
 
-_BACKENDS = {"Apple": "MPS", "Intel": "XPU", "Google": "XLA"}  # in PyTorch and TensorFlow alike
+_BACKENDS = {"Apple": "MPS", "Intel": "XPU", "Google": "XLA"}  # the same in PyTorch and TensorFlow
 
 
 def unmeasured_backends(gpus: Iterable[Gpu]) -> tuple[str, ...]:
-    """Through what frameworks reach those of these GPUs whose makers were never measured, each once."""
+    """The backends of those GPUs whose makers were never measured, each once."""
     makers = dict.fromkeys(gpu.vendor for gpu in gpus if not gpu.is_cpu and not knows_vendor(gpu))
     return tuple(_BACKENDS.get(maker, f"the software of {maker}") for maker in makers)
 
 
 def maker_notes(gpu: Gpu, stack: str, *, ranged: bool = True) -> tuple[Assumption, ...]:
-    """For a GPU of such a maker: what software is meant, and, where the answer has a range of ours, that it is assumed."""
+    """For a GPU of such a maker: the software we assume, and, where the answer has a range of its own, that it is assumed too."""
     if gpu.is_cpu or knows_vendor(gpu):
         return ()
     low, high = UNMEASURED_RANGE
-    effect = f"none was measured: the times are as if it issued and ran kernels as {stack} does on GPUs that were"
+    effect = f"not measured: times assume that it issues and runs kernels as {stack} does on measured GPUs"
     notes = (
         [assumed(f"{gpu.name} backend", unmeasured_backends([gpu])[0], effect, code="device_backend")]
         if gpu.architecture.first_software
@@ -37,8 +37,8 @@ def maker_notes(gpu: Gpu, stack: str, *, ranged: bool = True) -> tuple[Assumptio
 
 
 def generation_note(gpu: Gpu) -> tuple[Assumption, ...]:
-    """For a GPU of a generation that was not measured, of a maker that was: where its range comes from."""
+    """Where the range comes from for a GPU whose generation was not measured, but whose maker was."""
     if gpu.is_cpu or knows(gpu) or not knows_vendor(gpu):
         return ()
     effect = f"no GPU of its generation ({gpu.architecture.generation}) was measured"
-    return (assumed(f"{gpu.name} range", "what was missed on generations left out of the fit", effect, code="device_range"),)
+    return (assumed(f"{gpu.name} range", "the error on generations left out of the fit", effect, code="device_range"),)

@@ -1,4 +1,4 @@
-"""The `gpuwise fit` that a reader can run next, where something does not fit."""
+"""The `gpuwise fit` command to run next where something does not fit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["fit_command", "fit_of"]
 
 
 def fit_command(model: str, cards: Sequence[Gpu], **options: object) -> str:
-    """The command line; options that are None, empty or off are left out, and those that are on have no value.
+    """The command line. Options that are None, empty or off are left out; flags that are on have no value.
 
     >>> fit_command("gpt2-xl", (), batch=4, seq=None, compile=True)
     'gpuwise fit gpt2-xl --batch 4 --compile'
     """
-    known = {gpu.name for gpu in load_catalog().gpus}  # typed ones are asked for by all their specs
+    known = {gpu.name for gpu in load_catalog().gpus}  # a typed GPU is named by all its specs
     words = ["gpuwise fit", shlex.quote(model), *(f'--gpu "{gpu.name if gpu.name in known else "…"}"' for gpu in cards)]
     for name, value in options.items():
         if value not in (None, "", False):
@@ -27,7 +27,7 @@ def fit_command(model: str, cards: Sequence[Gpu], **options: object) -> str:
 
 
 def fit_of(query: StepQuery, cards: Sequence[Gpu]) -> str:
-    """The same question as this one, for `fit`."""
+    """The command that asks `fit` the same question."""
     request, asked = query.capture.request, query.capture.asked
     settings = request.settings
     return fit_command(

@@ -1,4 +1,4 @@
-"""The peak that a step is held against: of the types it computes in, whatever it is called."""
+"""The peak that a step is compared with: that of the types it computes in, whatever its precision is called."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _WINDOW = KINDS["conv"].index("kernel")
 
 
 def peak_in(gpu: Gpu, precision: str) -> float | None:
-    """The peak in this precision; that of fp32 where the GPU has no 16-bit rate or only a token one, as GTX 10 has: libraries
-    convert and compute in fp32 there."""
+    """FLOP/s at best in this precision. Where a GPU has no 16-bit rate, or a very low one as GTX 10 has, libraries convert and
+    compute in fp32, so its peak counts."""
     dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
     return max(gpu.best_peak(dtype) or 0.0, gpu.best_peak("fp32") or 0.0) or None
 
 
 def tf32_fraction(workload: Workload, setting: Setting, gpu: Gpu) -> float:
-    """The share of the products of an fp32 step that this GPU runs as TF32: its convolutions, or none."""
+    """The fraction of an fp32 step's products that this GPU runs as TF32: its convolutions, or none."""
     if not setting.tf32_convolutions or not convolves_in_tf32(gpu):
         return 0.0
     flops = op_flops(workload, product_values(workload))[0] * call_counts(workload).sum(axis=0)
@@ -32,7 +32,7 @@ def tf32_fraction(workload: Workload, setting: Setting, gpu: Gpu) -> float:
 
 
 def step_peak(gpu: Gpu, precision: str, rounded: float) -> float | None:
-    """FLOP/s at best with a share `rounded` of the products in TF32, the others in the step's precision, one after the other."""
+    """FLOP/s at best with a fraction `rounded` of the products in TF32 and the others in the step's precision."""
     peak, faster = peak_in(gpu, precision), gpu.best_peak("tf32")
     if peak is None or faster is None or not rounded:
         return peak
@@ -40,10 +40,10 @@ def step_peak(gpu: Gpu, precision: str, rounded: float) -> float | None:
 
 
 def above_peak(workload: Workload, *, measured: bool) -> str:
-    """Why a step can need less time than its counted products take at the peak."""
+    """Why a step can take less time than its counted products need at the peak."""
     if measured:
-        return "your step is shorter than its counted products take at the peak: check its batch and precision"
+        return "your step is shorter than its counted products need at the peak: check its batch and precision"
     windows = product_values(workload)[0, [op.sizes[_WINDOW] for op in workload.ops if op.kind == "conv"]]
     if (windows == 9).any():
-        return "3×3 convolutions run as Winograd, with fewer products than are counted"
-    return "products are counted as written; libraries need fewer"
+        return "3×3 convolutions use Winograd, which needs fewer products than we count"
+    return "we count products as the model writes them; libraries need fewer"

@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 predict_query = step_query
-_WELL_COVERED = 0.9
-_NAMED = 3
+_WELL_COVERED = 0.9  # of the bytes a step moves: with less known, the range is wide enough for a warning
+_NAMED = 3  # unknown ops that the warning names
 _AT_LIMIT = (assumed("low end of the range", "the hardware's limit", LEAST_RESTS_ON),)
 
 
@@ -49,10 +49,10 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
 
 
 def sized(workload: Workload, query: StepQuery) -> tuple[Run, dict[str, int]]:
-    """How the steps are run, with the batch of each GPU: as asked, for `auto` the largest power of two that fits. A measured step
-    is of the batch that its own GPU would be asked for."""
+    """How the steps are run, and the batch of each GPU: as asked, or for `auto` the largest power of two that fits. A measured
+    step has the batch that its own GPU would get."""
     if query.batch == 0 and "batch" not in workload.symbols:
-        raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
+        raise BadValue(f"{workload.model} was captured at batch {workload.batch} only", hint="leave out `--batch auto`")
     needs = Needs(workload, MemorySetting(gpu_count=query.run.gpu_count))
 
     def size(gpu: Gpu) -> int:
@@ -63,7 +63,7 @@ def sized(workload: Workload, query: StepQuery) -> tuple[Run, dict[str, int]]:
 
 
 def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
-    """The same for a workload at hand."""
+    """A step of this workload on each GPU of the question."""
     run, batches = sized(workload, query)
     by_gpu = {gpu.name: predict_steps(workload, [gpu], run, [batches[gpu.name]]) for gpu in query.gpus}
     shared = [*query.assumptions, *_shared_notes(workload, query)]
@@ -94,7 +94,7 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
 
 
 def _shared_notes(workload: Workload, query: StepQuery) -> list[Assumption]:
-    """What is assumed of the model on all GPUs."""
+    """What is assumed about the model on all GPUs."""
     notes = []
     if query.batch is None:
         effect = "the usual one for this model; `--batch auto` takes the largest power of two that fits"
@@ -108,16 +108,16 @@ def _shared_notes(workload: Workload, query: StepQuery) -> list[Assumption]:
 
 
 def _fit_note(query: StepQuery, results: Sequence[Prediction]) -> tuple[str, ...]:
-    """Where to look on, where a step does not fit."""
+    """The command to run next where a step does not fit."""
     short = [result.gpu for result in results if not result.fits and not query.on_this_machine]
     if not short:
         return ()
     names = ", ".join(gpu.name for gpu in short)
-    return (f"it does not fit {names}; what would make it fit: `{fit_of(query, short)}`",)
+    return (f"it does not fit {names}; to see what would make it fit, run `{fit_of(query, short)}`",)
 
 
 def _prediction(steps: Steps) -> Prediction:
-    """The only one of these steps, in the names of the answer."""
+    """The only one of these steps, as the answer shows it."""
     workload, gpu, run = steps.workload, steps.gpus[0], steps.run
     seconds, scale = float(steps.step_s[0, 0]), float(steps.scale[0])
     memory = steps.memory()
@@ -149,22 +149,22 @@ def _prediction(steps: Steps) -> Prediction:
 
 
 def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
-    """What several GPUs are taken to do."""
+    """What several GPUs are assumed to do."""
     if result.gpu_count == 1:
         return ()
     if workload.mode != "train":
-        return (assumed("gpus", f"{result.gpu_count}, each by itself", "each runs samples of its own"),)
+        return (assumed("gpus", f"{result.gpu_count}, each on its own", "each runs its own samples"),)
     notes: list[Assumption] = []
     cluster: Cluster = usual_cluster(result.gpu, result.gpu_count, link=query.run.gpu_link, notes=notes)
     seconds = float(collective_s("all_reduce", gradient_bytes(workload), cluster, cluster.gpus_per_node, cluster.node_count))
-    felt = result.bound_fractions["communication"]
-    effect = f"with waiting for each other {felt:.0%} of the step; the rest hides behind the backward pass"
-    value = f"{format_si(seconds, 's')} between {result.gpu_count} over {cluster.gpu_link.name}"
+    waits = result.bound_fractions["communication"]
+    effect = f"it adds {waits:.0%} to the step, with waiting for each other; the rest hides behind the backward pass"
+    value = f"{format_si(seconds, 's')} between {result.gpu_count} GPUs over {cluster.gpu_link.name}"
     return (*notes, assumed(f"{result.gpu.name} averaging gradients", value, effect, code="averaging"))
 
 
 def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
-    """Why a step reaches more than the peak, where it does."""
+    """Why a step seems to exceed the peak, where it does."""
     used = result.utilisation_fraction
     if used is None or used <= 1:
         return ()
@@ -180,14 +180,14 @@ def _own_note(steps: Steps) -> tuple[Assumption, ...]:
 
 
 def _coverage_notes(workload: Workload) -> tuple[str, ...]:
-    """A warning where much of the model is priced by its bytes alone."""
+    """A warning where the time of much of the model is estimated from its bytes alone."""
     seen = coverage(workload)
     if seen.bytes_fraction >= _WELL_COVERED:
         return ()
     names = list(seen.unknown)
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    share = f"only {100 * seen.bytes_fraction:.0f} % of what this step moves is of ops we know"
-    return (f"{share}; the rest ({shown}) is priced by its bytes alone, so the range is wide",)
+    share = f"only {100 * seen.bytes_fraction:.0f} % of the bytes this step moves belong to ops we know"
+    return (f"{share}; the time of the rest ({shown}) is estimated from its bytes alone, so the range is wide",)
 
 
 def _by_op(steps: Steps, factor: float) -> tuple[OpShare, ...]:

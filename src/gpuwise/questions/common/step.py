@@ -1,4 +1,4 @@
-"""What a user gives for a step on a GPU, checked and completed with stated defaults. Shared by every question about steps."""
+"""A user's question about a step on GPUs, checked and completed with stated defaults; shared by all questions about steps."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ __all__ = [
     "workload_of",
 ]
 
-_MOST_GPUS = 4096
-MOST_IN_A_MACHINE = 8
-_MOST_WORKERS = 1024
+_MOST_GPUS = 4096  # a bound against typing errors; larger clusters are a question for `plan`
+MOST_IN_A_MACHINE = 8  # GPUs that boards and servers take
+_MOST_WORKERS = 1024  # loader processes: more than any host has threads for
 _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
 _DEFAULT_HOST = "desktop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepQuery:
-    """One model on some GPUs. `batch` of None is the model's usual one, 0 means the largest power of two that fits."""
+    """One model on some GPUs. A `batch` of None is the model's usual one, 0 the largest power of two that fits."""
 
     capture: CaptureQuery
     gpus: tuple[Gpu, ...]
@@ -74,8 +74,8 @@ def step_query(
     workers: int | None = None,
     on_this_machine: bool = False,
 ) -> StepQuery:
-    """The question, checked and completed with stated defaults. `gpus` stand in for the names of the options where they are
-    known; `link` joins several GPUs, as in `plan`."""
+    """The question, checked and completed with stated defaults. `gpus` replace the names in the options; `link` joins several
+    GPUs, as in `plan`."""
     if on_this_machine:
         from gpuwise.questions.common.here import gpu_here, named_here, without_assumed  # looks for a profile of `gpuwise bench`
 
@@ -91,7 +91,7 @@ def step_query(
 def _step_on(
     gpus: tuple[Gpu, ...], notes: list[Assumption], options: StepOptions, link: str, image_decode: bool, workers: int | None
 ) -> StepQuery:
-    """The question about these GPUs; `notes` are what is assumed already, and grow."""
+    """The question about these GPUs; what is assumed is added to `notes`."""
     _check_count(gpus, options.gpus, link)
     mode = options.mode or ("infer" if options.phase else "")
     own = find.tells_itself(options.model)
@@ -120,7 +120,7 @@ def _step_on(
         stack=software,
         host=host,
         link_bytes_per_s=_link(options.pcie),
-        loader_samples_per_s=_decoded(decoder, host, workers, options.gpus, notes) if decoder else rate,
+        loader_samples_per_s=_decode_rate(decoder, host, workers, options.gpus, notes) if decoder else rate,
     )
     run = Run(
         setting=setting,
@@ -147,17 +147,17 @@ def _check_names(given: Sequence[str], count: int) -> None:
 
 
 def _check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
-    """Refuse no number of GPUs, several CPUs, and a link that joins nothing."""
+    """Refuse an impossible number of GPUs, several CPUs, and a link between a single GPU and nothing."""
     if not 1 <= count <= _MOST_GPUS:
-        raise BadValue(f"--gpus {count} is not a number of GPUs", hint="between 1 and 4096")
+        raise BadValue(f"invalid --gpus {count}", hint=f"give a number between 1 and {_MOST_GPUS}")
     if link and count == 1:
-        raise BadValue(f"--link '{link}' joins several GPUs, and there is one", hint="`--gpus 2` counts them")
+        raise BadValue(f"--link '{link}' needs several GPUs, but there is one", hint="`--gpus 2` sets how many")
     if count > 1 and any(one.is_cpu for one in gpus):
-        raise BadValue("a CPU is asked for alone, not several at once", hint="leave `--gpus` out")
+        raise BadValue("--gpus counts GPUs, and a CPU was named", hint="leave out `--gpus`")
 
 
 def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
-    """The GPUs meant, each once, and what ambiguous names were taken for."""
+    """The GPUs these names mean, each once, and how ambiguous names were read."""
     matches = [(name, load_catalog().find(name)) for name in texts]
     notes = [
         assumed(
@@ -181,7 +181,7 @@ def counted(text: str) -> tuple[int, str]:
     count = int(match[1])
     if not 1 <= count <= MOST_IN_A_MACHINE:
         raise BadValue(
-            f"'{text}' is not a machine we can tell about", hint=f"between 1 and {MOST_IN_A_MACHINE} GPUs, such as `2x RTX 3090`"
+            f"invalid number of GPUs in '{text}'", hint=f"a machine has 1 to {MOST_IN_A_MACHINE}, such as `2x RTX 3090`"
         )
     return count, match[2].strip()
 
@@ -189,13 +189,13 @@ def counted(text: str) -> tuple[int, str]:
 def _defaults(
     model: str, mode: str, precision: str, optimizer: str, gpus: Sequence[Gpu], notes: list[Assumption]
 ) -> dict[str, str]:
-    """Precision and optimizer where the user gave none: what people use."""
+    """The usual precision and optimizer, where the user gave none."""
     filled = {}
     if precision == "int4" and mode == "train":
         raise BadValue("a model cannot be trained in int4", hint="train in amp or bf16; int4 weights are for inference")
     if not precision:
         filled["precision"], why = _usual_precision(mode, gpus)
-        notes.append(assumed("precision", filled["precision"], f"{why}; `--precision` asks for another"))
+        notes.append(assumed("precision", filled["precision"], f"{why}; `--precision` sets another"))
     if not optimizer and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
         filled["optimizer"] = usual or "adamw"
@@ -223,7 +223,7 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
         rated, least = gpu.tdp_watts or math.inf, least_watts(gpu)
         if not limit >= least:
             raise BadValue(
-                f"{gpu.name} cannot be held to {limit:g} W",
+                f"{limit:g} W is below the {gpu.name}'s lowest power limit",
                 looked_in=f"its power limits: {least:.0f} to {rated:.0f} W",
                 hint=f"for example `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
             )
@@ -235,14 +235,14 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
 
 
 def least_watts(gpu: Gpu) -> float:
-    """The lowest power limit that a GPU can be set to, or is taken to be. A laptop's range is what makers may choose for lasting
-    work; quiet modes and batteries go below it."""
+    """The lowest power limit of a GPU, published or assumed. The published range of a laptop GPU is what makers may choose for
+    sustained work; quiet modes and batteries go below it."""
     published = None if gpu.segment == "laptop" else gpu.power_min_watts
     return published or (_LEAST_POWER * gpu.tdp_watts if gpu.tdp_watts else 1.0)
 
 
 def parse_batch(text: str | int | None) -> int | None:
-    """None: the usual; 0: as large as fits.
+    """A batch size from text or number: None is the usual one, 0 the largest that fits.
 
     >>> parse_batch("32"), parse_batch(32), parse_batch("auto"), parse_batch("")
     (32, 32, 0, None)
@@ -254,9 +254,9 @@ def parse_batch(text: str | int | None) -> int | None:
     try:
         size = int(text)
     except ValueError:
-        raise BadValue(f"'{text}' is no batch size", hint="a whole number, or `auto` for the largest that fits") from None
+        raise BadValue(f"invalid batch size '{text}'", hint="give a whole number, or `auto` for the largest that fits") from None
     if not 1 <= size < 2**31:
-        raise BadValue(f"a batch of {size:,} cannot be run", hint="between 1 and 2,147,483,647, or `auto`")
+        raise BadValue(f"invalid batch size {size:,}", hint="give a number between 1 and 2,147,483,647, or `auto`")
     return size
 
 
@@ -267,31 +267,31 @@ def _positive(value: float | None, what: str) -> float | None:
 
 
 def _decoder(wanted: bool, workers: int | None, given_rate: float | None) -> Loader | None:
-    """The way images are loaded, where its speed is to be worked out."""
+    """How images are loaded, where the loader's speed is to be computed."""
     if wanted and given_rate is not None:
-        raise BadValue("--image-decode works out what --loader-samples-per-s gives", hint="leave one of them out")
+        raise BadValue("--image-decode and --loader-samples-per-s both set the loader's rate", hint="leave out one of them")
     if workers is not None and not wanted:
-        raise BadValue("--workers are counted with --image-decode only", hint="for example `--image-decode --workers 8`")
+        raise BadValue("--workers needs --image-decode", hint="for example `--image-decode --workers 8`")
     if workers is not None and not 1 <= workers <= _MOST_WORKERS:
-        raise BadValue(f"--workers {workers} is no number of loader processes", hint=f"between 1 and {_MOST_WORKERS}")
+        raise BadValue(f"invalid --workers {workers}", hint=f"give a number between 1 and {_MOST_WORKERS}")
     return loaders()["pillow"] if wanted else None
 
 
-def _decoded(loader: Loader, host: Host, workers: int | None, gpu_count: int, notes: list[Assumption]) -> float:
-    """Images a second for each GPU; the cores of the host are shared by the loaders of all GPUs."""
+def _decode_rate(loader: Loader, host: Host, workers: int | None, gpu_count: int, notes: list[Assumption]) -> float:
+    """Images per second for each GPU; the loaders of all GPUs share the cores of the host."""
     cores = host.core_count / gpu_count
     busy = min(float(workers or cores), cores)
     rate = images_per_s(loader, host, busy)
     if workers is None:
         notes.append(
-            assumed("workers", f"{cores:.3g} a GPU", f"one on each core of the {host.name}; `--workers 4` asks for another")
+            assumed("workers", f"{cores:.3g} per GPU", f"one on each core of the {host.name}; `--workers 4` sets another number")
         )
     elif workers > cores:
-        notes.append(assumed("workers", f"{cores:.3g} of {workers} count", f"the {host.name} has {host.core_count} cores"))
+        notes.append(assumed("workers", f"{cores:.3g} of {workers}", f"the {host.name} has {host.core_count} cores"))
     single = 1.0 / seconds_per_image(loader, host)
     effect = (
-        f"{single:.0f} images/s a core, and one process collects them: ImageNet JPEGs, random crop, flip; "
-        f"between {loader.low:g} and {loader.high:g} times that"
+        f"{single:.0f} images/s per core, collected by one process: ImageNet JPEGs, random crop, flip; "
+        f"the range is {loader.low:g} to {loader.high:g} times that"
     )
     notes.append(assumed("image loading", f"{rate:,.0f} images/s with {loader.title}", effect))
     return rate
@@ -305,8 +305,8 @@ def _stack(text: str, compiled: bool, gpus: Sequence[Gpu], notes: list[Assumptio
     stack = default_stack(compiled)
     through = unmeasured_backends(gpus)
     value = f"{stack.name} through {' and '.join(through)}" if through and not _any_measured(gpus) else stack.name
-    but = f", on CUDA and ROCm: no step through {' or '.join(through)} was" if through else ""
-    notes.append(assumed("stack", value, f"the newest that was measured{but}; `--stack torch-1.13` asks for another"))
+    but = f" on CUDA and ROCm, as no step through {' or '.join(through)} was measured" if through else ""
+    notes.append(assumed("stack", value, f"the newest measured one{but}; `--stack torch-1.13` sets another"))
     return stack
 
 
@@ -318,13 +318,13 @@ def _host(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
     if text:
         host = find_host(text)
         if text.lower() not in {name.lower() for name in (host.name, *host.aliases)}:
-            notes.append(assumed("cpu", f"{host.name}, like {host.example}", f"the class of a {text} by its name"))
+            notes.append(assumed("cpu", f"{host.name}, like {host.example}", f"the class of a {text}, judging by its name"))
         return host
     host = find_host(_DEFAULT_HOST)
-    effect = f"{host.launch_s * 1e6:.0f} µs to issue an op; matters for small models; `--cpu laptop` asks for another"
+    effect = f"{host.launch_s * 1e6:.0f} µs to issue an op; matters for small models; `--cpu laptop` sets another"
     if not _any_measured(gpus):
         makers = " or ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
-        effect = f"as if such a one issued the work: no host of {makers} devices was measured; {effect}"
+        effect = f"assumed because no host of {makers} devices was measured; {effect}"
     notes.append(assumed("cpu", f"{host.name}, like {host.example}", effect))
     return host
 
@@ -337,26 +337,29 @@ def _link(text: str) -> float | None:
 
 
 def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
-    """Refuse what one of these GPUs cannot run."""
+    """Refuse a precision that one of these GPUs does not support."""
     for gpu in gpus:
         able = supported(gpu)
         if precision not in able:
             raise BadValue(
-                f"{gpu.name} ({gpu.architecture.title}) has no {precision}",
-                looked_in=f"what it has: {', '.join(able)}",
+                f"{gpu.name} ({gpu.architecture.title}) does not support {precision}",
+                looked_in=f"what it supports: {', '.join(able)}",
                 hint=f"for example `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
             )
 
 
 def _measured(text: str, batch: int | None, notes: list[Assumption]) -> Measured:
-    """`RTX 3090=412ms` -> the GPU and its seconds a step, at the batch of the question."""
+    """From `RTX 3090=412ms` to the GPU and its seconds per step, at the batch of the question."""
     name, equals, value = text.rpartition("=")
     if not equals or not name.strip():
-        raise BadValue(f"'{text}' is no measured step", hint='for example `--measured "RTX 3090=412ms"`')
+        raise BadValue(f"invalid measured step '{text}'", hint='for example `--measured "RTX 3090=412ms"`')
     spaced = re.sub(r"(?<=\d)\s*(?=[a-zµ]+$)", " ", value.strip())
     seconds = parse(spaced, "time")
     if not 0 < seconds < 1e6:
-        raise BadValue(f"a step of {value} cannot be", hint='for example `--measured "RTX 3090=412ms"`')
+        raise BadValue(
+            f"a measured step must be longer than 0 s and shorter than 1e6 s, got {value}",
+            hint='for example `--measured "RTX 3090=412ms"`',
+        )
     (gpu,), taken = named_gpus([name.strip()])
     notes += [note for note in taken if note not in notes]
     return Measured(gpu=gpu, step_s=seconds, batch=batch)
@@ -371,13 +374,13 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
     if query.run.decoder and not takes_images(workload):
         raise BadValue(
             f"{workload.model} takes no images, so there is nothing to decode",
-            hint="leave `--image-decode` out; `--loader-samples-per-s` gives the rate of any loader",
+            hint="leave out `--image-decode`; `--loader-samples-per-s` sets the rate of any loader",
         )
     return as_computed(workload)
 
 
 def takes_images(workload: Workload) -> bool:
-    """Whether an input is a grid of numbers, as high as wide."""
+    """Whether an input is a square grid of numbers."""
     inputs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
     shapes = [workload.products[tensor.elements] for tensor in inputs if "int" not in tensor.dtype]
     return any(len(shape) >= 3 and shape[-1] == shape[-2] for shape in shapes)

@@ -1,4 +1,4 @@
-"""Will it fit, what is the largest batch, and what to do if not?"""
+"""Does a model fit, what is the largest batch, and what makes it fit if it does not?"""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ __all__ = ["answer", "fit", "fit_step"]
 
 
 def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: None) -> FitAnswer | CatalogueFit:
-    """What a step needs on each GPU, or with `all` on every curated one."""
+    """The memory of a step on each GPU, or with `all` on every GPU of the catalogue."""
     if not options.all:
         return fit_step(ask(options), progress)
     if options.gpu:
-        raise BadValue("--all and --gpu were both given", hint="leave one of them out")
+        raise BadValue("--all and --gpu were both given", hint="leave out one of them")
     return fit_catalogue(catalogue_query(options), progress)
 
 
 def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) -> FitAnswer:
-    """What a step of this model needs on each of these GPUs, and what else could be done."""
+    """The memory of a step of this model on each of these GPUs, and what would make it fit."""
     query = asked.step
     ask = asker(query, progress)
     workload = ask(None)
@@ -70,14 +70,14 @@ def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: Non
 
 
 def _correction(workload: Workload, query: StepQuery) -> Correction:
-    """What the user's own steps say."""
+    """The correction from the steps that the user measured."""
     return correction_by(workload, sized(workload, query)[0]) if query.run.measured else Correction()
 
 
 def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Assumption]) -> Fit:
     query, gpu, room, now = asked.step, trial.gpu, trial.room, trial.now
     if query.batch == 0 and "batch" not in workload.symbols:
-        raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint="leave `--batch auto` out")
+        raise BadValue(f"{workload.model} was captured at batch {workload.batch} only", hint="leave out `--batch auto`")
     most = trial.max_batch(now)
     if query.batch == 0:
         trial.batch = max(1, most)
@@ -112,7 +112,7 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
 
 
 def _safe(trial: Trial, most: int) -> int:
-    """The largest batch whose upper end fits."""
+    """The largest batch that fits even at the upper end of its range."""
     if "batch" not in trial.workload(trial.now).symbols:
         return most if trial.memory(trial.now).high_bytes <= trial.room.usable_bytes else 0
     parts = trial.now.accumulate
@@ -124,7 +124,7 @@ def _safe(trial: Trial, most: int) -> int:
 
 
 def _larger(workload: Workload, gpu: Gpu) -> list[Gpu]:
-    """GPUs that might be taken instead: of the same maker, curated, with this precision, no laptop for a desktop."""
+    """GPUs that could be used instead: curated, of the same maker and segment, with more memory and this precision."""
     if gpu.is_cpu:
         return []
     portable = gpu.segment == "laptop"
@@ -138,11 +138,11 @@ def _larger(workload: Workload, gpu: Gpu) -> list[Gpu]:
     ]
 
 
-# ---------------------------------------------------------------- the model, as choices want it
+# ---------------------------------------------------------------- the model under other choices
 
 
 def _asks_more(choices: Choices, now: Choices) -> bool:
-    """Whether these choices need another workload from the source than the user's own."""
+    """Whether these choices need another workload than the user's own."""
     names = ("precision", "optimizer", "implementation", "channels_last", "image")
     return any(getattr(choices, name) != getattr(now, name) for name in names)
 
@@ -177,7 +177,7 @@ def _size_notes(query: StepQuery, workload: Workload) -> list[Assumption]:
 
 
 def _serving(query: StepQuery, trial: Trial, final: Choices, workload: Workload) -> Serving | None:
-    """How many contexts a language model can hold, where it generates."""
+    """How many contexts a generating language model can hold at once."""
     if workload.mode != "infer" or not workload.options.get("phase"):
         return None
     decode = query.capture.request

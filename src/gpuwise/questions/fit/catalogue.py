@@ -1,4 +1,4 @@
-"""Which GPUs of the catalogue hold a model? Tensors need the same everywhere, so one search serves all GPUs of one size."""
+"""Which GPUs of the catalogue can hold a model? Tensors need the same memory everywhere, so GPUs of one size share one search."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from gpuwise.workload.transform.low_precision import as_computed
 
 __all__ = ["CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"]
 
-_ANY_MODERN_GPU = "A100 PCIe 40GB"  # defaults are chosen as for it
+_ANY_MODERN_GPU = "A100 PCIe 40GB"  # the GPU that defaults are chosen for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueRow:
-    """One GPU: what the step needs there, the largest batch, the time of a step where the GPU has the precision."""
+    """One GPU: what the step needs there, the largest batch, and the time of a step if the GPU supports the precision."""
 
     gpu: Gpu
     memory: Memory

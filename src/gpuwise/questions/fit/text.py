@@ -1,4 +1,4 @@
-"""Whether a model fits, as text: a bar of what fills the memory, remedies with their price, and a ladder that fits."""
+"""Whether a model fits, as text: a bar of what fills the memory, remedies with their cost in time, and what fits combined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwise.step.memory.peak import Memory
 
 __all__ = ["bar", "render", "render_catalogue"]
 
-_BAR = 64
+_BAR = 64  # cells: a bar that fits any terminal
 _KINDS = (
     ("W", "weights", "weight_bytes"),
     ("G", "gradients", "gradient_bytes"),
@@ -21,15 +21,18 @@ _KINDS = (
     ("A", "activations", "activation_bytes"),
     ("L", "libraries and allocator", ""),
 )
-_TIMES = "GPU time: of all GPUs together for the same samples, against the step as asked; 0.50x is twice as fast"
-_MOST_REMEDIES = 6  # in a brief answer: those that suffice come first
-_WORTH = 0.99  # a remedy that leaves more than this of the peak is not shown as one
+_TIMES = "GPU time is relative to the step as asked, for the same samples: 0.50x is twice as fast"
+_MOST_REMEDIES = 5  # in a brief answer: those that suffice come first
+_WORTH = 0.99  # of the peak: a remedy that leaves more saves too little to be shown
+_ROOMIER = 1.05  # times the largest batch: where the model fits already, smaller gains are not shown
+_SURE = 0.98  # probability from which an answer is not called narrow
 
 
 def render(answer: FitAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """One sheet, or a table."""
     alone = len(answer.results) == 1
-    body = _sheet(answer, answer.results[0], width, colour, verbose) if alone else _side_by_side(answer, width, colour)
+    wide = width or WIDTH
+    body = _sheet(answer, answer.results[0], wide, colour, verbose) if alone else _side_by_side(answer, wide, colour)
     notes = [f"note: {note}" for note in answer.notes if not note.startswith(("hyper-parameters", "captured as"))]
     said = folded(answer.results[0].assumptions, verbose=verbose)
     return body + join_notes([wrapped(line, width, "  ") for line in (*notes, *said)])
@@ -43,47 +46,48 @@ def _head(model: str, result: Fit | CatalogueFit, colour: bool) -> str:
 # ---------------------------------------------------------------- one GPU
 
 
-def _sheet(answer: FitAnswer, result: Fit, width: int | None, colour: bool, verbose: bool) -> str:
+def _sheet(answer: FitAnswer, result: Fit, width: int, colour: bool, verbose: bool) -> str:
     count = f"{result.gpu_count} x " if result.gpu_count > 1 else ""
     lines = [
         f"{_head(answer.model, result, colour)} on {count}{bold(result.gpu.name, colour=colour)}",
         "",
-        f"  {_verdict(result)}",
+        wrapped(f"  {_describe_verdict(result)}", width, "    "),
         f"  {bar(result.memory, result.room.usable_bytes)}",
-        f"  {_legend(result.memory)}",
-        f"  {_largest(result)}",
-        *(f"  {line}" for line in (_tight(result), *_several(result), _contexts(result)) if line),
+        wrapped(f"  {_legend(result.memory)}", width, "    "),
+        f"  {_describe_largest(result)}",
     ]
-    remedies = _shown(result)
+    more = (_describe_survival(result), *_describe_several(result, verbose), _describe_contexts(result))
+    lines += [wrapped(f"  {line}", width, "    ") for line in more if line]
+    remedies = _useful_remedies(result)
     if remedies:
         kept = remedies if verbose else remedies[:_MOST_REMEDIES]
-        left = f"; `-v` lists all {len(remedies)} remedies" if len(kept) < len(remedies) else ""
+        left = f"; `-v` lists all {len(remedies)}" if len(kept) < len(remedies) else ""
         lines += ["", _remedies(result, kept, width, colour), wrapped(f"  {_TIMES}{left}", width, "  ")]
     if not result.fits and result.advice.not_applicable:
-        lines += ["", *_ladder(result, colour)]
+        lines += ["", *_ladder(result, width, colour, verbose)]
     return "\n".join(lines)
 
 
-def _verdict(result: Fit) -> str:
+def _describe_verdict(result: Fit) -> str:
     has = f"{_gib(result.room.usable_bytes)}" + (
         (" of the system's memory" if result.gpu.is_cpu else " of memory shared with the CPU") if result.room.shared else ""
     )
     need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)}) of {has}"
-    if 0.02 < result.probability < 0.98:
+    if 1 - _SURE < result.probability < _SURE:
         word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"
-        return f"{word}: needs {need}; it runs with a probability of {result.probability:.0%}"
+        return f"{word}: needs {need}; the probability that it runs is {result.probability:.0%}"
     return f"{'FITS' if result.fits else 'DOES NOT FIT'}: needs {need}"
 
 
-def _tight(result: Fit) -> str:
-    """What does not fit, but may run."""
+def _describe_survival(result: Fit) -> str:
+    """A model that does not fit but may run."""
     if result.fits or not result.survives:
         return ""
-    return "PyTorch may still get through it, slowly: when memory runs out it gives cached blocks back"
+    return "PyTorch may still run it, slowly: when memory runs out it frees cached blocks"
 
 
 def bar(memory: Memory, usable_bytes: float) -> str:
-    """What fills the memory, one letter for each kind, to scale; `|` is where the memory ends.
+    """What fills the memory, to scale, with one letter for each kind; `|` marks the end of the memory.
 
     >>> from gpuwise.step.memory.peak import Memory
     >>> none = dict(gradient_bytes=0, optimizer_bytes=0, workspace_bytes=0, framework_bytes=0)
@@ -91,10 +95,10 @@ def bar(memory: Memory, usable_bytes: float) -> str:
     '[WWWWWWWWWWWWWWWWAAAAAAAAAAAAAAAA................................|'
     """
     scale = max(usable_bytes, memory.total_bytes)
-    ends, held = [], 0.0
+    ends, filled = [], 0.0
     for letter, _, _ in _KINDS:
-        held += _held(memory, letter)
-        ends.append((letter, held))
+        filled += _bytes_of(memory, letter)
+        ends.append((letter, filled))
     cells = []
     for cell in range(_BAR):
         middle = (cell + 0.5) / _BAR * scale
@@ -103,60 +107,62 @@ def bar(memory: Memory, usable_bytes: float) -> str:
     return "[" + "".join(cells[:limit]) + "|" + ("".join(cells[limit:]) + "]" if limit < _BAR else "")
 
 
-def _held(memory: Memory, letter: str) -> float:
+def _bytes_of(memory: Memory, letter: str) -> float:
     name = next(field for kind, _, field in _KINDS if kind == letter)
     return float(getattr(memory, name)) if name else memory.workspace_bytes + memory.framework_bytes
 
 
 def _legend(memory: Memory) -> str:
-    parts = [f"{letter} {title} {_gib(_held(memory, letter))}" for letter, title, _ in _KINDS if _held(memory, letter) > 2**20]
+    parts = [
+        f"{letter} {title} {_gib(_bytes_of(memory, letter))}" for letter, title, _ in _KINDS if _bytes_of(memory, letter) > 2**20
+    ]
     return ", ".join(parts)
 
 
-def _largest(result: Fit) -> str:
+def _describe_largest(result: Fit) -> str:
     if not result.max_batch:
-        return "largest batch: none, not even 1 fits"
+        return "largest batch: none; not even 1 fits"
     safe = f"; {result.safe_batch:,} to be safe" if result.safe_batch < result.max_batch else ""
     return f"largest batch: {result.max_batch:,}{safe}"
 
 
-def _several(result: Fit) -> list[str]:
-    """Memory of several GPUs does not add up by itself."""
+def _describe_several(result: Fit, verbose: bool) -> list[str]:
+    """That the memory of several GPUs does not add up; with `verbose` also the splits that divide the model."""
     if result.gpu_count == 1:
         return []
     split = [rung for rung in result.advice.remedies if rung.name in ("zero-3", "split-layers", "split-matrices")]
     divides = "; ".join(f"{rung.title}: {_gib(rung.memory.total_bytes)} on each" for rung in split)
     keeps = "each holds a full copy of the model" + (", its gradients and states" if result.mode == "train" else "")
-    lines = [f"memory of {result.gpu_count} GPUs does not add up by itself: {keeps}"]
-    return lines + ([f"splits that divide it: {divides}"] if split else [])
+    lines = [f"the memory of {result.gpu_count} GPUs does not add up by itself: {keeps}"]
+    return lines + ([f"splits that divide it: {divides}"] if split and verbose else [])
 
 
-def _contexts(result: Fit) -> str:
+def _describe_contexts(result: Fit) -> str:
     found = result.serving
     if found is None:
         return ""
     how = f" (with {result.advice.ladder[-1].title})" if result.advice.ladder else ""
-    token = f"{found.cache_bytes_per_token / 2**20:.3g} MiB a token"
+    token = f"{found.cache_bytes_per_token / 2**20:.3g} MiB per token"
     return (
-        f"contexts of {found.context:,} tokens at once{how}: {found.users_paged:,} with a paged cache, "
-        f"{found.users_reserved:,} if each reserves {found.reserved_context:,}; {token}"
+        f"simultaneous contexts of {found.context:,} tokens{how}: {found.users_paged:,} with a paged cache, "
+        f"{found.users_reserved:,} if each reserves {found.reserved_context:,} tokens; {token}"
     )
 
 
-def _shown(result: Fit) -> list[Rung]:
-    """Remedies that save memory, those that suffice first; where it fits already, only those that allow a larger batch."""
+def _useful_remedies(result: Fit) -> list[Rung]:
+    """Remedies that save memory, those that suffice first; if it fits already, only those that allow a larger batch."""
     peak = result.memory.total_bytes
     saving = [
         rung
         for rung in result.advice.remedies
         if rung.name == "bigger-gpu"
-        or (rung.memory.total_bytes < _WORTH * peak and (not result.fits or rung.max_batch > 1.05 * result.max_batch))
+        or (rung.memory.total_bytes < _WORTH * peak and (not result.fits or rung.max_batch > _ROOMIER * result.max_batch))
     ]
     return sorted(saving, key=lambda rung: not rung.fits)
 
 
-def _remedies(result: Fit, rungs: Sequence[Rung], width: int | None, colour: bool) -> str:
-    """Each remedy alone, under the step as it was asked for."""
+def _remedies(result: Fit, rungs: Sequence[Rung], width: int, colour: bool) -> str:
+    """Each remedy alone, below the step as it was asked for."""
     rows: list[Fit | Rung] = [result, *rungs]
     return table(
         [
@@ -166,30 +172,32 @@ def _remedies(result: Fit, rungs: Sequence[Rung], width: int | None, colour: boo
             Column(title="largest batch", cells=[f"{one.max_batch:,}" for one in rows], drop=2),
             Column(title="step", cells=[_time(one.step_s) for one in rows]),
             Column(title="GPU time", cells=["1.00x", *(f"{rung.cost:.2f}x" for rung in rungs)]),
-            Column(title="changes", cells=["", *(rung.effect for rung in rungs)], right=False, drop=1),
+            Column(title="changes", cells=["", *(rung.effect for rung in rungs)], right=False, drop=3),
         ],
         width=width,
         colour=colour,
     )
 
 
-def _ladder(result: Fit, colour: bool) -> list[str]:
+def _ladder(result: Fit, width: int, colour: bool, verbose: bool) -> list[str]:
+    """The remedies that make it fit when they are combined, one after the other; with `verbose` also how to apply each."""
     rungs = result.advice.ladder
     if not rungs:
-        return ["  No combination of these fits this GPU."]
-    lines = [bold("  together, until it fits:", colour=colour)]
+        return ["  No combination of these makes it fit this GPU."]
+    lines = [bold("  combined, until it fits:", colour=colour)]
     for number, rung in enumerate(rungs, 1):
         where = f" on {rung.gpu_count} GPUs" if rung.gpu_count != result.gpu_count else ""
         whose = "GPU time" if rung.gpu_count > 1 else "time"
         costs = f"{_gib(rung.memory.total_bytes)}, {_time(rung.step_s)} a step{where} ({rung.cost:.2f}x the {whose})"
-        lines.append(f"  {number}. {rung.title}: {costs}; {rung.how}")
+        lines.append(wrapped(f"  {number}. {rung.title}: {costs}" + (f"; {rung.how}" if verbose else ""), width, "     "))
     return lines
 
 
 # ---------------------------------------------------------------- several GPUs
 
 
-def _side_by_side(answer: FitAnswer, width: int | None, colour: bool) -> str:
+def _side_by_side(answer: FitAnswer, width: int, colour: bool) -> str:
+    """One row for each GPU; what makes the others fit stands in the table, or below it in a narrow terminal."""
     results = answer.results
     columns = [
         Column(title="GPU", cells=[result.gpu.name for result in results], right=False),
@@ -199,23 +207,33 @@ def _side_by_side(answer: FitAnswer, width: int | None, colour: bool) -> str:
         Column(title="fits", cells=["yes" if result.fits else "NO" for result in results], right=False),
         Column(title="largest batch", cells=[f"{result.max_batch:,}" for result in results]),
         Column(title="step", cells=[_time(result.step_s) for result in results], drop=2),
-        Column(title="what makes it fit", cells=[_makes_fit(result) for result in results], right=False),
     ]
-    return f"{_head(answer.model, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}"
+    advice = Column(title="what makes it fit", cells=[_describe_ladder(result) for result in results], right=False)
+    head = _head(answer.model, results[0], colour)
+    if sum(column.width + 2 for column in (*columns, advice)) - 2 <= width:
+        return f"{head}\n\n{table([*columns, advice], width=width, colour=colour)}"
+    fixes = [
+        wrapped(f"{result.gpu.name} fits with {_describe_ladder(result)}", width, "  ")
+        for result in results
+        if result.advice.ladder and not result.fits
+    ]
+    shown = table(columns, width=width, colour=colour)
+    return f"{head}\n\n{shown}" + join_notes(fixes)
 
 
-def _makes_fit(result: Fit) -> str:
+def _describe_ladder(result: Fit) -> str:
+    """The remedies that make it fit together, and their cost."""
     if result.fits:
         return ""
     rungs = result.advice.ladder
-    return " + ".join(rung.title for rung in rungs) + f" ({rungs[-1].cost:.2f}x the time)" if rungs else "nothing we know"
+    return " + ".join(rung.title for rung in rungs) + f" ({rungs[-1].cost:.2f}x the time)" if rungs else "nothing that we know"
 
 
 # ---------------------------------------------------------------- the catalogue
 
 
 def render_catalogue(answer: CatalogueFit, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """GPUs by the memory they have."""
+    """The GPUs of the catalogue, grouped by memory."""
     sizes: dict[tuple[float, int], list[CatalogueRow]] = {}
     for row in sorted(answer.results, key=lambda row: (row.usable_bytes, row.max_batch)):
         sizes.setdefault((round(row.usable_bytes / 2**30, 1), row.max_batch), []).append(row)
@@ -225,13 +243,15 @@ def render_catalogue(answer: CatalogueFit, *, width: int | None = None, colour: 
         Column(title="fits", cells=["yes" if found[0].fits else "no" for _, found in rows], right=False),
         Column(title="largest batch", cells=[f"{most:,}" for (_, most), _ in rows]),
         Column(title="GPUs", cells=[str(len(found)) for _, found in rows]),
-        Column(title="such as", cells=[_newest(found) for _, found in rows], right=False, drop=1),
+        Column(title="for example", cells=[_newest(found) for _, found in rows], right=False, drop=1),
     ]
     need = _gib(answer.results[0].memory.total_bytes) if answer.results else "nothing"
     count = sum(row.fits for row in answer.results)
     body = f"{_head(answer.model, answer, colour)}: needs {need}; fits {count} of {len(answer.results)} GPUs"
     said = folded(answer.assumptions, verbose=verbose)
-    return f"{body}\n\n{table(columns, width=width or WIDTH, colour=colour)}" + join_notes(said)
+    return f"{body}\n\n{table(columns, width=width or WIDTH, colour=colour)}" + join_notes(
+        [wrapped(line, width, "  ") for line in said]
+    )
 
 
 def _newest(rows: Sequence[CatalogueRow]) -> str:

@@ -20,8 +20,8 @@ __all__ = ["Fit", "FitAnswer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """One model on one GPU. `safe_batch` is the largest batch that fits even at the upper end of the range; what does not fit may
-    still get through, slowly (`survives`)."""
+    """One model on one GPU. `safe_batch` is the largest batch that fits even at the upper end of the range; a model that does not
+    fit may still run, slowly (`survives`)."""
 
     gpu: Gpu
     gpu_count: int

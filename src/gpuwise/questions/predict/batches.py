@@ -1,4 +1,4 @@
-"""How throughput grows with the batch: one model on one GPU at many batches, worked out together."""
+"""How throughput grows with the batch: one model on one GPU at many batches, predicted together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuwise.questions.common.step import StepQuery, workload_of
 
 __all__ = ["SweepAnswer", "SweepPoint", "sweep"]
 
-_MOST = 64
+_MOST = 64  # batches that one request may ask for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepAnswer(Shown):
-    """The points in the order asked; none for a model that is known at one batch only."""
+    """The points in the order asked; none for a model that was captured at one batch only."""
 
     TEXT: ClassVar[str] = "questions.predict.batches_text.render_batches"
     FIGURE: ClassVar[str] = "questions.predict.batches_figure.swept_figure"
@@ -56,7 +56,7 @@ class SweepAnswer(Shown):
 def sweep(query: StepQuery, batches: Sequence[int], progress: Callable[[str], None] = lambda text: None) -> SweepAnswer:
     """The step on the first GPU of the question at each of these batches."""
     if not 0 < len(batches) <= _MOST or min(batches) < 1:
-        raise BadValue(f"{len(batches)} batches cannot be swept", hint=f"one to {_MOST}, each 1 or more")
+        raise BadValue(f"invalid list of {len(batches)} batches", hint=f"give 1 to {_MOST} batches, each 1 or more")
     workload = workload_of(query, progress)
     gpu = query.gpus[0]
     points: tuple[SweepPoint, ...] = ()

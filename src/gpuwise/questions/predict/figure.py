@@ -11,7 +11,7 @@ from gpuwise.step.types import BOUNDS
 __all__ = ["steps_figure"]
 
 _COLOURS = {name: place for place, name in enumerate(BOUNDS)}
-_SMALL = 0.005  # of the time: too little to be a row
+_SMALL = 0.005  # of the time: ops that take less get no row
 
 
 def steps_figure(answer: PredictAnswer) -> Figure:
@@ -35,7 +35,7 @@ def steps_figure(answer: PredictAnswer) -> Figure:
 
 
 def _speeds(answer: PredictAnswer, *, same: bool) -> Bars:
-    """Step times; where batches differ they say nothing, so samples a second."""
+    """Step times, or samples per second where batches differ and times cannot be compared."""
     bars = []
     for result in answer.results:
         speed = result.samples_per_s
@@ -76,7 +76,7 @@ def _limits(answer: PredictAnswer) -> Bars:
         for result in answer.results
     )
     axis = Axis(title="share of the step", low=0.0, high=1.0, unit="%")
-    return Bars(title="What it waits for", axis=axis, bars=bars, labelled=False, share=0.4)
+    return Bars(title="What limits the step", axis=axis, bars=bars, labelled=False, share=0.4)
 
 
 def _ops(result: Prediction) -> Bars:
@@ -95,7 +95,7 @@ def _ops(result: Prediction) -> Bars:
 
 
 def _roofline(result: Prediction) -> Plot:
-    """Work a byte against work a second, under the roof of bandwidth and peak; ops without counted FLOPs have no place on it."""
+    """FLOPs per byte against FLOPs per second, under the limits of bandwidth and peak; ops without counted FLOPs are left out."""
     bandwidth, peak = result.gpu.memory_bytes_per_s, result.peak_flops_per_s or 1.0
     rows = [row for row in result.by_op if row.flops > 0 and row.seconds > 0 and row.moved_bytes > 0]
     ridge = peak / bandwidth
@@ -108,8 +108,8 @@ def _roofline(result: Prediction) -> Plot:
     )
     return Plot(
         title=f"Roofline: {format_si(bandwidth, 'B/s')}, {format_si(peak, 'FLOP/s')} in {result.computes_in}",
-        x=Axis(title="FLOPs for each byte moved", low=low, high=high, log=True),
-        y=Axis(title="FLOPs each second", low=slowest / 2, high=peak * 2, unit="FLOP/s", log=True),
+        x=Axis(title="FLOPs per byte moved", low=low, high=high, log=True),
+        y=Axis(title="FLOPs per second", low=slowest / 2, high=peak * 2, unit="FLOP/s", log=True),
         series=series,
         lines=(Line(points=((low, low * bandwidth), (ridge, peak), (high, peak))),),
     )

@@ -1,4 +1,4 @@
-"""One model at several batches and in several precisions on several GPUs: a step for each, and where the order turns."""
+"""One model at several batches and precisions on several GPUs: a step for each, and where the order changes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gpuwise.questions.predict.options import PredictOptions
 
 __all__ = ["ALIKE", "GridAnswer", "is_grid", "predict_grid"]
 
-ALIKE = 1.05  # times as fast: less than that is no difference
-_MOST = 32  # batches
+ALIKE = 1.05  # times as fast: smaller differences are not called faster
+_MOST = 32  # batches: more make no readable table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridAnswer(PredictAnswer):
-    """All steps, by precision, then batch, then GPU. `turns` says who is fastest where, and where a precision does not pay."""
+    """All steps, by precision, then batch, then GPU. `turns` names the fastest GPU by batch, and precisions that do not pay."""
 
     TEXT: ClassVar[str] = "questions.predict.grid_text.render"
     FIGURE: ClassVar[str] = "questions.predict.grid_figure.grid_figure"
@@ -44,13 +44,15 @@ def is_grid(options: PredictOptions) -> bool:
 
 
 def predict_grid(options: PredictOptions, progress: Callable[[str], None] = lambda text: None) -> GridAnswer:
-    """A step of a model at each batch and precision on each GPU; one capture serves all batches of a precision."""
+    """A step of a model at each batch and precision on each GPU; all batches of a precision share one capture."""
     batches = _batches(str(options.batch)) if options.batch else []
     precisions = [part.strip() for part in options.precision.split(",")]
     if len(set(precisions)) < len(precisions) or ("" in precisions and len(precisions) > 1):
-        raise BadValue(f"'{options.precision}' names no precision, or one twice", hint="for example `--precision fp32,amp`")
+        raise BadValue(
+            f"invalid precisions '{options.precision}': one is empty or given twice", hint="for example `--precision fp32,amp`"
+        )
     if options.measured:
-        raise BadValue("a measured step is of one batch and precision", hint="leave `--measured` out, or ask for one of each")
+        raise BadValue("a measured step applies to one batch and precision", hint="leave out `--measured`, or give one of each")
     answers = [answer for name in precisions for answer in _in_precision(name, batches, options, progress)]
     results = tuple(result for answer in answers for result in answer.results)
     return GridAnswer(
@@ -58,7 +60,7 @@ def predict_grid(options: PredictOptions, progress: Callable[[str], None] = lamb
         results=results,
         turns=(*_fastest(results), *_slower_precisions(results)),
         assumptions=_once(note for answer in answers for note in answer.assumptions),
-        notes=(*_once(note for answer in answers for note in answer.notes), *_doubt(results)),
+        notes=(*_once(note for answer in answers for note in answer.notes), *_describe_error(results)),
         data_date=answers[0].data_date,
     )
 
@@ -75,20 +77,20 @@ def _batches(text: str) -> list[int]:
         low = parse_batch(first.strip()) or 0
         high = (parse_batch(last.strip()) or 0) if dots else low
         if not 1 <= low <= high:
-            raise BadValue(f"'{part}' is no batch size or range", hint="for example `--batch 8,32,128` or `--batch 1..128`")
+            raise BadValue(f"invalid batch size or range '{part}'", hint="for example `--batch 8,32,128` or `--batch 1..128`")
         while low < high:
             found.append(low)
             low *= 2
         found.append(high)
     if len(found) > _MOST:
-        raise BadValue(f"{len(found)} batches are too many for a table", hint=f"at most {_MOST}")
+        raise BadValue(f"{len(found)} batches are too many for one table", hint=f"at most {_MOST}")
     return list(dict.fromkeys(found))
 
 
 def _in_precision(
     precision: str, batches: Sequence[int], options: PredictOptions, progress: Callable[[str], None]
 ) -> list[PredictAnswer]:
-    """Every batch on the GPUs that have this precision; all of them where none has, so that the refusal names one."""
+    """Every batch on the GPUs that support this precision; on all of them if none does, so that the error names one."""
     texts = names(options.gpu)
     gpus, _ = named_gpus(texts)
     able = [gpu.name for gpu in gpus if not precision or precision in supported(gpu)]
@@ -96,7 +98,7 @@ def _in_precision(
     query = ask(replace(options, precision=precision, batch=max(batches) if batches else None, gpu=kept))
     workload = workload_of(query, progress)
     if len(batches) > 1 and "batch" not in workload.symbols:
-        raise BadValue(f"{workload.model} is known at batch {workload.batch} only", hint=f"`--batch {workload.batch}`")
+        raise BadValue(f"{workload.model} was captured at batch {workload.batch} only", hint=f"`--batch {workload.batch}`")
     sizes: list[int | None] = [*batches] or [query.batch]
     return [predict_captured(workload, replace(query, batch=size)) for size in sizes]
 
@@ -110,19 +112,19 @@ def _once(notes: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _fastest(results: Sequence[Prediction]) -> list[str]:
-    """For each precision who is the fastest at which batches, and by how much."""
-    told = []
+    """For each precision, which GPU is the fastest at which batches, and by how much."""
+    found = []
     for precision, steps in groupby(results, key=lambda result: result.precision):
         rows = [list(row) for _, row in groupby(steps, key=lambda result: result.batch)]
         if len(rows[0]) < 2:
             continue
         spans = [list(span) for _, span in groupby(rows, key=_winner)]
-        told.append(f"{precision}: " + "; ".join(_span(span, last=span is spans[-1]) for span in spans))
-    return told
+        found.append(f"{precision}: " + "; ".join(_describe_span(span, last=span is spans[-1]) for span in spans))
+    return found
 
 
-def _doubt(results: Sequence[Prediction]) -> list[str]:
-    """How large a ratio between GPUs must be to be told for sure."""
+def _describe_error(results: Sequence[Prediction]) -> list[str]:
+    """The ratio between GPUs below which a prediction cannot tell which is faster."""
     gpus = {result.gpu.name: result.gpu for result in results}.values()
     if len(gpus) < 2 or any(gpu.is_cpu for gpu in gpus):
         return []
@@ -131,34 +133,34 @@ def _doubt(results: Sequence[Prediction]) -> list[str]:
 
 
 def _winner(row: Sequence[Prediction]) -> str:
-    """The fastest GPU, or nothing where the next one is as fast."""
+    """The fastest GPU, or an empty text if the next one is as fast."""
     ranked = sorted(row, key=lambda result: result.step_s)
     return ranked[0].gpu.name if ranked[1].step_s > ALIKE * ranked[0].step_s else ""
 
 
-def _span(rows: Sequence[Sequence[Prediction]], *, last: bool) -> str:
+def _describe_span(rows: Sequence[Sequence[Prediction]], *, last: bool) -> str:
     first, end = rows[0][0].batch, rows[-1][0].batch
     where = f"at batch {first}" if first == end else f"from batch {first} on" if last else f"at batch {first} to {end}"
     winner = _winner(rows[0])
     if not winner:
         bounds = {result.bound for row in rows for result in row}
         waits = (
-            ", as all wait for the host"
+            ", because all wait for the host"
             if bounds == {"launch"}
-            else ", as all wait for the loader"
+            else ", because all wait for the data loader"
             if bounds == {"input"}
             else ""
         )
-        return f"{where} the fastest are alike{waits}"
+        return f"{where} the fastest are equally fast{waits}"
     gains = sorted(sorted(result.step_s for result in row)[1] / min(result.step_s for result in row) for row in rows)
     by = f"{gains[0]:.2g}" if f"{gains[0]:.2g}" == f"{gains[-1]:.2g}" else f"{gains[0]:.2g} to {gains[-1]:.2g}"
     return f"{where} {winner} is {by} times as fast as the next"
 
 
 def _slower_precisions(results: Sequence[Prediction]) -> list[str]:
-    """Where another precision than the first makes a step longer."""
+    """Where another precision than the first makes a step slower."""
     base = {(result.gpu.name, result.batch): result for result in results if result.precision == results[0].precision}
-    told = []
+    found = []
     worse = [
         result
         for result in results
@@ -167,5 +169,5 @@ def _slower_precisions(results: Sequence[Prediction]) -> list[str]:
     worse.sort(key=lambda result: (result.gpu.name, result.precision))
     for (name, precision), rows in groupby(worse, key=lambda result: (result.gpu.name, result.precision)):
         sizes = ", ".join(str(result.batch) for result in rows)
-        told.append(f"{precision} is slower than {results[0].precision} on {name} at batch {sizes}")
-    return told
+        found.append(f"{precision} is slower than {results[0].precision} on {name} at batch {sizes}")
+    return found

@@ -1,4 +1,4 @@
-"""Steps at several batches and precisions as text: one row each, one column a GPU, and where the order turns."""
+"""Steps at several batches and precisions as text: one row for each, one column per GPU, and where the order changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["render"]
 
 
 def render(answer: GridAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """A step and what limits it in each cell."""
+    """A table whose cells hold a step and what limits it."""
     first = answer.results[0]
     keys = list(dict.fromkeys((result.precision, result.batch) for result in answer.results))
     cells = {(result.gpu.name, result.precision, result.batch): result for result in answer.results}
@@ -38,5 +38,5 @@ def _limit(result: Prediction | None) -> str:
 
 
 def _assumptions(answer: GridAnswer) -> list[Assumption]:
-    """What was assumed, for all steps or for some."""
+    """Everything that was assumed, for all steps or for some."""
     return list(dict.fromkeys([*answer.assumptions, *(note for result in answer.results for note in result.assumptions)]))

@@ -22,8 +22,8 @@ class PredictOptions(StepOptions):
     batch: Annotated[Union[int, str, None], Option(help=_BATCH)] = None
     precision: Annotated[str, Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; several: fp32,amp.")] = ""
     link: Link = ""
-    image_decode: Annotated[bool, Option(help="Work out the loader: JPEG files, on the host's cores.")] = False
-    workers: Annotated[Optional[int], Option(help="Loader processes of each GPU, with --image-decode.", low=1, high=1024)] = None
-    on_this_machine: Annotated[bool, Option(help="On the device that `gpuwise bench` measured here; no --gpu.", page=False)] = (
-        False
-    )
+    image_decode: Annotated[bool, Option(help="Predict the data loader's speed: JPEG files decoded on the host's cores.")] = False
+    workers: Annotated[Optional[int], Option(help="Loader processes per GPU, with --image-decode.", low=1, high=1024)] = None
+    on_this_machine: Annotated[
+        bool, Option(help="Predict for the device that `gpuwise bench` measured here, instead of --gpu.", page=False)
+    ] = False

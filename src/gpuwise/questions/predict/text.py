@@ -54,7 +54,7 @@ def _sheet(answer: PredictAnswer, width: int | None, colour: bool, verbose: bool
 
 
 def _used(result: Prediction) -> str:
-    """The share of the peak; of which, where its name does not say so. The notes say how it can be more than all."""
+    """The fraction of the peak that the step reaches, and in which types; the notes explain how it can exceed the peak."""
     if result.utilisation_fraction is None:
         return ""
     which = "" if result.computes_in == result.precision else f" in {result.computes_in}"
@@ -62,7 +62,7 @@ def _used(result: Prediction) -> str:
 
 
 def _types(slow: Prediction, fast: Prediction) -> str:
-    """What two steps compute in, where they differ."""
+    """What two steps compute in, with what sets them apart."""
     if fast.computes_in == slow.computes_in:
         return fast.computes_in
     return f"{fast.precision} ({'its' if slow.computes_in == slow.precision else 'the other'} convolutions in TF32)"
@@ -75,14 +75,14 @@ def _cards(result: Prediction, colour: bool) -> str:
 
 
 def _range(result: Prediction) -> str:
-    """What the range means: of a CPU, or of a maker whose GPUs were not measured, nobody can say how many lie inside."""
+    """What the range means: for CPUs and unmeasured makers it is assumed, without a number of measurements inside."""
     ends = f"between {_time(result.step_low_s)} and {_time(result.step_high_s)}"
     return f"8 measurements in 10 lie {ends}" if result.range_basis == "measured" else f"{ends} is assumed, not measured"
 
 
 def _memory(result: Prediction) -> str:
     memory, has = result.memory, result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
-    verdict = {"yes": "fits", "narrowly": "fits narrowly, and may not", "NO": "DOES NOT FIT"}[_fits(result)]
+    verdict = {"yes": "fits", "narrowly": "may just fit", "NO": "DOES NOT FIT"}[_fits(result)]
     parts = [
         ("weights", memory.weight_bytes),
         ("gradients", memory.gradient_bytes),
@@ -103,7 +103,7 @@ def _ops(result: Prediction, colour: bool, verbose: bool) -> str:
             Column(title="calls", cells=[f"{row.count:,}" for row in rows]),
             Column(title="time", cells=[_time(row.seconds) for row in rows]),
             Column(title="share", cells=[f"{row.seconds / total:.0%}" for row in rows]),
-            Column(title="bound by", cells=[row.bound for row in rows], right=False),
+            Column(title="limited by", cells=[row.bound for row in rows], right=False),
         ],
         colour=colour,
     )
@@ -145,7 +145,7 @@ def _why(results: Sequence[Prediction]) -> str:
     held = f" {fast.gpu.name} waits for {waits}." if waits else ""
     return (
         f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
-        f"{flops:.1f} times the arithmetic in {_types(slow, fast)}, and this model is bound by {_split(slow)}.{held}"
+        f"{flops:.1f} times the arithmetic in {_types(slow, fast)}, and this model is limited by {_split(slow)}.{held}"
     )
 
 
@@ -155,7 +155,7 @@ def _split(result: Prediction) -> str:
 
 
 def _fits(result: Prediction) -> str:
-    """Narrowly where one such step in ten would need more than there is."""
+    """Narrowly where one such step in ten would need more memory than there is."""
     if not result.fits:
         return "NO"
     has = result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
