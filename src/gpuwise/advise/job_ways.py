@@ -1,4 +1,4 @@
-"""How a job is run on a GPU: from the word of a task's table to choices that this GPU can take."""
+"""How a job is run on a GPU: from the word in a task's table to choices that this GPU supports."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gpuwise.hardware.types import Gpu
 
 __all__ = ["SHORT_WAYS", "WAYS", "ways_on"]
 
-# What each way means, as an answer tells it.
+# What each way means, for assumptions.
 WAYS = {
     "usual": "mixed precision, or fp32 without matrix cores",
-    "checkpoint": "mixed precision, activations of repeated blocks computed again",
+    "checkpoint": "mixed precision, activations of repeated blocks recomputed",
     "int8": "weights in 8 bits",
     "int4": "weights in 4 bits",
-    "lora": "LoRA adapters, activations of repeated blocks computed again where memory asks for it",
-    "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks computed again where memory asks for it",
+    "lora": "LoRA adapters, activations of repeated blocks recomputed where memory requires it",
+    "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks recomputed where memory requires it",
 }
 # The same behind a model's name in a sentence.
 SHORT_WAYS = {
     "usual": "as usual",
-    "checkpoint": "with activations computed again",
+    "checkpoint": "with recomputed activations",
     "int8": "with weights in 8 bits",
     "int4": "with weights in 4 bits",
     "lora": "with LoRA adapters",

@@ -74,7 +74,7 @@ def _rung(trial: Trial, remedy: Remedy, proposal: Proposal) -> Rung:
 
 
 def _effect(remedy: Remedy, trial: Trial) -> str:
-    """Spreading a job over GPUs that are there anyway asks for no other hardware."""
+    """Spreading a job over GPUs that are there anyway needs no other hardware."""
     return "same" if remedy.effect == "hardware" and trial.now.gpu_count > 1 else remedy.effect
 
 
@@ -108,7 +108,7 @@ def _tier(rung: Rung, trial: Trial) -> int:
 
 
 class _Climber:
-    """Tries remedies one on top of another. A proposal is worked out once for the choices it builds on."""
+    """Tries remedies one on top of another. Each proposal is computed once for the choices it builds on."""
 
     def __init__(self, trial: Trial, ordered: Sequence[tuple[Remedy, float]]) -> None:
         self._trial, self._ordered = trial, ordered

@@ -1,6 +1,7 @@
 """PCIe: how the CPU's lanes are cut among the cards, which of them go through the chipset, and the bytes each then moves.
 
-A x16 slot is cut into halves: 16, 8 + 8, 8 + 4 + 4. Cards for which no piece is left hang on the chipset and share its link.
+A x16 slot is cut into halves: 16, 8 + 8, 8 + 4 + 4. Cards for which no piece is left are connected to the chipset and share its
+link.
 What that costs a training step is computed where steps are known.
 """
 
@@ -19,8 +20,8 @@ __all__ = ["CardLink", "card_links", "lane_lines", "split"]
 _WIDEST = 16
 _NVME_LANES = 4
 _ENOUGH = 8  # lanes for each card, the guide's rule for several cards
-_LEAST = 4
-_LISTED = 4
+_LEAST = 4  # lanes, below which a card is too slow to feed
+_LISTED = 4  # cards whose widths are listed one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class CardLink:
 
 
 def split(lanes: int, count: int, smallest: int) -> tuple[int, ...]:
-    """Widths of so many cards on these lanes, widest first; fewer than `count` where no piece is left.
+    """Widths of `count` cards on these lanes, widest first; fewer where no piece is left.
 
     >>> split(16, 3, 4), split(16, 3, 8), split(44, 4, 8)
     ((8, 4, 4), (8, 8), (16, 8, 8, 8))
@@ -70,7 +71,7 @@ def card_links(cards: Sequence[Cards], box: Box) -> tuple[CardLink, ...]:
 
 
 def _lanes_for_cards(box: Box) -> int:
-    """Lanes that reach slots, less those of disks without lanes of their own; small platforms put such disks on the chipset."""
+    """Lanes that reach slots, less those of disks without their own; small platforms connect such disks to the chipset."""
     platform = box.platform
     homeless = max(0, _NVME_LANES * box.nvme_count - platform.storage_lanes)
     return platform.slot_lanes - homeless if platform.slot_lanes - homeless >= _WIDEST else platform.slot_lanes

@@ -95,7 +95,7 @@ def plugs() -> Mapping[str, Plug]:
 
 @cache
 def load_shares() -> tuple[float, float]:
-    """Shares of a supply's rating: comfortable for lasting load, and the most."""
+    """Shares of a supply's rating: comfortable for sustained load, and the most."""
     limits = _table("psus.toml")["limits"]
     return limits["comfortable_fraction"], limits["most_fraction"]
 
@@ -123,7 +123,7 @@ def find_outlet(name: str) -> Outlet:
 
 @cache
 def usual_box(card_count: int, psu_watts: float | None = None) -> Box:
-    """The machine people build for so many cards: a desktop for two, a workstation for more.
+    """The machine people usually build for this many cards: a desktop for up to two, a workstation for more.
 
     A supply that is at hand is taken for an ATX 2 one, which promises less; one still to be bought for ATX 3.
     """

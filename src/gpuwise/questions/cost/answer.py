@@ -33,9 +33,9 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
     owned = _owned(query, query.utilization)
     if owned is None and query.rent is None:
         raise BadValue(
-            f"neither a price nor a rent of {query.gpu.name} is known",
-            looked_in="the catalogue, the market and rental tables",
-            hint="`--price 700` says what it costs, `--cloud-price 0.4` what an hour of it costs",
+            f"neither a price nor a rent is known for {query.gpu.name}",
+            looked_in="the catalogue and the tables of prices and rents",
+            hint="give its price with `--price 700`, or its rent per hour with `--cloud-price 0.4`",
         )
     market = rent_median(query.rent.gpu if query.rent else query.gpu, query.book)
     rentals = _rentals(query, HOURS_PER_YEAR * query.utilization * query.years / speed)
@@ -60,7 +60,7 @@ def _owned(query: CostQuery, utilization: float) -> Ownership | None:
     if query.price is None:
         return None
     if query.gpu_watts is None:
-        raise BadValue(f"the power of {query.gpu.name} is not published", hint="`--watts 150` says what it draws while it works")
+        raise BadValue(f"the power of {query.gpu.name} is not published", hint="give its power at work with `--watts 150`")
     return own(
         price_usd=query.gpu_count * query.price.usd,
         machine_usd=query.machine_usd,
@@ -161,14 +161,14 @@ def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float
 def _warnings(query: CostQuery) -> list[str]:
     found = []
     if query.price is None:
-        found.append(f"no price of {query.gpu.name} is known: `--price 700` would add what owning costs")
+        found.append(f"no price is known for the {query.gpu.name}: `--price 700` would add the cost of owning")
     else:
         found.append(age.stale_sentence(query.price, query.book.today))
     if query.rent is None:
-        found.append(f"no cloud of the tables rents a {query.gpu.name}: `--cloud-price 0.4` would add what renting costs")
+        found.append(f"no cloud in our tables rents the {query.gpu.name}: `--cloud-price 0.4` would add the cost of renting")
     offer = query.rent.offer if query.rent else None
     if offer is not None and offer.kind == "marketplace":
-        found.append(f"{offer.cloud} is a marketplace: cheap, and it promises less than a large cloud")
+        found.append(f"{offer.cloud} is a marketplace: cheaper than a large cloud, with fewer guarantees")
     elif offer is not None and offer.note:
         found.append(f"{offer.cloud}: {offer.note}")
     return [text for text in found if text]
@@ -194,7 +194,7 @@ def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
     if rented is None or rented.gpu.name == query.gpu.name:
         return _Work(hours=hours)
-    note = assumed("speed of the rented GPU", "the same", "`--model resnet50 --samples …` works it out")
+    note = assumed("speed of the rented GPU", "the same", "`--model resnet50 --samples …` computes it")
     return _Work(hours=hours, notes=(note,))
 
 
@@ -208,7 +208,7 @@ def _predicted(query: CostQuery, job: JobQuery, progress: Callable[[str], None])
     results = predict(asked, progress).results
     mine, rented = results[0], results[-1]
     warnings = tuple(
-        f"{job.model} does not fit {one.gpu.name} at batch {one.batch}: the job would not run; see `gpuwise fit`"
+        f"{job.model} does not fit {one.gpu.name} at batch {one.batch}, so the job would not run; see `gpuwise fit`"
         for one in results
         if not one.fits
     )

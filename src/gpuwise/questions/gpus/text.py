@@ -30,7 +30,7 @@ def _name_notes(answer: GpuAnswer, width: int | None) -> list[str]:
     for asked, match in answer.matches:
         if match.others:
             others = ", ".join(gpu.name for gpu in match.others[:6])
-            notes.append(wrapped(f"note: '{asked}' was taken as {match.gpu.name}; it could also be {others}", width, "  "))
+            notes.append(wrapped(f"note: '{asked}' was taken as {match.gpu.name}; it could also mean {others}", width, "  "))
     return notes
 
 

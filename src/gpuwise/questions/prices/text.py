@@ -84,7 +84,7 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
         Column(title="of", cells=[offer.dated.isoformat() for offer in offers], right=False),
         Column(title="note", cells=[offer.note for offer in offers], right=False, drop=1),
     ]
-    more = [f"  {left} dearer offers are not shown; `-v` lists all"] if left else []
+    more = [f"  {left} more expensive offers are not shown; `-v` lists all"] if left else []
     return "\n".join([*lines, "", table(columns, width=width or WIDTH, colour=colour), *more])
 
 

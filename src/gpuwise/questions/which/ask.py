@@ -151,7 +151,7 @@ def _describe_jobs(task: Task) -> str:
 
 
 def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> Job:
-    """A model by name. Large language models are taken as people can afford them, where the plain way fits nowhere."""
+    """A model by name. Large language models may also run with adapters or packed weights, where the plain way fits nowhere."""
     mode = mode or ("infer" if phase else "train")
     if mode not in ("train", "infer"):
         raise BadValue(f"unknown mode '{mode}'", looked_in="train, infer", hint="for example `--mode infer`")

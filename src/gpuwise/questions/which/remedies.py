@@ -1,4 +1,4 @@
-"""What `fit` knows for a model that does not fit as it is asked for, tried on the cards of `which` that are within reach."""
+"""Tries the remedies of `fit` on affordable cards for a model that does not fit as asked."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gpuwise.questions.which.survey import Survey
 
 __all__ = ["Remedied", "remedied"]
 
-_EFFECTS = ("same", "numerics")  # what changes the method, the task or the machine is no longer what was asked for
-_MOST = 2  # sizes of memory that are tried where nothing else can be bought, else one: each takes seconds
+_EFFECTS = ("same", "numerics")  # another method, task or machine would no longer be what was asked for
+_MOST = 2  # memory sizes to try where nothing else can be bought, else one: each takes seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedied:
-    """A card that holds what was asked for with remedies: what it comes to, and the remedies by model."""
+    """A card that holds the jobs as asked with remedies: its time and cost, and the remedies of each model."""
 
     option: Candidate
     rungs: dict[str, tuple[Rung, ...]]
@@ -56,7 +56,7 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
 
 
 def _wanted(survey: Survey, chosen: Selection) -> bool:
-    """Where jobs are run in another way than asked for, or memory keeps them off what the user has or could buy."""
+    """Whether jobs run in another way than asked, or do not fit what the user has or could buy."""
     if survey.query.general or not survey.query.kinds & {"buy new", "buy used"}:
         return False
     otherwise = any(priced.skipped for priced in survey.priced)
@@ -73,7 +73,7 @@ def _short(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
 
 
 def _by_memory(survey: Survey) -> list[Candidate]:
-    """Of each size of memory the fastest to buy, most memory first."""
+    """The fastest card on sale of each memory size, most memory first."""
     sizes: dict[float, Candidate] = {}
     for option in _short(survey, ("buy new", "buy used")):
         sizes.setdefault(option.gpu.memory_bytes, option)
@@ -118,7 +118,7 @@ def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[Job
 
 
 def _again(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) -> Candidate:
-    """The option at other paces."""
+    """The same option with other step times."""
     span = width(option.gpu, max(paces, key=lambda pace: pace.step_s).bound)
     run = run_on(query.jobs, paces, span.low, span.high)
     if option.kind == "keep":

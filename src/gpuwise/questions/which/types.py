@@ -1,4 +1,4 @@
-"""What the question which GPU to take is answered with."""
+"""The answer of `which`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["WhichAnswer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichAnswer(Shown):
-    """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
-    that are sold used only, without a price; `ways` says how each job is run, the same on all; `remedied` are cards
-    that hold with remedies what does not fit as asked, each with a sentence."""
+    """The options shown, best first; `every` is all that were considered, for charts, and `older` are cards sold only used,
+    without a published price; `ways` says how each job is run, the same on all; `remedied` are cards that hold the jobs as
+    asked with remedies, each with a sentence."""
 
     TEXT: ClassVar[str] = "questions.which.text.render"
     FIGURE: ClassVar[str] = "questions.which.figure.choices_figure"
@@ -56,8 +56,8 @@ class WhichAnswer(Shown):
         }
 
     def _looked_at(self) -> list[dict[str, Any]]:
-        """Everything on the market in short, for charts. `short_of` is the limit that an option breaks; on the front are those
-        within the limits that no other beats in both time and money."""
+        """Everything on the market in brief, for charts. `short_of` is the limit that an option exceeds; on the front are those
+        within the limits that no other beats in both time and cost."""
         limits = self.query.limits
         priced = [option for option in self.every if option.total_usd is not None and not shortfall(option, limits)]
         front = {option.key for option in pareto(priced)}
