@@ -86,14 +86,14 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
 def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
     """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest per run."""
     bought = [option for option in able if option.kind.startswith("buy")]
-    single = _preferred([option for option in bought if option.gpu_count == 1], limits)
-    several = _preferred([option for option in bought if option.gpu_count > 1], limits)
+    single = _prefer([option for option in bought if option.gpu_count == 1], limits)
+    several = _prefer([option for option in bought if option.gpu_count > 1], limits)
     if single is None or several is None or limits.budget_usd is None:
         return single or several
     return several if single.run.seconds >= WORTH_A_CHANGE * several.run.seconds else single
 
 
-def _preferred(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
+def _prefer(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
     if not bought:
         return None
     if limits.budget_usd is None:

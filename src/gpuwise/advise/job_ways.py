@@ -37,7 +37,7 @@ def ways_on(gpu: Gpu, way: str, *, mode: str, precision: str = "", optimizer: st
     able = supported(gpu)
     wanted = [precision] if precision not in ("", "auto") else _TRIED[mode] if precision == "auto" else _usual(gpu, way, mode)
     base = [Choices(precision=name, optimizer=optimizer) for name in wanted if name in able]
-    return tuple(changed for choices in base for changed in _changed(choices, way))
+    return tuple(changed for choices in base for changed in _choices_for(choices, way))
 
 
 def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
     return ("amp",) if mode == "train" else ("fp16",)
 
 
-def _changed(choices: Choices, way: str) -> tuple[Choices, ...]:
+def _choices_for(choices: Choices, way: str) -> tuple[Choices, ...]:
     if way in ("int8", "int4"):
         return (replace(choices, weights=way),)
     if way in ("lora", "qlora"):

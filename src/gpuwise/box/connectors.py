@@ -53,7 +53,7 @@ def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     return (_line(cards, size, direct, needed, adapters),)
 
 
-def _unknown(each: Cards) -> bool:
+def _has_unknown_plugs(each: Cards) -> bool:
     """Whether a card must have plugs that are not published."""
     return not each.gpu.power_connectors and (card_watts(each.gpu) or 0.0) > _SLOT_WATTS
 
@@ -65,7 +65,7 @@ def _nearest(watts: float) -> PsuSize:
 
 def _line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, adapters: int) -> CheckLine:
     has = size.eight_pin
-    unknown = any(_unknown(each) for each in cards)
+    unknown = any(_has_unknown_plugs(each) for each in cards)
     verdict = "fail" if needed > has else "tight" if adapters or unknown else "pass"
     wants = "; ".join(f"{each.gpu.name}: {_words(each.gpu.power_connectors)}" for each in cards)
     used = [f"{direct} of {size.sixteen_pin} with 16 pins"] if direct else []

@@ -65,7 +65,7 @@ def card_links(cards: Sequence[Cards], box: Box) -> tuple[CardLink, ...]:
     rest = gpus[len(widths) :]
     if not rest or not box.platform.chipset_link:
         return tuple(direct)
-    generation, width = _parsed(box.platform.chipset_link)
+    generation, width = _parse_link(box.platform.chipset_link)
     shared = max(1.0, len(rest) * _LEAST / width)
     return (*direct, *(_link(gpu, box, generation, _LEAST, "the chipset", shared) for gpu in rest))
 
@@ -79,14 +79,14 @@ def _lanes_for_cards(box: Box) -> int:
 
 def _link(gpu: Gpu, box: Box, generation: int, lanes: int, through: str, shared: float = 1.0) -> CardLink:
     limits = [(generation, lanes), (gpu.pcie_generation or generation, gpu.pcie_lanes or _WIDEST)]
-    limits += [_parsed(box.riser)] if box.riser else []
+    limits += [_parse_link(box.riser)] if box.riser else []
     generation, lanes = min(limit[0] for limit in limits), min(limit[1] for limit in limits)
     wide = links()[f"PCIe {generation}.0 x16"]
     rate = wide.bytes_per_s_one_way * wide.achieved_fraction * lanes / _WIDEST
     return CardLink(gpu=gpu, generation=generation, lanes=lanes, through=through, bytes_per_s=rate / shared, shared=shared)
 
 
-def _parsed(link: str) -> tuple[int, int]:
+def _parse_link(link: str) -> tuple[int, int]:
     """Generation and width by the name of a PCIe link."""
     match = re.fullmatch(r"PCIe (\d)\.0 x(\d+)", links()[link].name)
     return (int(match[1]), int(match[2])) if match else (1, 1)
@@ -118,7 +118,7 @@ def _widths(lanes: Sequence[int]) -> str:
 
 
 def _remedy(narrow: CardLink, box: Box) -> str:
-    if box.riser and _parsed(box.riser)[1] <= narrow.lanes < _ENOUGH:
+    if box.riser and _parse_link(box.riser)[1] <= narrow.lanes < _ENOUGH:
         return "risers with all lanes"
     return "fewer cards, or a platform with more lanes (X299, Threadripper, EPYC)"
 

@@ -66,13 +66,15 @@ def _room(watts: float, box: Box) -> CheckLine:
         if watts <= _HEATER_WATTS:
             return line
         text = f"{heat}, like {watts / _HEATER_WATTS:.1f} electric heaters"
-        return replace(line, verdict="tight", text=text, remedy=f"{_cooled(watts)}; `--room 20` computes it for a room of 20 m²")
+        return replace(
+            line, verdict="tight", text=text, remedy=f"{_describe_cooling(watts)}; `--room 20` computes it for a room of 20 m²"
+        )
     rise = watts / (_LOSS_WATTS_PER_K_M2 * box.room_m2)
     verdict = "pass" if rise <= _WARM else "tight"
     text = f"{heat}; a closed room of {box.room_m2:g} m² becomes about {rise:.0f} °C warmer"
-    remedy = "" if verdict == "pass" else _cooled(watts)
+    remedy = "" if verdict == "pass" else _describe_cooling(watts)
     return CheckLine(check="heat", verdict=verdict, value=rise, limit=_WARM, unit="K", text=text, remedy=remedy)
 
 
-def _cooled(watts: float) -> str:
+def _describe_cooling(watts: float) -> str:
     return f"an open door or window, or {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"

@@ -102,21 +102,21 @@ def power_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
             f"{load_watts(cards, box):,.0f} W sustained is more than any supply on sale delivers ({psu_sizes()[-1].watts:,.0f} W)"
         )
         return (_line("psu", "fail", load_watts(cards, box), psu_sizes()[-1].watts, text, "two supplies, or two machines"),)
-    return (_sustained(cards, box, psu, size), _transient(cards, box, psu, size))
+    return (_check_sustained(cards, box, psu, size), _check_transient(cards, box, psu, size))
 
 
-def _sustained(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
+def _check_sustained(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
     load = load_watts(cards, box)
-    verdict = _graded(load / psu, *load_shares())
+    verdict = _grade(load / psu, *load_shares())
     parts = [f"{each.count} x {card_watts(each.gpu, box.power_limit_watts):.0f} W" for each in cards]
     text = f"{load:,.0f} W sustained ({' + '.join(parts)}, CPU {box.cpu_watts:.0f} W, rest {box.rest_watts:.0f} W)"
     text += f": {100 * load / psu:.0f} % of {psu:,.0f} W" if box.psu_watts else f": take {psu:,.0f} W"
     return _with_remedy(_line("psu", verdict, load, psu, text), cards, box, size)
 
 
-def _transient(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
+def _check_transient(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
     peak, standard = peak_watts(cards, box), psu_standards()[box.psu_standard]
-    verdict = _graded(peak / psu, standard.safe_fraction, standard.most_fraction)
+    verdict = _grade(peak / psu, standard.safe_fraction, standard.most_fraction)
     bears = standard.safe_fraction * psu
     guaranteed = f"ATX {box.psu_standard} guarantees {100 * bears / psu:.0f} %"
     text = f"{peak:,.0f} W for 100 µs: {100 * peak / psu:.0f} % of the supply; {guaranteed}"
@@ -138,11 +138,11 @@ def _high_volts(size: float, box: Box) -> str:
 
 def _worst(load: float, peak: float, psu: float, standard: int) -> str:
     bears = psu_standards()[standard]
-    verdicts = {_graded(load / psu, *load_shares()), _graded(peak / psu, bears.safe_fraction, bears.most_fraction)}
+    verdicts = {_grade(load / psu, *load_shares()), _grade(peak / psu, bears.safe_fraction, bears.most_fraction)}
     return next(verdict for verdict in ("fail", "tight", "pass") if verdict in verdicts)
 
 
-def _graded(share: float, good: float, most: float) -> str:
+def _grade(share: float, good: float, most: float) -> str:
     return "pass" if share <= good else "tight" if share <= most else "fail"
 
 

@@ -46,7 +46,7 @@ class Refreshed:
 
 def refresh(today: date) -> Refreshed:
     """Fetch, translate, write whole or not at all."""
-    rows, unknown = table_of(_fetched(), today)
+    rows, unknown = table_of(_fetch(), today)
     if not rows:
         raise GpuwiseError("the fetched price lists contain no known GPU", hint="the prices in use are unchanged")
     text = io.StringIO()
@@ -63,7 +63,7 @@ def refresh(today: date) -> Refreshed:
     return Refreshed(path=place, offers=len(rows), gpus=len({row["gpu"] for row in rows}), clouds=clouds, unknown=unknown)
 
 
-def _fetched() -> list[Any]:
+def _fetch() -> list[Any]:
     """Offers as gpuhunt has them; the one place that reaches the network."""
     try:
         import gpuhunt

@@ -30,7 +30,7 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
     query = ask(options)
     work = _work(query, progress)
     speed = work.speed
-    owned = _owned(query, query.utilization)
+    owned = _own_at(query, query.utilization)
     if owned is None and query.rent is None:
         raise BadValue(
             f"neither a price nor a rent is known for {query.gpu.name}",
@@ -56,7 +56,7 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
     )
 
 
-def _owned(query: CostQuery, utilization: float) -> Ownership | None:
+def _own_at(query: CostQuery, utilization: float) -> Ownership | None:
     if query.price is None:
         return None
     if query.gpu_watts is None:
@@ -106,7 +106,7 @@ def _break_evens(query: CostQuery, speed: float) -> tuple[BreakEven, ...]:
     hourly = query.gpu_count * _hourly(query, query.rent) / speed  # for the work that an hour of the owned GPUs does
     rows = []
     for share in sorted({*SHARES, query.utilization}):
-        owned = _owned(query, share)
+        owned = _own_at(query, share)
         if owned is not None:
             rows.append(_break_even(owned, hourly))
     return tuple(rows)
@@ -118,7 +118,7 @@ def _other_prices(query: CostQuery, speed: float) -> tuple[tuple[Price, float | 
         return ()
     condition = "new" if query.price.kind == "used" else "used"
     found = price_now(query.gpu, query.book, condition)
-    owned = _owned(replace(query, price=found), query.utilization) if found else None
+    owned = _own_at(replace(query, price=found), query.utilization) if found else None
     hourly = _hourly(query, query.rent) if query.rent else None
     return ((found, _days(query, owned, hourly, speed) if owned and hourly else None),) if found else ()
 
@@ -149,7 +149,7 @@ def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float
     spent = max(0.0, owned.upfront_usd - owned.resale_usd)
     share = _LITTLE
     for _ in range(1 if query.tariff.is_flat else _ROUNDS):
-        used = _owned(query, max(share, _LITTLE))
+        used = _own_at(query, max(share, _LITTLE))
         power = used.electricity_usd_per_hour if used is not None else 0.0
         found = break_even_utilization(spent, hourly, query.years, power)
         if found is None:
@@ -190,7 +190,7 @@ class _Work:
 def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     job, rented = query.job, query.rent
     if job is not None and job.model:
-        return _predicted(query, job, progress)
+        return _predict_work(query, job, progress)
     hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
     if rented is None or rented.gpu.name == query.gpu.name:
         return _Work(hours=hours)
@@ -198,7 +198,7 @@ def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     return _Work(hours=hours, notes=(note,))
 
 
-def _predicted(query: CostQuery, job: JobQuery, progress: Callable[[str], None]) -> _Work:
+def _predict_work(query: CostQuery, job: JobQuery, progress: Callable[[str], None]) -> _Work:
     from gpuwise.questions.common.predictions import predict  # a model needs the whole machinery; money alone does not
     from gpuwise.questions.common.step import step_query
 

@@ -37,7 +37,7 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
     rows: list[tuple[str, str, str]] = []
     owned = answer.ownership
     if owned is not None:
-        rows += _owned(answer, owned)[: None if verbose else 1]
+        rows += _own_rows(answer, owned)[: None if verbose else 1]
     for rental in answer.rentals:
         label = query.rent.label if query.rent else ""
         what = f"{show(rental.usd_per_gpu_hour)} an hour, {label}" if rental.way == "on-demand" else _other_way(answer, rental)
@@ -66,7 +66,7 @@ def _row(head: str, text: str, width: int | None) -> str:
     return f"\n{' ' * len(head)}".join([head + "".join(lines[:1]), *lines[1:]]).rstrip()
 
 
-def _owned(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]]:
+def _own_rows(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]]:
     show = answer.query.book.currency.show
     resale = f" - resale {show(owned.resale_usd)}" if owned.resale_usd else ""
     price = answer.query.price
@@ -125,11 +125,11 @@ def _job(answer: CostAnswer, job: JobCost) -> list[tuple[str, str, str]]:
         of = f"{name}{_hours(job.hours)}{spread}; {show(job.electricity_usd)} of it electricity{used}"
         rows.append(("one job, own", show(job.own_usd), of))
     if job.rent_usd is not None:
-        rows.append(("one job, rent", show(job.rent_usd), f"{name}{_hours(job.rent_hours)} on {_rented(answer)}"))
+        rows.append(("one job, rent", show(job.rent_usd), f"{name}{_hours(job.rent_hours)} on {_rented_name(answer)}"))
     return rows
 
 
-def _rented(answer: CostAnswer) -> str:
+def _rented_name(answer: CostAnswer) -> str:
     query = answer.query
     count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
     return f"{count}{query.rent.gpu.name if query.rent else query.gpu.name}"

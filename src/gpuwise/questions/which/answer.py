@@ -42,12 +42,12 @@ def answer(options: WhichOptions, progress: Callable[[str], None] = lambda text:
 
 def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
     """What to take, what else there is, and why."""
-    survey = _survey(query, progress)
+    survey = _make_survey(query, progress)
     chosen = select(survey.options, query.limits)
     shown = _by_budget(survey.options) if query.general else chosen.shown
     best = chosen.best if not query.general else None
     spared = remedied(survey, chosen, progress)
-    builds = {option.key: _built(survey, option) for option in shown if option.key in survey.build}
+    builds = {option.key: _check_parts(survey, option) for option in shown if option.key in survey.build}
     return WhichAnswer(
         query=query,
         verdict=verdict(survey, chosen, shown, spared),
@@ -66,7 +66,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     )
 
 
-def _built(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
+def _check_parts(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
     """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
     cards = Cards(gpu=option.gpu, count=option.gpu_count)
     found = check_machine([cards], usual_box(option.gpu_count, survey.query.psu_watts))
@@ -74,7 +74,7 @@ def _built(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
     return tuple(line for line in found.lines if decodes or line.check != "loader")
 
 
-def _survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
+def _make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     """Everything on sale, for rent or already owned, with its time and cost."""
     catalogue, book = load_catalog().curated, query.book
     buys = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
@@ -91,7 +91,7 @@ def _survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     )
     counts = _COUNTS if query.limits.deadline_s is not None else (1,)
     wanted = [*query.have, *((gpu, count) for gpu, price in buys for count in _counts(query, gpu, price))]
-    runs = _runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
+    runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
     checked: dict[str, tuple[CheckLine, ...]] = {}
     for gpu, price in buys:
@@ -142,7 +142,7 @@ def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]
     return tuple(count for count in _COUNTS if count <= most)
 
 
-def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
+def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
     """All jobs on one GPU or several; the wanted combinations are priced in one pass."""
     jobs = [found.job for found in priced]
     paces = [{1: found.paces} for found in priced]

@@ -22,12 +22,12 @@ _FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
 def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     """What would change the recommendation: prices, hours, budget, memory, more cards."""
     taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
-    found = [_used(survey, best), _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)] if best else []
+    found = [_used_cards(survey, best), _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)] if best else []
     found += [_roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
     return tuple(text for text in (*found, _memory(taken)) if text)
 
 
-def _used(survey: Survey, best: Candidate) -> str:
+def _used_cards(survey: Survey, best: Candidate) -> str:
     """Used cards and the prices below which they are worth it. Unrealistically low prices are left out."""
     budget = survey.query.limits.budget_usd or float("inf")
     always, below = [], []

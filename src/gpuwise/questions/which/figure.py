@@ -53,7 +53,7 @@ def _cost(answer: WhichAnswer) -> Plot:
     if not options:
         raise BadValue("nothing to draw: no option both fits and has a price", hint="see the text")
     front = pareto(options)
-    named = _named([*answer.options, *front])
+    named = _keys_to_name([*answer.options, *front])
     series = tuple(
         Series(label=kind, colour=place, marks=tuple(_mark(option, answer, named) for option in options if option.kind == kind))
         for place, kind in enumerate(_KINDS)
@@ -75,7 +75,7 @@ def _total(option: Candidate, answer: WhichAnswer) -> float:
     return (option.total_usd or 0.0) / answer.query.book.currency.usd_per_unit
 
 
-def _named(options: Sequence[Candidate]) -> set[str]:
+def _keys_to_name(options: Sequence[Candidate]) -> set[str]:
     """Options whose names have room, the first ones before the later."""
     kept: list[Candidate] = []
     for option in options:

@@ -38,7 +38,7 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
     What the user has is tried first, then from most memory to least; less never holds more, so after one that fails only larger
     ones are tried.
     """
-    if not _wanted(survey, chosen):
+    if not _is_wanted(survey, chosen):
         return ()
     found: list[Remedied] = []
     too_little = 0.0
@@ -55,7 +55,7 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
     return tuple(sorted(found, key=lambda one: (one.option.usd_per_run or inf) if free else one.option.run.seconds))
 
 
-def _wanted(survey: Survey, chosen: Selection) -> bool:
+def _is_wanted(survey: Survey, chosen: Selection) -> bool:
     """Whether jobs run in another way than asked, or do not fit what the user has or could buy."""
     if survey.query.general or not survey.query.kinds & {"buy new", "buy used"}:
         return False
@@ -86,15 +86,15 @@ def _with_remedies(survey: Survey, option: Candidate) -> Remedied | None:
     for place, priced in enumerate(survey.priced):
         pace = option.run.paces[place]
         if priced.skipped or not pace.fits:
-            tried = _tried(survey.query, place, option.gpu, pace)
+            tried = _try_remedies(survey.query, place, option.gpu, pace)
             if tried is None:
                 return None
             pace, rungs[priced.job.model] = tried
         paces.append(pace)
-    return Remedied(option=_again(survey.query, option, paces), rungs=rungs)
+    return Remedied(option=_with_paces(survey.query, option, paces), rungs=rungs)
 
 
-def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[JobPace, tuple[Rung, ...]] | None:
+def _try_remedies(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[JobPace, tuple[Rung, ...]] | None:
     trial = trial_on(query.jobs[place], gpu, query.asked)
     if trial is None:
         return None
@@ -117,7 +117,7 @@ def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[Job
     return pace, rungs
 
 
-def _again(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) -> Candidate:
+def _with_paces(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) -> Candidate:
     """The same option with other step times."""
     span = width(option.gpu, max(paces, key=lambda pace: pace.step_s).bound)
     run = run_on(query.jobs, paces, span.low, span.high)

@@ -49,7 +49,7 @@ class WhichAnswer(Shown):
             "options": [self._option(option) for option in self.options],
             "rejected": [{"gpu": name, "reason": reason} for name, reason in self.rejected],
             "changes_if": list(self.changes_if),
-            "remedied": [_remedied(one, text) for one, text in self.remedied],
+            "remedied": [_remedied_dict(one, text) for one, text in self.remedied],
             "looked_at": self._looked_at(),
             "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
@@ -62,7 +62,7 @@ class WhichAnswer(Shown):
         priced = [option for option in self.every if option.total_usd is not None and not shortfall(option, limits)]
         front = {option.key for option in pareto(priced)}
         seen = [
-            _run(option.run)
+            _run_dict(option.run)
             | {
                 "source": option.kind,
                 "upfront_usd": option.upfront_usd,
@@ -74,7 +74,7 @@ class WhichAnswer(Shown):
             for option in self.every
         ]
         unpriced = {"upfront_usd": None, "total_usd": None, "usd_per_run": None, "short_of": "price", "front": False}
-        return seen + [_run(run) | {"source": "buy used"} | unpriced for run in self.older]
+        return seen + [_run_dict(run) | {"source": "buy used"} | unpriced for run in self.older]
 
     def _option(self, option: Candidate) -> dict[str, Any]:
         run = option.run
@@ -106,7 +106,7 @@ class WhichAnswer(Shown):
             "usd_per_kwh": option.usd_per_kwh,
             "energy_kwh": option.energy_kwh,
             "kg_co2e": option.kg_co2e,
-            "price": _price(option),
+            "price": _price_dict(option),
             "build": [
                 {"check": line.check, "verdict": line.verdict, "text": line.text, "remedy": line.remedy}
                 for line in self.build.get(option.key, ())
@@ -115,7 +115,7 @@ class WhichAnswer(Shown):
         }
 
 
-def _run(run: TaskRun) -> dict[str, Any]:
+def _run_dict(run: TaskRun) -> dict[str, Any]:
     return {
         "gpu": run.gpu.name,
         "gpu_count": run.gpu_count,
@@ -129,9 +129,9 @@ def _run(run: TaskRun) -> dict[str, Any]:
     }
 
 
-def _remedied(one: Remedied, text: str) -> dict[str, Any]:
+def _remedied_dict(one: Remedied, text: str) -> dict[str, Any]:
     option = one.option
-    return _run(option.run) | {
+    return _run_dict(option.run) | {
         "source": option.kind,
         "upfront_usd": option.upfront_usd,
         "total_usd": option.total_usd,
@@ -145,7 +145,7 @@ def _remedied(one: Remedied, text: str) -> dict[str, Any]:
     }
 
 
-def _price(option: Candidate) -> dict[str, Any] | None:
+def _price_dict(option: Candidate) -> dict[str, Any] | None:
     if option.price is not None:
         price = option.price
         return {

@@ -35,19 +35,17 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{_nothing(survey, spared)}{rent_instead(survey)}{_spared(survey, spared)}"
+        return f"{_nothing(survey, spared)}{rent_instead(survey)}{_describe_spared(survey, spared)}"
     beside = "" if chosen.best.kind == "rent" else rent_instead(survey)
-    return (
-        f"{_to_take(survey, chosen, chosen.best)}{sooner_together(survey, chosen.best, shown)}{beside}{_spared(survey, spared)}"
-    )
+    return f"{_to_take(survey, chosen, chosen.best)}{sooner_together(survey, chosen.best, shown)}{beside}{_describe_spared(survey, spared)}"
 
 
-def _spared(survey: Survey, spared: Sequence[Remedied]) -> str:
+def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
     """The best card that holds the job as asked with remedies; the details follow below the table."""
     if not spared:
         return ""
     option = spared[0].option
-    return f" With remedies it fits {_whose(survey, option)} as asked: {format_si(option.run.seconds, 's')} per run."
+    return f" With remedies it fits {_describe_card(survey, option)} as asked: {format_si(option.run.seconds, 's')} per run."
 
 
 def describe_remedy(survey: Survey, one: Remedied) -> str:
@@ -62,10 +60,10 @@ def describe_remedy(survey: Survey, one: Remedied) -> str:
             jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x as long as without them)")
     see = f"`{_fit_of(survey, one)}` explains how"
     cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{_whose(survey, option)} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
+    return f"{_describe_card(survey, option)} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
 
 
-def _whose(survey: Survey, option: Candidate) -> str:
+def _describe_card(survey: Survey, option: Candidate) -> str:
     if option.kind == "keep":
         return f"your {option.name}"
     price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{_of(option)})"
@@ -84,7 +82,7 @@ def _fit_of(survey: Survey, one: Remedied) -> str:
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
-    time = f"{_taken(survey)}a run takes {_span(run)}{_in_time(survey, run)}"
+    time = f"{_describe_ways(survey)}a run takes {_span(run)}{_in_time(survey, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."
     have = chosen.kept if chosen.kept and chosen.kept.run.fits else None
@@ -98,7 +96,7 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(survey, chosen)}.{more}"
 
 
-def _taken(survey: Survey) -> str:
+def _describe_ways(survey: Survey) -> str:
     """Jobs that must be run in another way than usual because the usual way fits no card."""
     ways = [f"{priced.job.model} {_sparing(priced)}" for priced in survey.priced if priced.skipped]
     return f"{', '.join(ways)}; " if ways else ""
@@ -332,10 +330,10 @@ def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chos
         over = spent(option) - (limits.budget_usd or 0.0)
         return f"{survey.money(spent(option))} is {survey.money(over)} over the budget"
     failed = failures(survey, option)
-    return failed[0].text if failed else _beaten(survey, option, shown, chosen)
+    return failed[0].text if failed else _describe_rival(survey, option, shown, chosen)
 
 
-def _beaten(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
+def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
     """What beats this option: one that is shown before one that is not, of the same number of GPUs before others."""
     if option.total_usd is None:
         return "no price is published, and it is slower than those shown"
