@@ -194,7 +194,7 @@ def test_the_limit_of_the_remedy_stands_in_the_curve_with_its_price() -> None:
     answer = gpuwise.build(gpu=["4x RTX 3090"], psu="1600")
     psu = next(line for line in answer.lines if line.check == "psu")
     assert psu.power_limit_watts in {point.watts for point in answer.power_limits}
-    assert f"{psu.power_limit_watts:.0f} W a GPU, which costs" in psu.remedy
+    assert f"{psu.power_limit_watts:.0f} W per GPU, which costs" in psu.remedy
 
 
 def test_narrow_lanes_are_priced_and_wide_ones_are_free() -> None:
@@ -214,7 +214,7 @@ def test_an_nvme_behind_the_same_lanes_does_not_slow_one_card() -> None:
 def test_what_is_no_card_gets_no_power_curve() -> None:
     answer = gpuwise.build(gpu=["H100 SXM"])
     assert (answer.verdict, answer.power_limits, [line.check for line in answer.lines]) == ("fail", (), ["form"])
-    with pytest.raises(BadValue, match="no power limit to draw"):
+    with pytest.raises(BadValue, match="no power limits to draw"):
         power_figure(answer)
 
 

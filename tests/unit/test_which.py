@@ -81,7 +81,7 @@ def test_nothing_faster_is_said_only_where_no_row_is_faster() -> None:
     answer = asked("--model", "bert-large", "--budget", "2500", "--have", "GTX 1080 Ti", "--hours-per-week", "20")
     best, *others = answer["options"]
     faster = any(other["run_s"] < best["run_s"] for other in others if other["source"].startswith("buy"))
-    assert ("no faster single card is sold" if faster else "nothing faster is sold") in answer["verdict"]
+    assert ("no faster single card is sold" if faster else "no faster option is sold") in answer["verdict"]
     assert "times as fast as your GTX 1080 Ti" in answer["verdict"]
 
 
@@ -96,7 +96,7 @@ def test_what_one_has_costs_nothing_but_electricity() -> None:
 def test_a_machine_of_several_old_cards_may_be_kept_and_the_reason_is_true() -> None:
     answer = asked("--model", "bert-large", "--have", "4x RTX 2080 Ti")
     assert answer["verdict"].startswith("Keep your 4x RTX 2080 Ti")
-    assert "the best there is" not in answer["verdict"]
+    assert "the best card for" not in answer["verdict"]
     assert any("times as fast" in text and text.startswith("an RTX 5090") for text in answer["changes_if"])
 
 
@@ -114,10 +114,10 @@ def test_rents_are_a_choice_of_their_own() -> None:
 def test_the_verdict_says_whether_the_range_keeps_the_deadline() -> None:
     question = ("--model", "bert-large", "--budget", "2500", "--deadline")
     loose = asked(*question, "2 days")
-    assert "within the 2 days asked for;" in loose["verdict"]
+    assert "within the deadline of 2 days;" in loose["verdict"]
     best = loose["options"][0]
     between = f"{(best['run_s'] + best['run_high_s']) / 2 / 3600:.3f}h"
-    assert "asked for if it is no slower than expected" in asked(*question, between)["verdict"]
+    assert "unless it is slower than expected" in asked(*question, between)["verdict"]
 
 
 def test_the_verdict_says_what_the_supply_at_hand_lacks() -> None:
@@ -128,9 +128,9 @@ def test_the_verdict_says_what_the_supply_at_hand_lacks() -> None:
 
 def test_a_second_card_that_waits_for_gradients_is_no_gain() -> None:
     (told,) = (text for text in asked("--model", "bert-large", "--budget", "2500")["changes_if"] if "a second" in text)
-    assert "no faster as one job" in told
+    assert "makes one job no faster" in told
     (told,) = (text for text in asked("--budget", "800")["changes_if"] if "a second" in text)
-    found = re.search(r"makes it (1\.\d+) times as fast where the code shares its work", told)
+    found = re.search(r"makes a run (1\.\d+) times as fast if your code uses both", told)
     assert found
     assert 1.5 < float(found[1]) < 1.95
 
@@ -174,13 +174,13 @@ def test_used_cards_without_a_price_are_told_with_what_they_are_worth() -> None:
 def test_equal_speed_with_more_memory_is_mentioned() -> None:
     answer = asked("--task", "learning", "--budget", "500")
     assert answer["options"][0]["gpu"] == "RTX 5060 Ti 8GB"
-    assert any("RTX 5060 Ti 16GB: as fast, with 16 GB in place of 8" in text for text in answer["changes_if"])
+    assert any("RTX 5060 Ti 16GB: equally fast, with 16 GB instead of 8" in text for text in answer["changes_if"])
 
 
 def test_renting_that_is_already_cheaper_is_not_told_as_if_it_were_not() -> None:
     hours = [text for text in asked()["changes_if"] if "renting" in text]
     assert hours
-    assert "so at 25 too" in hours[0]
+    assert "so also at 25" in hours[0]
 
 
 def test_models_are_run_one_after_the_other() -> None:
@@ -229,11 +229,11 @@ def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[s
     named = found.best if found.best else min(found.options, key=lambda one: one.usd_per_run or 0.0)
     own = named.usd_per_run or 0.0
     assert "over the years" not in found.verdict
-    if "of all single cards sold" in found.verdict and named.kind != "keep":
+    if "of all single cards on sale" in found.verdict and named.kind != "keep":
         assert own == min(one.usd_per_run or 0.0 for one in sold if one.gpu_count == 1)
-    if "of all that is sold" in found.verdict and named.kind != "keep":
+    if "of all cards on sale" in found.verdict and named.kind != "keep":
         assert own == min(one.usd_per_run or 0.0 for one in sold)
-    if "any card to buy" in found.verdict:
+    if "on any card on sale" in found.verdict:
         assert own < 0.5 * min(one.usd_per_run or 0.0 for one in sold)
     rents = [one for one in able if one.kind == "rent" and (one.usd_per_run or 0.0) < 0.99 * own]
     if named.kind.startswith("buy"):
@@ -317,7 +317,7 @@ def test_a_machine_that_is_to_be_bought_too_counts_in_the_budget() -> None:
 def test_nothing_within_the_budget_names_the_nearest_that_would_do() -> None:
     answer = asked("--budget", "100", "--task", "kaggle")
     assert answer["options"] == []
-    assert answer["verdict"].startswith("Nothing is within $100: the cheapest that fits is an RTX 5050 for $249")
+    assert answer["verdict"].startswith("No option costs $100 or less: the cheapest that fits is an RTX 5050 for $249")
     assert answer["rejected"][0]["gpu"] == "RTX 5050"
 
 
@@ -334,7 +334,7 @@ def test_a_budget_for_things_without_a_price_says_so() -> None:
 
 
 def test_nothing_in_time_names_the_fastest() -> None:
-    assert "Nothing is done in time: the fastest" in asked("--model", "gpt2", "--deadline", "1 min")["verdict"]
+    assert "Nothing meets the deadline: the fastest" in asked("--model", "gpt2", "--deadline", "1 min")["verdict"]
 
 
 def test_nothing_that_fits_says_what_is_needed() -> None:
@@ -363,8 +363,8 @@ def test_every_reason_to_leave_an_option_out_is_true(question: dict[str, Any]) -
     for name, reason in found.rejected:
         if name not in every:  # a set that no usual machine carries
             continue
-        if reason.startswith("slower and dearer than ") and "renting" not in reason:
-            one, other = every[name], every[reason.removeprefix("slower and dearer than ")]
+        if reason.startswith("slower and more expensive than ") and "renting" not in reason:
+            one, other = every[name], every[reason.removeprefix("slower and more expensive than ")]
             assert other.run.seconds <= one.run.seconds
             assert (other.total_usd or 0) <= (one.total_usd or 0)
             held += 1

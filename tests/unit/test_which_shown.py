@@ -52,7 +52,7 @@ def test_a_chart_is_written_beside_the_answer(tmp_path: Path) -> None:
     arguments = ["--budget", "800", "--figure", str(tmp_path / "out.svg"), "--chart", "value", "--currency", "EUR=1.08"]
     assert CliRunner().invoke(app, ["which", *arguments], catch_exceptions=False).exit_code == 0
     text = (tmp_path / "out.svg").read_text(encoding="utf-8")
-    assert "EUR a run" in text
+    assert "EUR per run" in text
     assert "$" not in text
 
 
@@ -71,7 +71,7 @@ def test_what_is_tight_is_named_in_the_table() -> None:
     text = CliRunner().invoke(app, ["which", "-v"], env={"COLUMNS": "200"}).stdout
     (row,) = (line for line in text.splitlines() if line.strip().startswith("RTX 5090 "))
     assert row.endswith("tight: loader")
-    assert "tight works with care" in text
+    assert "tight: works if you take care of what is named" in text
 
 
 def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
@@ -79,12 +79,12 @@ def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
     rents = [one for one in found["looked_at"] if one["source"] == "rent" and one["fits"] and one["gpu_count"] == 1]
     best = min(rents, key=lambda one: one["usd_per_run"])
     hours = 800 / (best["total_usd"] / (8760 * 25 / 168 * 3))
-    assert f"Spent on rent, $800 are {hours:,.0f} hours of an {best['gpu']} " in found["verdict"]
+    assert f"$800 would instead rent an {best['gpu']} for {hours:,.0f} hours " in found["verdict"]
     assert f"{800 / best['usd_per_run']:,.0f} runs" in found["verdict"]
     notes = {note["name"]: note["effect"] for note in found["assumptions"]}
     assert "all 3 years" in notes["budget"]
     assert "1.3 times as fast" in notes["rule"]
-    assert "Spent on rent" not in asked("--model", "resnet50", "--budget", "800", "--buy")["verdict"]
+    assert "would instead rent" not in asked("--model", "resnet50", "--budget", "800", "--buy")["verdict"]
 
 
 @pytest.mark.parametrize("question", [("--budget", "500"), ("--budget", "800"), ("--model", "bert-base", "--vendor", "intel")])
@@ -101,5 +101,5 @@ def test_without_a_question_a_card_left_out_is_told_what_its_money_buys() -> Non
     found = asked()
     picks = {one["gpu"]: one for one in found["options"]}
     for one in found["rejected"]:
-        pick = one["reason"].partition(" is taken")[0].split(" an ")[-1].split(" a ")[-1]
+        pick = one["reason"].partition(" is better")[0].split(" an ")[-1].split(" a ")[-1]
         assert pick in picks

@@ -1,7 +1,7 @@
-"""What can be had: GPUs to buy, to rent or to keep, each with the time of a run and what it comes to over the horizon.
+"""Candidates: GPUs to buy, rent or keep, each with its time per run and its total cost over the horizon.
 
-A run is all jobs of the question once, one after the other. Every option works the same hours, so what tells them apart in money
-is the cost of a run.
+A run is all jobs of the question once, one after the other. Every candidate works the same hours, so they are compared by their
+cost per run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = ("keep", "buy new", "buy used", "rent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What money depends on beside the GPU."""
+    """What the cost depends on besides the GPU."""
 
     utilization: float
     years: float
@@ -70,8 +70,8 @@ class TaskRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One thing to do. Money of None is not known: nobody published a price. `running_usd` is the part of the total that work
-    costs: electricity, or rent."""
+    """One thing to do. Amounts of None are unknown because no price is published. `running_usd` is the part of the total that
+    depends on use: electricity, or rent."""
 
     kind: str
     run: TaskRun
@@ -98,12 +98,12 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """What tells options apart."""
+        """Identifies a candidate."""
         return f"{self.kind} {self.name}"
 
     @property
     def usd_per_run(self) -> float | None:
-        """What one run costs; None where the price is unknown or nothing is run."""
+        """Cost per run; None where the price is unknown or nothing is run."""
         return None if self.total_usd is None or not self.runs else self.total_usd / self.runs
 
     @property
@@ -115,7 +115,7 @@ class Candidate:
 
     @property
     def usd_per_kwh(self) -> float | None:
-        """What a kWh comes to on average; None where it is in the rent, or none is used."""
+        """The average price of a kWh; None where the rent includes it, or none is used."""
         return None if self.rent is not None or not self.energy_kwh else self.running_usd / self.energy_kwh
 
     @property
@@ -125,7 +125,7 @@ class Candidate:
 
 
 def run_on(jobs: Sequence[Job], paces: Sequence[JobPace], low: float, high: float) -> TaskRun:
-    """The run at these paces, all on as many of one GPU."""
+    """The run at these step times, all on the same number of one GPU."""
     return TaskRun(
         gpu=paces[0].gpu,
         gpu_count=paces[0].gpu_count,
@@ -138,8 +138,8 @@ def run_on(jobs: Sequence[Job], paces: Sequence[JobPace], low: float, high: floa
 
 
 def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, machine_upfront: bool = False) -> Candidate:
-    """Bought, or kept where there is nothing to pay: electricity comes on top. The rest of the machine counts in the total, and
-    in what is paid on the first day where the user wants it bought too."""
+    """Bought, or kept where nothing is left to pay; electricity is added. The rest of the machine counts in the total, and
+    upfront where the user wants to buy it too."""
     whole = 0.0 if price is None else price.usd * run.gpu_count
     machine = 0.0 if kind == "keep" else terms.machine_usd
     found = own(
@@ -165,12 +165,12 @@ def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, machine
 
 
 def kept(run: TaskRun, terms: Terms) -> Candidate:
-    """What the user has: only its electricity is still to be paid."""
+    """The user's own GPU: only its electricity costs anything."""
     return owned(run, terms, None, kind="keep")
 
 
 def rented(run: TaskRun, terms: Terms, offer: RentRange) -> Candidate:
-    """The same hours in a cloud, at the median of what clouds ask."""
+    """The same hours in a cloud, at the median of what clouds charge."""
     bill = rent(offer.usd_per_gpu_hour, terms.hours, gpu_count=run.gpu_count)
     energy = (_watts(run) + terms.machine_watts) * terms.hours / 1000
     return Candidate(

@@ -1,4 +1,4 @@
-"""What would change an answer, in numbers: the price at which another card is worth it, the hours at which renting is cheaper."""
+"""Thresholds that would change an answer: the price at which another card pays off, the hours at which renting is cheaper."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _WEEKS_PER_YEAR = HOURS_PER_YEAR / 168.0
 
 
 def worth_usd(run: TaskRun, terms: Terms, against: Candidate) -> float | None:
-    """What one of these GPUs may cost so that its runs cost as much as those of the other option; None where it never pays.
+    """The price of one of these GPUs at which its cost per run equals that of the other option; None where it never pays.
 
-    runs x cost of a run = price + machine + electricity, solved for the price.
+    runs x cost per run = price + machine + electricity, solved for the price.
     """
     if against.usd_per_run is None:
         return None
@@ -23,9 +23,9 @@ def worth_usd(run: TaskRun, terms: Terms, against: Candidate) -> float | None:
 
 
 def even_hours_per_week(bought: Candidate, rented: Candidate, terms: Terms) -> float | None:
-    """Hours a week of the bought GPU's work at which renting the same work costs the same; None where owning never gets there.
+    """Hours of use per week at which owning and renting cost the same for the same work; None where owning is never cheaper.
 
-    rent a run = upfront / runs + electricity a run, solved for the runs.
+    rent per run = upfront / runs + electricity per run, solved for the runs.
     """
     if rented.usd_per_run is None or bought.total_usd is None or bought.upfront_usd is None or not bought.runs:
         return None

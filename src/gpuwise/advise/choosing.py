@@ -1,9 +1,9 @@
-"""Which option to take: the one that the limits allow and the rule prefers, the few others worth a look, and why not the rest.
+"""Which option to recommend: the best within the limits, and the few others worth showing.
 
-With a budget the fastest that it buys is taken, or a clearly cheaper one that is nearly as fast; without one the option whose
-runs cost least. One GPU is taken before several unless they are clearly faster: several ask for code that shares the work. What
-the user has is kept unless something is clearly faster. Renting wins where nothing can be bought, or, without a budget, where its
-runs cost less than half.
+With a budget: the fastest that it buys, or a clearly cheaper one that is nearly as fast. Without one: the lowest cost per run.
+One GPU is preferred to several unless those are clearly faster, since several need code that uses them all. What the user has is
+kept unless something is clearly faster. Renting is recommended where nothing can be bought, or, without a budget, where a run
+costs less than half.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = [
     "shortfall",
 ]
 
-MOST_ROWS = 7
-NEARLY = 0.93  # of the fastest: hardly felt
-CLEARLY_CHEAPER = 0.85
-WORTH_A_CHANGE = 1.3  # times as fast as what one has, or as one GPU alone: below that nobody notices
-RENT_BELOW = 0.5  # of the cost of a bought run: a cloud also asks for copying data, waiting for machines and paying attention
+MOST_ROWS = 7  # options that a person can compare at a glance
+NEARLY = 0.93  # of the fastest speed: the difference is hardly noticed
+CLEARLY_CHEAPER = 0.85  # of its price: the saving is worth that difference
+WORTH_A_CHANGE = 1.3  # times as fast as the present GPU, or as one GPU alone: less is not worth the trouble
+RENT_BELOW = 0.5  # of the cost per run when bought: a cloud also means copying data and waiting for machines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLimits:
-    """What an option must keep to; None is no limit. A budget is for what is bought, or for all the rent of the horizon."""
+    """Limits of the user; None is no limit. A budget covers purchases, or all the rent over the horizon."""
 
     budget_usd: float | None = None
     deadline_s: float | None = None
@@ -45,7 +45,7 @@ class UserLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The answer: what to take (None if nothing keeps to the limits), and what else to show, best first."""
+    """What to recommend (None if nothing is within the limits), and what else to show, best first."""
 
     best: Candidate | None
     bought: Candidate | None
@@ -56,7 +56,7 @@ class Selection:
 
 
 def shortfall(option: Candidate, limits: UserLimits) -> str:
-    """Which limit an option breaks, in a word; empty if none."""
+    """The limit that an option exceeds, in a word; empty if none."""
     if not option.run.fits:
         return "memory"
     if limits.deadline_s is not None and option.run.seconds > limits.deadline_s:
@@ -70,7 +70,7 @@ def shortfall(option: Candidate, limits: UserLimits) -> str:
 
 
 def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
-    """What to take of these, and what else to show."""
+    """What to recommend of these, and what else to show."""
     able = [option for option in options if not shortfall(option, limits)]
     bought = best_bought(able, limits)
     rented = best_rented(able)
@@ -84,16 +84,16 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
 
 
 def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
-    """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest runs."""
+    """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest per run."""
     bought = [option for option in able if option.kind.startswith("buy")]
-    single = _preferred([option for option in bought if option.gpu_count == 1], limits)
-    several = _preferred([option for option in bought if option.gpu_count > 1], limits)
+    single = _prefer([option for option in bought if option.gpu_count == 1], limits)
+    several = _prefer([option for option in bought if option.gpu_count > 1], limits)
     if single is None or several is None or limits.budget_usd is None:
         return single or several
     return several if single.run.seconds >= WORTH_A_CHANGE * several.run.seconds else single
 
 
-def _preferred(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
+def _prefer(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
     if not bought:
         return None
     if limits.budget_usd is None:
@@ -105,7 +105,7 @@ def _preferred(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | N
 
 
 def best_rented(able: Sequence[Candidate]) -> Candidate | None:
-    """The rent whose runs cost least."""
+    """The rented GPU with the lowest cost per run."""
     return min((option for option in able if option.kind == "rent"), key=_usd_per_run, default=None)
 
 
@@ -119,7 +119,7 @@ def _best(bought: Candidate | None, rented: Candidate | None, kept: Candidate | 
 
 
 def pareto(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Options that no other beats in both the time of a run and the whole cost, fastest first."""
+    """Options that no other beats in both time per run and total cost, fastest first."""
     found: list[Candidate] = []
     for option in sorted(options, key=lambda option: (option.run.seconds, _total(option))):
         if not found or _total(option) < _total(found[-1]):
@@ -134,8 +134,8 @@ def _shown(
     front: Sequence[Candidate],
     able: Sequence[Candidate],
 ) -> tuple[Candidate, ...]:
-    """At most seven: the best, then of the front a few spread over its length, then what one has and the cheapest rent. What
-    something else beats in both time and money is not shown; of what has no price, that is not known."""
+    """At most seven: the best, a few spread along the front, the user's own GPU and the cheapest rent. Options that another beats
+    in both time and cost are not shown, except those without a price, of which that is unknown."""
     ends = [option for option in (kept, rented) if option is not None and option is not best]
     room = MOST_ROWS - len(ends) - (best is not None)
     rest = [option for option in front if option is not best and option not in ends]

@@ -1,4 +1,4 @@
-"""How a job is run on a GPU: from the word of a task's table to choices that this GPU can take."""
+"""How a job is run on a GPU: from the word in a task's table to choices that this GPU supports."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gpuwise.hardware.types import Gpu
 
 __all__ = ["SHORT_WAYS", "WAYS", "ways_on"]
 
-# What each way means, as an answer tells it.
+# What each way means, for assumptions.
 WAYS = {
     "usual": "mixed precision, or fp32 without matrix cores",
-    "checkpoint": "mixed precision, activations of repeated blocks computed again",
+    "checkpoint": "mixed precision, activations of repeated blocks recomputed",
     "int8": "weights in 8 bits",
     "int4": "weights in 4 bits",
-    "lora": "LoRA adapters, activations of repeated blocks computed again where memory asks for it",
-    "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks computed again where memory asks for it",
+    "lora": "LoRA adapters, activations of repeated blocks recomputed where memory requires it",
+    "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks recomputed where memory requires it",
 }
 # The same behind a model's name in a sentence.
 SHORT_WAYS = {
     "usual": "as usual",
-    "checkpoint": "with activations computed again",
+    "checkpoint": "with recomputed activations",
     "int8": "with weights in 8 bits",
     "int4": "with weights in 4 bits",
     "lora": "with LoRA adapters",
@@ -37,7 +37,7 @@ def ways_on(gpu: Gpu, way: str, *, mode: str, precision: str = "", optimizer: st
     able = supported(gpu)
     wanted = [precision] if precision not in ("", "auto") else _TRIED[mode] if precision == "auto" else _usual(gpu, way, mode)
     base = [Choices(precision=name, optimizer=optimizer) for name in wanted if name in able]
-    return tuple(changed for choices in base for changed in _changed(choices, way))
+    return tuple(changed for choices in base for changed in _choices_for(choices, way))
 
 
 def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
     return ("amp",) if mode == "train" else ("fp16",)
 
 
-def _changed(choices: Choices, way: str) -> tuple[Choices, ...]:
+def _choices_for(choices: Choices, way: str) -> tuple[Choices, ...]:
     if way in ("int8", "int4"):
         return (replace(choices, weights=way),)
     if way in ("lora", "qlora"):

@@ -74,7 +74,7 @@ def _rung(trial: Trial, remedy: Remedy, proposal: Proposal) -> Rung:
 
 
 def _effect(remedy: Remedy, trial: Trial) -> str:
-    """Spreading a job over GPUs that are there anyway asks for no other hardware."""
+    """Spreading a job over GPUs that are there anyway needs no other hardware."""
     return "same" if remedy.effect == "hardware" and trial.now.gpu_count > 1 else remedy.effect
 
 
@@ -108,7 +108,7 @@ def _tier(rung: Rung, trial: Trial) -> int:
 
 
 class _Climber:
-    """Tries remedies one on top of another. A proposal is worked out once for the choices it builds on."""
+    """Tries remedies one on top of another. Each proposal is computed once for the choices it builds on."""
 
     def __init__(self, trial: Trial, ordered: Sequence[tuple[Remedy, float]]) -> None:
         self._trial, self._ordered = trial, ordered
@@ -117,9 +117,9 @@ class _Climber:
     def climbed(self) -> list[tuple[Remedy, Proposal]]:
         """The rungs, or nothing where no combination fits."""
         taken = self._taken()
-        return (self._applied(self._pruned(taken)) or []) if taken else []
+        return (self._apply(self._prune(taken)) or []) if taken else []
 
-    def _proposed(self, remedy: Remedy, choices: Choices) -> Proposal | None:
+    def _propose(self, remedy: Remedy, choices: Choices) -> Proposal | None:
         key = (remedy.name, choices)
         if key not in self._known:
             try:
@@ -132,7 +132,7 @@ class _Climber:
         """Remedies in order until the step fits; none where it never does."""
         trial, choices, taken = self._trial, self._trial.now, list[Remedy]()
         for remedy, _ in self._ordered:
-            proposal = self._proposed(remedy, choices)
+            proposal = self._propose(remedy, choices)
             if proposal is None or self._saves_little(choices, proposal.choices):
                 continue
             choices = proposal.choices
@@ -144,18 +144,18 @@ class _Climber:
     def _saves_little(self, before: Choices, after: Choices) -> bool:
         return self._trial.memory(after).total_bytes >= _WORTH * self._trial.memory(before).total_bytes
 
-    def _applied(self, taken: Sequence[Remedy]) -> list[tuple[Remedy, Proposal]] | None:
+    def _apply(self, taken: Sequence[Remedy]) -> list[tuple[Remedy, Proposal]] | None:
         """These one after another; None where one does not apply or they do not fit."""
         choices, found = self._trial.now, list[tuple[Remedy, Proposal]]()
         for remedy in taken:
-            proposal = self._proposed(remedy, choices)
+            proposal = self._propose(remedy, choices)
             if proposal is None:
                 return None
             found.append((remedy, proposal))
             choices = proposal.choices
         return found if self._trial.fits(choices) else None
 
-    def _pruned(self, taken: list[Remedy]) -> list[Remedy]:
+    def _prune(self, taken: list[Remedy]) -> list[Remedy]:
         """Without those that the others make needless: what changes results first, even for a little time; then what costs."""
         alone_s = {remedy.name: seconds for remedy, seconds in self._ordered}
         kept = self._adjusting_last(taken)
@@ -171,7 +171,7 @@ class _Climber:
         """Seconds without those that only add time to make it fit: a bound that needs no search."""
         choices = self._trial.now
         for remedy in taken:
-            proposal = None if remedy.name in _ADDING_TIME else self._proposed(remedy, choices)
+            proposal = None if remedy.name in _ADDING_TIME else self._propose(remedy, choices)
             choices = proposal.choices if proposal else choices
         return self._trial.step_s(choices)
 
@@ -181,7 +181,7 @@ class _Climber:
         for remedy in sorted(taken, key=lambda one: _ADJUSTING.index(one.name) + 1 if one.name in _ADJUSTING else 0):
             if remedy.name in _ADJUSTING and self._trial.fits(choices):
                 continue
-            proposal = self._proposed(remedy, choices)
+            proposal = self._propose(remedy, choices)
             if proposal is None:
                 return taken
             kept.append(remedy)
@@ -190,7 +190,7 @@ class _Climber:
 
     def _time_of(self, taken: Sequence[Remedy]) -> float:
         """Seconds of a step with these; endless where they do not fit."""
-        found = self._applied(taken)
+        found = self._apply(taken)
         return self._trial.step_s(found[-1][1].choices) if found else float("inf")
 
 

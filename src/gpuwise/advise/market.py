@@ -1,4 +1,4 @@
-"""Which GPUs can be had today, and how: sold new, sold used, to rent. Facts of the catalogue and prices; no speed."""
+"""Which GPUs are available today, and how: sold new, sold used, for rent. From the catalogue and prices; speed plays no part."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ __all__ = [
     "whole",
 ]
 
-NEW_MONTHS = 30  # after its launch a card is taken to be sold new; makers and shops publish no last day
-_OLD_YEARS = 8
-_ENOUGH_CLOUDS = 2  # a price of one cloud is no market
+NEW_MONTHS = 30  # after launch a card counts as sold new, assumed: makers publish no last day of sale
+_OLD_YEARS = 8  # after launch, used cards are too old to recommend
+_ENOUGH_CLOUDS = 2  # the price of a single cloud is not a market price
 _CARDS = ("desktop", "workstation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Whose GPUs are looked at, of which kind, in which condition of `CONDITIONS`; an empty vendor is any."""
+    """Which GPUs are considered: vendor (empty: any), laptop or not, and the condition, one of `CONDITIONS`."""
 
     vendor: str = ""
     laptop: bool = False
     condition: str = "any"
 
     def accepts(self, gpu: Gpu) -> bool:
-        """By its maker and its kind, whatever it costs."""
+        """Whether vendor and segment match, at any price."""
         kinds = ("laptop",) if self.laptop else (*_CARDS, "soc")
         return gpu.segment in kinds and self.vendor.lower() in ("", gpu.vendor.lower())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """A GPU, and how it can be had: bought by anyone, rented, or neither."""
+    """A GPU and how it is available: on sale to anyone, for rent, or neither."""
 
     gpu: Gpu
     price: Price | None
@@ -55,7 +55,7 @@ class Offered:
 
 
 def offered(gpus: Sequence[Gpu], book: PriceBook) -> list[Offered]:
-    """How each of these can be had. Modules and accelerators of data centres are to be rented, whatever they were sold for."""
+    """How each of these is available. Data-centre modules and accelerators are only rented, even where a price is known."""
     rents = {gpu.name: rent for gpu, rent in rentable(gpus, "", book)}
     prices = {gpu.name: price_for(gpu, book) for gpu in gpus if gpu.segment in (*_CARDS, "laptop")}
     return [Offered(gpu=gpu, price=prices.get(gpu.name), rent=rents.get(gpu.name)) for gpu in gpus]
@@ -66,7 +66,7 @@ def _months(gpu: Gpu, today: date) -> float:
 
 
 def sold_new(gpu: Gpu, today: date) -> bool:
-    """Whether its launch lies so near that shops still have it."""
+    """Whether it was launched recently enough that shops still sell it."""
     return _months(gpu, today) <= NEW_MONTHS
 
 
@@ -76,7 +76,7 @@ def served(gpu: Gpu) -> bool:
 
 
 def whole(gpu: Gpu) -> bool:
-    """Whether it is sold as a whole computer only: a laptop, or a chip with CPU and memory."""
+    """Whether it is only sold as a whole computer: a laptop, or a chip with CPU and memory."""
     return gpu.segment in ("laptop", "soc")
 
 
@@ -88,13 +88,13 @@ def buy_kind(gpu: Gpu, price: Price, today: date) -> str:
 
 
 def price_for(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None:
-    """The price of a card now, where it can be bought for it: the launch price of one no longer sold new says nothing of that."""
+    """The current price of a card. The launch price of a card that is no longer sold new does not count."""
     price = price_now(gpu, book, condition)
     return None if price is not None and price.kind == "launch" and not sold_new(gpu, book.today) else price
 
 
 def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[Gpu, Price | None]]:
-    """GPUs that can be bought, with their price. Laptop GPUs come with a laptop: where no price is given, theirs is not known."""
+    """GPUs on sale, with their price. Laptop GPUs come with a laptop: unless the user gives a price, it is unknown."""
     found = []
     for gpu in gpus:
         price = price_for(gpu, book, wanted.condition)
@@ -106,7 +106,7 @@ def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[
 
 
 def older(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[Gpu]:
-    """Cards that are sold used only, at prices nobody publishes with a date: what they would be worth can be told."""
+    """Cards sold only used, without a dated price: the price at which they are worth buying can still be computed."""
     return [
         gpu
         for gpu in gpus
@@ -120,7 +120,7 @@ def older(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[Gpu]:
 
 
 def rentable(gpus: Sequence[Gpu], vendor: str, book: PriceBook) -> list[tuple[Gpu, RentRange]]:
-    """GPUs that more than one cloud rents out, or the user has an offer for, with their median price."""
+    """GPUs for rent from more than one cloud, or from an offer the user gave, with their median price."""
     pairs = [(gpu, rent_median(gpu, book)) for gpu in gpus if vendor.lower() in ("", gpu.vendor.lower()) and gpu.segment != "tpu"]
     return [
         (gpu, offer) for gpu, offer in pairs if offer is not None and (len(offer.clouds) >= _ENOUGH_CLOUDS or _given(gpu, book))

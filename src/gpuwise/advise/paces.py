@@ -52,7 +52,7 @@ class JobPace:
 
     @property
     def fits(self) -> bool:
-        """As a careful `fit` has it: nine in ten such steps get through."""
+        """As a careful `fit` defines it: nine in ten such steps run."""
         return self.memory_bytes * upper_ratio() <= self.usable_bytes
 
     @property
@@ -69,13 +69,13 @@ class _Tried(NamedTuple):
 
 
 class Pacer:
-    """One model on many GPUs. What was worked out for one question serves the next."""
+    """One model on many GPUs. Results are kept for the next question."""
 
     def __init__(self, ways: Ways, run: Run) -> None:
         self.ways = ways
         self.run = run
         self._needs: dict[Choices, Needs] = {}
-        self._refusal: DoesNotApply | None = None  # told where there is nothing else to tell
+        self._refusal: DoesNotApply | None = None  # raised where no way of running is left
         self._fitting: dict[tuple[Choices, str], tuple[int, ...]] = {}
         self._steps: dict[tuple[Choices, str], dict[int, tuple[float, str]]] = {}  # seconds and bound by batch
 
@@ -91,7 +91,7 @@ class Pacer:
         return {gpu.name: self._soonest(gpu, tried[gpu.name]) for gpu in gpus if tried[gpu.name]}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
-        """The same jobs divided over so many of each GPU, the batch of each GPU unchanged."""
+        """The same jobs divided over `gpu_count` of each GPU, the batch of each GPU unchanged."""
         asked = [(pace, replace(pace.choices, gpu_count=gpu_count)) for pace in paces]
         self._price((pace.gpu, _Tried(choices, (pace.batch,), pace.fits)) for pace, choices in asked)
         return {pace.gpu.name: self._pace(pace.gpu, choices, pace.batch) for pace, choices in asked}

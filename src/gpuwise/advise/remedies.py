@@ -1,6 +1,6 @@
 """What can be done about memory. A remedy turns choices into other choices, or says why it does not apply.
 
-What it then needs and costs is worked out by `Trial` on the workload of those choices: no figure of memory or time stands here.
+`Trial` computes what it then needs and costs from the workload of those choices; no figures of memory or time are kept here.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gpuwise.workload.transform.lora import linear_modules
 
 __all__ = ["REMEDIES"]
 
-_DEEPEST = 3
-_SHORTEST = 16
+_DEEPEST = 3  # levels of nested blocks to look into
+_SHORTEST = 16  # tokens: lengths are multiples of it
 _PARTS = 12  # of the blocks: a finer search would cost more than it saves
 _TRITON_SINCE = date(2017, 5, 1)  # Volta, compute capability 7.0
 
@@ -79,7 +79,7 @@ def _has_bitsandbytes(trial: Trial) -> None:
 
 def _own_optimizer(choices: Choices) -> None:
     if choices.adapters:
-        raise DoesNotApply("adapters have hardly any states")
+        raise DoesNotApply("adapters have almost no optimizer states")
     if choices.offload:
         raise DoesNotApply("the optimizer runs on the host")
 
@@ -95,7 +95,7 @@ def _fused(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     _own_optimizer(choices)
     if choices.implementation == "fused" or choices.optimizer in ("adafactor", "adam8bit", "lion", "none", ""):
-        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} has no fused form, or runs in it")
+        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} has no fused form, or is fused already")
     return Proposal(choices=replace(choices, implementation="fused"), title="fused optimizer", how="torch.optim...(fused=True)")
 
 
@@ -112,9 +112,9 @@ def _accumulate(trial: Trial, choices: Choices) -> Proposal:
     """As few parts of the batch as make it fit, or single samples."""
     plain = trial.ways.plain(choices)
     if "batch" not in plain.symbols:
-        raise DoesNotApply("the model is known at one batch only")
+        raise DoesNotApply("the model was captured at one batch only")
     if trial.batch < 2:
-        raise DoesNotApply("a batch of 1 cannot be cut")
+        raise DoesNotApply("a batch of 1 cannot be split")
     if choices.split:
         raise DoesNotApply("the model is split already")
     tried = replace(choices, accumulate=2)
@@ -183,7 +183,7 @@ def _compile(trial: Trial, choices: Choices) -> Proposal:
     if stack.framework != "torch" or stack.version < (2, 0):
         raise DoesNotApply(f"{stack.name} has no torch.compile")
     if gpu.vendor == "Apple" or (gpu.vendor == "NVIDIA" and gpu.architecture.introduced_on < _TRITON_SINCE):
-        raise DoesNotApply(f"Triton, which it needs, has no code for {gpu.architecture.title}")
+        raise DoesNotApply(f"Triton, which it needs, does not support {gpu.architecture.title}")
     return Proposal(choices=replace(choices, compiled=True), title="torch.compile", how="--compile; torch.compile(model)")
 
 
@@ -202,11 +202,11 @@ def _flash(trial: Trial, choices: Choices) -> Proposal:
     """A fused kernel for attention that the model writes out, or that old software runs unfused."""
     plain = trial.ways.plain(choices)
     if trial.run.setting.stack.framework != "torch":
-        raise DoesNotApply(f"not known of {trial.run.setting.stack.name}")
+        raise DoesNotApply(f"unknown for {trial.run.setting.stack.name}")
     if not has_attention(plain):
         if choices.folded_attention or folded(plain) is None:
             soft = any(op.name == "_softmax" for op in plain.ops)
-            raise DoesNotApply("what is added to its scores is in no fused kernel" if soft else "the model has no attention")
+            raise DoesNotApply("no fused kernel supports what is added to its scores" if soft else "the model has no attention")
         how = "scaled_dot_product_attention instead of softmax(q @ k.T) @ v"
         return Proposal(choices=replace(choices, folded_attention=True, fused_attention=True), title="flash attention", how=how)
     if choices.fused_attention:
@@ -222,7 +222,7 @@ def _adafactor(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer not in ("adam", "adamw", "lion", "momentum"):
-        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no more than Adafactor")
+        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no more state than Adafactor")
     return _optimizer(choices, "adafactor", "Adafactor", "--optimizer adafactor; other learning rates")
 
 
@@ -230,7 +230,7 @@ def _sgd(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer in ("sgd", "none", ""):
-        raise DoesNotApply("it keeps no states already")
+        raise DoesNotApply("its optimizer keeps no states already")
     return _optimizer(choices, "sgd", "plain SGD", "--optimizer sgd; other learning rates, often other results")
 
 
@@ -264,7 +264,9 @@ def _shorter(trial: Trial, choices: Choices) -> Proposal:
     plain = trial.ways.plain(choices)
     if "seq" not in plain.symbols or plain.seq is None:
         raise DoesNotApply(
-            "the model has no sequence length to choose" if plain.seq is None else f"it is known at {plain.seq} only"
+            "the model has no sequence length to choose"
+            if plain.seq is None
+            else f"it was captured at sequence length {plain.seq} only"
         )
     if plain.seq <= _SHORTEST:
         raise DoesNotApply(f"a sequence of {plain.seq} is short already")
@@ -283,9 +285,7 @@ def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
     plain = trial.ways.plain(choices)
     now = choices.image or plain.options.get("image")
     if not isinstance(now, int) or plain.source == "zoo":
-        what = (
-            f"the zoo holds {plain.model} at image {now} only" if now else "the size of its images is not known: give `--image`"
-        )
+        what = f"the zoo holds {plain.model} at image {now} only" if now else "its image size is unknown: give `--image`"
         raise DoesNotApply(what)
     size = max(32, now * 3 // 4 // 32 * 32)
     if size >= now:

@@ -1,4 +1,4 @@
-"""What people do with a GPU, as jobs of known models: it stands in where no model is named."""
+"""Typical tasks as jobs of known models, for users who name no model."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def find_task(name: str) -> Task:
     if wanted not in tasks():
         near = difflib.get_close_matches(wanted, tasks(), n=2, cutoff=0.6)
         hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "?" if near else "or name a model with `--model`"
-        raise UnknownName(f"there is no task '{name}'", looked_in=", ".join(tasks()), hint=hint)
+        raise UnknownName(f"unknown task '{name}'", looked_in=", ".join(tasks()), hint=hint)
     return tasks()[wanted]

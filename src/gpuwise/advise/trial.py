@@ -1,4 +1,4 @@
-"""One question on one GPU: how much memory and time any way of running takes, each worked out once."""
+"""One question on one GPU: how much memory and time any way of running takes, each computed once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _ADDRESSABLE = 2.0**63
 
 @dataclass(kw_only=True)
 class Trial:
-    """`now` is how the user wants to run it, `batch` the samples a step and GPU. A `careful` trial calls fitting what fits at the
-    upper end of the range."""
+    """`now` is how the user wants to run it, `batch` the samples a step and GPU. In a `careful` trial a step fits only if the
+    upper end of the range does."""
 
     gpu: Gpu
     room: Room
@@ -44,7 +44,7 @@ class Trial:
         return self.ways.way(choices).workload
 
     def memory(self, choices: Choices, batch: int | None = None) -> Memory:
-        """The peak on one GPU with so many samples a step."""
+        """The peak on one GPU with this many samples per step."""
         micro = -(-(self.batch if batch is None else batch) // choices.accumulate)
         key = (choices, micro)
         if key not in self._memories:
@@ -55,7 +55,7 @@ class Trial:
         return self._memories[key]
 
     def need(self, choices: Choices, batch: int | None = None) -> float:
-        """Bytes to hold against the room. Where tensors alone exceed it, theirs: what the allocator adds would change nothing."""
+        """Bytes to compare with the room. Where tensors alone exceed it, only theirs: the allocator would change nothing."""
         micro = -(-(self.batch if batch is None else batch) // choices.accumulate)
         if (choices, micro) not in self._memories:
             workload = self.workload(choices)

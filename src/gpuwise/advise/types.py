@@ -8,8 +8,8 @@ from gpuwise.step.memory.peak import Memory
 
 __all__ = ["EFFECTS", "Rung"]
 
-# What a remedy asks of its user, from least to most: nothing but time; other rounding; rounding that may be felt; another way of
-# training; other or more GPUs; another task.
+# What a remedy changes for its user, from least to most: only time; rounding; rounding that may affect quality; the training
+# method; the hardware; the task.
 EFFECTS = ("same", "numerics", "quality", "method", "hardware", "task")
 
 

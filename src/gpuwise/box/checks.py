@@ -21,12 +21,12 @@ _CHECKS = (power_lines, connector_lines, slot_lines, cooling_lines, lane_lines, 
 
 
 def check_build(gpu: Gpu, count: int, box: Box) -> tuple[CheckLine, ...]:
-    """Whether so many cards of one kind work in this box."""
+    """Whether this many cards of one kind work in this box."""
     return check_cards((Cards(gpu=gpu, count=count),), box)
 
 
 def check_cards(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Whether these cards work in this box. What is no card is told and left out of the other checks."""
+    """Whether these cards work in this box. A GPU that is not a card gets one line of its own and skips the other checks."""
     real = [each for each in cards if is_card(each.gpu)]
     further = [line for check in _CHECKS for line in check(real, box)] if real else []
     return (*form_lines(cards), *further)

@@ -1,4 +1,4 @@
-"""Plugs: what the cards take against what a supply of that size commonly carries."""
+"""Plugs: what the cards need against what a supply of that size usually has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwise.box.types import Box, Cards, CheckLine, PsuSize
 
 __all__ = ["connector_lines", "plugs_of"]
 
-_SLOT_WATTS = 75.0
+_SLOT_WATTS = 75.0  # a PCIe slot delivers; a card that draws more has plugs
 _ADAPTED = ("12-pin", "16-pin", "EPS")
 _ADAPTER_WATTS = 150.0  # of each 8-pin that an adapter to 16-pin takes
 
@@ -53,8 +53,8 @@ def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     return (_line(cards, size, direct, needed, adapters),)
 
 
-def _unknown(each: Cards) -> bool:
-    """Whether a card surely has plugs, and nobody says which."""
+def _has_unknown_plugs(each: Cards) -> bool:
+    """Whether a card must have plugs that are not published."""
     return not each.gpu.power_connectors and (card_watts(each.gpu) or 0.0) > _SLOT_WATTS
 
 
@@ -65,23 +65,23 @@ def _nearest(watts: float) -> PsuSize:
 
 def _line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, adapters: int) -> CheckLine:
     has = size.eight_pin
-    unknown = any(_unknown(each) for each in cards)
+    unknown = any(_has_unknown_plugs(each) for each in cards)
     verdict = "fail" if needed > has else "tight" if adapters or unknown else "pass"
     wants = "; ".join(f"{each.gpu.name}: {_words(each.gpu.power_connectors)}" for each in cards)
     used = [f"{direct} of {size.sixteen_pin} with 16 pins"] if direct else []
     used += [f"{needed} of {has} with 8 pins"] if needed or not direct else []
-    text = f"plugs of a usual {size.watts:,.0f} W supply: {' and '.join(used)} ({wants})"
+    text = f"of the plugs of a usual {size.watts:,.0f} W supply it uses {' and '.join(used)} ({wants})"
     remedy = {
         "pass": "",
         "tight": _tight(adapters, unknown),
-        "fail": "a supply with more plugs (count them); never two plugs of one cable for a card above 225 W",
+        "fail": "a supply with more plugs (count them); never use two plugs of one cable for a card above 225 W",
     }[verdict]
     return CheckLine(check="connectors", verdict=verdict, value=needed, limit=has, unit="8-pin", text=text, remedy=remedy)
 
 
 def _tight(adapters: int, unknown: bool) -> str:
-    look = "look at the card: its plugs are not published"
-    adapt = f"adapters on {adapters} of the plugs, with a cable of its own to each; or a supply with native plugs"
+    look = "check the card itself: its plugs are not published"
+    adapt = f"adapters on {adapters} of the plugs, each with its own cable; or a supply with native plugs"
     return "; ".join(([look] if unknown else []) + ([adapt] if adapters else []))
 
 

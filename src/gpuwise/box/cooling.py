@@ -1,4 +1,4 @@
-"""Heat at the cards: coolers that breathe their neighbours' air. Throttling itself is not modelled: it tells who is at risk."""
+"""Heat at the cards: coolers that draw in their neighbours' hot air. Says which cards are at risk, not how much they throttle."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["cooler_of", "cooling_lines"]
 
 _KINDS = {"open": "open-air", "liquid": "water", "blower": "blower", "passive": "passive"}
 _RADIATOR_WATTS = 150.0  # for each 120 mm of radiator, assumed
-_HOT_BLOWER_WATTS = 300.0  # beside each other, blowers above this are loud and hot, assumed
+_HOT_BLOWER_WATTS = 300.0  # blowers above this are loud and hot side by side, assumed
 _MANY = 3  # open-air cards without a gap: one in the middle has hot air on both sides
-_HINT = "a gap would cool them by 10 to 30 °C, and they throttle from 80 °C"
+_HINT = "a gap would cool them by 10 to 30 °C; they throttle at 80 °C"
 
 
 def cooler_of(gpu: Gpu, box: Box) -> str:
-    """What cools the card: what the user said, else what it is sold with."""
+    """The cooler of the card: the user's, else the one it is sold with."""
     return box.cooler or _KINDS.get(gpu.cooler, "open-air")
 
 
@@ -44,9 +44,9 @@ def _beside(cards: Sequence[Cards], everything: Sequence[Cards], box: Box) -> Ch
         watts = sum(each.count * (card_watts(each.gpu, box.power_limit_watts) or 0.0) for each in cards)
         return _line("pass", None, None, f"water: about {math.ceil(watts / _RADIATOR_WATTS)} x 120 mm of radiator", "")
     if box.riser:
-        return _line("pass", 1, 1, "on risers there is air around each card", "")
+        return _line("pass", 1, 1, "risers leave air around each card", "")
     if count == 1:
-        return _line("pass", None, None, "one card has the air of the case to itself", "")
+        return _line("pass", None, None, "a single card gets all the air of the case", "")
     widths = [thickness(each.gpu, box.cooler) for each in everything for _ in range(each.count)]
     found = placed(widths, box.board, box.case_slots)
     gap = found.gap if found and found.gap is not None else 0

@@ -27,7 +27,7 @@ def is_card(gpu: Gpu) -> bool:
 
 @cache
 def sibling(gpu: Gpu) -> Gpu | None:
-    """The card nearest to a GPU that is none: the same chip, else the same architecture; then by units and memory."""
+    """The card most similar to a GPU that is not a card: the same chip, else the same architecture; then by units and memory."""
     cards = [other for other in curated_gpus() if is_card(other) and other.vendor == gpu.vendor]
     same = [other for other in cards if gpu.chip and other.chip == gpu.chip]
     near = same or [other for other in cards if other.architecture.id == gpu.architecture.id]
@@ -39,8 +39,8 @@ def _distance(gpu: Gpu, other: Gpu) -> float:
 
 
 def form_lines(cards: Sequence[Cards]) -> tuple[CheckLine, ...]:
-    """A line for each GPU that is no card, and one where no card drives a screen."""
-    lines = [_no_card(each) for each in cards if not is_card(each.gpu)]
+    """A line for each GPU that is not a card, and one where no card drives a screen."""
+    lines = [_not_a_card(each) for each in cards if not is_card(each.gpu)]
     real = [each.gpu for each in cards if is_card(each.gpu)]
     if real and all(gpu.display is False for gpu in real):
         text = f"{', '.join(dict.fromkeys(gpu.name for gpu in real))}: no video output"
@@ -49,9 +49,9 @@ def form_lines(cards: Sequence[Cards]) -> tuple[CheckLine, ...]:
     return tuple(lines)
 
 
-def _no_card(each: Cards) -> CheckLine:
+def _not_a_card(each: Cards) -> CheckLine:
     gpu = each.gpu
     what = _WHOLE.get(gpu.segment, "is a module for server boards (SXM, OAM), not a card")
     other = sibling(gpu)
-    remedy = f"the nearest card is {other.name}" if other else "a machine that is sold with it"
+    remedy = f"the most similar card is {other.name}" if other else "buy a machine that contains it"
     return CheckLine(check="form", verdict="fail", value=0, limit=1, unit="cards", text=f"{gpu.name} {what}", remedy=remedy)

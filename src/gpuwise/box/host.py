@@ -1,4 +1,4 @@
-"""Memory and cores of the host beside the GPUs: rules of a guide of 2018, with the number each rests on."""
+"""Memory and cores of the host beside the GPUs: rules of thumb from a guide of 2018, with their figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def gpu_memory_bytes(cards: Sequence[Cards]) -> tuple[float, float]:
 
 
 def usual_ram_bytes(cards: Sequence[Cards]) -> float:
-    """The smallest size that is sold and not below the GPUs' memory together."""
+    """The smallest size on sale that is at least the memory of all GPUs together."""
     total, _ = gpu_memory_bytes(cards)
     return next((size * GIB for size in _SIZES_GIB if size * GIB >= total), total)
 
@@ -37,9 +37,9 @@ def _ram(cards: Sequence[Cards], box: Box) -> CheckLine:
     verdict = "pass" if has >= total else "tight" if has >= largest / 2 else "fail"
     short = f"{has / GIB:.0f} GiB" if box.ram_bytes else f"take {has / GIB:.0f} GiB"
     text = (
-        f"{short}; comfortable is the GPUs' memory together, {total / GIB:.0f} GiB; the largest GPU has {largest / GIB:.0f} GiB"
+        f"{short}; recommended is the memory of all GPUs together, {total / GIB:.0f} GiB; the largest has {largest / GIB:.0f} GiB"
     )
-    remedy = "" if verdict == "pass" else f"{usual_ram_bytes(cards) / GIB:.0f} GiB; less works where data is read in pieces"
+    remedy = "" if verdict == "pass" else f"{usual_ram_bytes(cards) / GIB:.0f} GiB; less works if data is read in pieces"
     return CheckLine(check="ram", verdict=verdict, value=has, limit=total, unit="bytes", text=text, remedy=remedy)
 
 
@@ -47,6 +47,6 @@ def _threads(cards: Sequence[Cards], box: Box) -> CheckLine:
     devices = sum(entry.count * entry.gpu.devices_per_board for entry in cards)
     has, wanted = _THREADS_PER_CORE * box.core_count, _THREADS_EACH * devices
     verdict = "pass" if has >= wanted else "tight" if has >= devices else "fail"
-    text = f"{has} threads for {devices} {'GPU' if devices == 1 else 'GPUs'}, {wanted} wanted ({_THREADS_EACH} each)"
+    text = f"{has} threads for {devices} {'GPU' if devices == 1 else 'GPUs'}, {wanted} recommended ({_THREADS_EACH} each)"
     remedy = "" if verdict == "pass" else f"a CPU with {-(-wanted // _THREADS_PER_CORE)} cores or more"
     return CheckLine(check="cpu", verdict=verdict, value=has, limit=wanted, unit="threads", text=text, remedy=remedy)

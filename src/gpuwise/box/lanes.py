@@ -1,6 +1,7 @@
 """PCIe: how the CPU's lanes are cut among the cards, which of them go through the chipset, and the bytes each then moves.
 
-A x16 slot is cut into halves: 16, 8 + 8, 8 + 4 + 4. Cards for which no piece is left hang on the chipset and share its link.
+A x16 slot is cut into halves: 16, 8 + 8, 8 + 4 + 4. Cards for which no piece is left are connected to the chipset and share its
+link.
 What that costs a training step is computed where steps are known.
 """
 
@@ -19,8 +20,8 @@ __all__ = ["CardLink", "card_links", "lane_lines", "split"]
 _WIDEST = 16
 _NVME_LANES = 4
 _ENOUGH = 8  # lanes for each card, the guide's rule for several cards
-_LEAST = 4
-_LISTED = 4
+_LEAST = 4  # lanes, below which a card is too slow to feed
+_LISTED = 4  # cards whose widths are listed one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class CardLink:
 
 
 def split(lanes: int, count: int, smallest: int) -> tuple[int, ...]:
-    """Widths of so many cards on these lanes, widest first; fewer than `count` where no piece is left.
+    """Widths of `count` cards on these lanes, widest first; fewer where no piece is left.
 
     >>> split(16, 3, 4), split(16, 3, 8), split(44, 4, 8)
     ((8, 4, 4), (8, 8), (16, 8, 8, 8))
@@ -64,13 +65,13 @@ def card_links(cards: Sequence[Cards], box: Box) -> tuple[CardLink, ...]:
     rest = gpus[len(widths) :]
     if not rest or not box.platform.chipset_link:
         return tuple(direct)
-    generation, width = _parsed(box.platform.chipset_link)
+    generation, width = _parse_link(box.platform.chipset_link)
     shared = max(1.0, len(rest) * _LEAST / width)
     return (*direct, *(_link(gpu, box, generation, _LEAST, "the chipset", shared) for gpu in rest))
 
 
 def _lanes_for_cards(box: Box) -> int:
-    """Lanes that reach slots, less those of disks without lanes of their own; small platforms put such disks on the chipset."""
+    """Lanes that reach slots, less those of disks without their own; small platforms connect such disks to the chipset."""
     platform = box.platform
     homeless = max(0, _NVME_LANES * box.nvme_count - platform.storage_lanes)
     return platform.slot_lanes - homeless if platform.slot_lanes - homeless >= _WIDEST else platform.slot_lanes
@@ -78,14 +79,14 @@ def _lanes_for_cards(box: Box) -> int:
 
 def _link(gpu: Gpu, box: Box, generation: int, lanes: int, through: str, shared: float = 1.0) -> CardLink:
     limits = [(generation, lanes), (gpu.pcie_generation or generation, gpu.pcie_lanes or _WIDEST)]
-    limits += [_parsed(box.riser)] if box.riser else []
+    limits += [_parse_link(box.riser)] if box.riser else []
     generation, lanes = min(limit[0] for limit in limits), min(limit[1] for limit in limits)
     wide = links()[f"PCIe {generation}.0 x16"]
     rate = wide.bytes_per_s_one_way * wide.achieved_fraction * lanes / _WIDEST
     return CardLink(gpu=gpu, generation=generation, lanes=lanes, through=through, bytes_per_s=rate / shared, shared=shared)
 
 
-def _parsed(link: str) -> tuple[int, int]:
+def _parse_link(link: str) -> tuple[int, int]:
     """Generation and width by the name of a PCIe link."""
     match = re.fullmatch(r"PCIe (\d)\.0 x(\d+)", links()[link].name)
     return (int(match[1]), int(match[2])) if match else (1, 1)
@@ -117,7 +118,7 @@ def _widths(lanes: Sequence[int]) -> str:
 
 
 def _remedy(narrow: CardLink, box: Box) -> str:
-    if box.riser and _parsed(box.riser)[1] <= narrow.lanes < _ENOUGH:
+    if box.riser and _parse_link(box.riser)[1] <= narrow.lanes < _ENOUGH:
         return "risers with all lanes"
     return "fewer cards, or a platform with more lanes (X299, Threadripper, EPYC)"
 

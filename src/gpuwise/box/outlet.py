@@ -1,4 +1,4 @@
-"""The wall and the room: watts drawn with the supply's losses, what the outlet carries for hours, and the heat that stays."""
+"""The wall and the room: power drawn with the supply's losses, what the outlet delivers continuously, and the heat."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["efficiency", "outlet_lines", "wall_watts"]
 
 _LOADS = (0.2, 0.5, 1.0)
 _HIGH_VOLTS = 200.0
-_GOOD = 0.9  # of what the outlet carries: a screen or a lamp hangs on it too
+_GOOD = 0.9  # of what the outlet delivers: a screen or a lamp uses it too
 _BTU_PER_H = 3.412  # for each watt
 _LOSS_WATTS_PER_K_M2 = 5.0  # what a closed room loses through walls, door and air for each m² of floor, assumed
-_WARM = 5.0  # kelvins
+_WARM = 5.0  # kelvins above which a room becomes uncomfortable, assumed
 _HEATER_WATTS = 1500.0  # what an electric heater for a room draws at most on 120 V
 
 
@@ -32,7 +32,7 @@ def efficiency(label: str, load_fraction: float, volts: float) -> float:
 
 
 def wall_watts(cards: Sequence[Cards], box: Box) -> float:
-    """What the machine draws from the wall under lasting load."""
+    """What the machine draws from the wall under sustained load."""
     load = load_watts(cards, box)
     psu = box.psu_watts or smallest_psu(cards, box) or load
     return load / efficiency(box.psu_label, load / psu, box.outlet.volts)
@@ -47,14 +47,14 @@ def outlet_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> CheckLine:
     carries = box.outlet.continuous_watts
     verdict = "pass" if watts <= _GOOD * carries else "tight" if watts <= carries else "fail"
-    text = f"{watts:,.0f} W at the wall (80 PLUS {box.psu_label}); {box.outlet.name} carries {carries:,.0f} W for hours"
+    text = f"{watts:,.0f} W at the wall (80 PLUS {box.psu_label}); {box.outlet.name} delivers {carries:,.0f} W continuously"
     line = CheckLine(check="outlet", verdict=verdict, value=watts, limit=carries, unit="W", text=text)
     if verdict != "fail":
-        return replace(line, remedy="nothing else on this circuit" if verdict == "tight" else "")
+        return replace(line, remedy="connect nothing else to this circuit" if verdict == "tight" else "")
     limit = highest_limit(cards, box, lambda held: wall_watts(cards, held) <= carries)
     circuits = math.ceil(watts / carries)
     stronger = f"a stronger circuit, or {circuits} supplies on {circuits} circuits"
-    remedy = f"{stronger}, or a power limit of {limit:.0f} W a GPU" if limit else stronger
+    remedy = f"{stronger}, or a power limit of {limit:.0f} W per GPU" if limit else stronger
     return replace(line, remedy=remedy, power_limit_watts=limit)
 
 
@@ -65,14 +65,16 @@ def _room(watts: float, box: Box) -> CheckLine:
         line = CheckLine(check="heat", verdict="pass", value=watts, limit=_HEATER_WATTS, unit="W", text=heat)
         if watts <= _HEATER_WATTS:
             return line
-        text = f"{heat}, as {watts / _HEATER_WATTS:.1f} electric heaters"
-        return replace(line, verdict="tight", text=text, remedy=f"{_cooled(watts)}; `--room 20` tells of a room of 20 m²")
+        text = f"{heat}, like {watts / _HEATER_WATTS:.1f} electric heaters"
+        return replace(
+            line, verdict="tight", text=text, remedy=f"{_describe_cooling(watts)}; `--room 20` computes it for a room of 20 m²"
+        )
     rise = watts / (_LOSS_WATTS_PER_K_M2 * box.room_m2)
     verdict = "pass" if rise <= _WARM else "tight"
-    text = f"{heat}; a closed room of {box.room_m2:g} m² grows about {rise:.0f} °C warmer"
-    remedy = "" if verdict == "pass" else _cooled(watts)
+    text = f"{heat}; a closed room of {box.room_m2:g} m² becomes about {rise:.0f} °C warmer"
+    remedy = "" if verdict == "pass" else _describe_cooling(watts)
     return CheckLine(check="heat", verdict=verdict, value=rise, limit=_WARM, unit="K", text=text, remedy=remedy)
 
 
-def _cooled(watts: float) -> str:
+def _describe_cooling(watts: float) -> str:
     return f"an open door or window, or {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"

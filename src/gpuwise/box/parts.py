@@ -48,54 +48,54 @@ def box_sources() -> Mapping[str, Source]:
 @cache
 def platforms() -> Mapping[str, Platform]:
     """Every CPU socket by name."""
-    return {name: Platform(name=name, **_sourced(row)) for name, row in _table("platforms.toml").items()}
+    return {name: Platform(name=name, **_with_source(row)) for name, row in _table("platforms.toml").items()}
 
 
 @cache
 def boards() -> Mapping[str, Board]:
     """Every kind of board by name."""
-    return {name: Board(name=name, **_sourced(row)) for name, row in _table("boards.toml").items()}
+    return {name: Board(name=name, **_with_source(row)) for name, row in _table("boards.toml").items()}
 
 
 @cache
 def outlets() -> Mapping[str, Outlet]:
     """Every kind of wall outlet by name."""
-    return {name: Outlet(name=name, **_sourced(row)) for name, row in _table("outlets.toml").items()}
+    return {name: Outlet(name=name, **_with_source(row)) for name, row in _table("outlets.toml").items()}
 
 
 @cache
 def psu_sizes() -> tuple[PsuSize, ...]:
     """Sizes of power supplies that are sold, small to large."""
-    return tuple(PsuSize(**_sourced(row)) for row in _table("psus.toml")["size"])
+    return tuple(PsuSize(**_with_source(row)) for row in _table("psus.toml")["size"])
 
 
 @cache
 def psu_standards() -> Mapping[int, PsuStandard]:
     """ATX 2 and ATX 3."""
-    return {int(number): PsuStandard(**_sourced(row)) for number, row in _table("psus.toml")["standard"].items()}
+    return {int(number): PsuStandard(**_with_source(row)) for number, row in _table("psus.toml")["standard"].items()}
 
 
 @cache
 def efficiencies() -> Mapping[str, Efficiency]:
     """80 PLUS labels."""
-    return {label: Efficiency(**_sourced(row)) for label, row in _table("psus.toml")["efficiency"].items()}
+    return {label: Efficiency(**_with_source(row)) for label, row in _table("psus.toml")["efficiency"].items()}
 
 
 @cache
 def excursions() -> Mapping[str, Excursion]:
     """By generation of GPUs; `default` for the others."""
-    return {generation: Excursion(**_sourced(row)) for generation, row in _table("psus.toml")["excursion"].items()}
+    return {generation: Excursion(**_with_source(row)) for generation, row in _table("psus.toml")["excursion"].items()}
 
 
 @cache
 def plugs() -> Mapping[str, Plug]:
     """Plugs on cards by name."""
-    return {name: Plug(**_sourced(row)) for name, row in _table("psus.toml")["plug"].items()}
+    return {name: Plug(**_with_source(row)) for name, row in _table("psus.toml")["plug"].items()}
 
 
 @cache
 def load_shares() -> tuple[float, float]:
-    """Shares of a supply's rating: comfortable for lasting load, and the most."""
+    """Shares of a supply's rating: comfortable for sustained load, and the most."""
     limits = _table("psus.toml")["limits"]
     return limits["comfortable_fraction"], limits["most_fraction"]
 
@@ -123,7 +123,7 @@ def find_outlet(name: str) -> Outlet:
 
 @cache
 def usual_box(card_count: int, psu_watts: float | None = None) -> Box:
-    """The machine people build for so many cards: a desktop for two, a workstation for more.
+    """The machine people usually build for this many cards: a desktop for up to two, a workstation for more.
 
     A supply that is at hand is taken for an ATX 2 one, which promises less; one still to be bought for ATX 3.
     """
@@ -147,7 +147,7 @@ def _table(name: str) -> dict[str, Any]:
     return parse_toml((files("gpuwise.money") / "data" / name).read_text(encoding="utf-8"))
 
 
-def _sourced(row: Mapping[str, Any]) -> dict[str, Any]:
+def _with_source(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row with its source looked up; lists become tuples."""
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
     return {**plain, "source": box_sources()[row["source"]]}

@@ -26,14 +26,14 @@ __all__ = [
     "smallest_psu",
 ]
 
-_STEP_WATTS = 5
+_STEP_WATTS = 5  # power limits are proposed in these steps
 _MOST_AT_LOW_VOLTS, _HIGH_VOLTS = 1600.0, 200.0  # larger supplies are made for 200 V and more
 _SOLD_NOW = 3  # the ATX standard of supplies that one would buy
 _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
 
 
 def card_watts(gpu: Gpu, limit_watts: float | None = None) -> float | None:
-    """What one card may draw for hours, all its devices; None where its maker does not say."""
+    """Sustained power of one card with all its devices; None where its maker does not publish it."""
     if gpu.tdp_watts is None:
         return None if limit_watts is None else limit_watts * gpu.devices_per_board
     held = gpu.tdp_watts if limit_watts is None else min(gpu.tdp_watts, limit_watts)
@@ -41,7 +41,7 @@ def card_watts(gpu: Gpu, limit_watts: float | None = None) -> float | None:
 
 
 def load_watts(cards: Sequence[Cards], box: Box) -> float:
-    """Lasting load of the supply. Cards whose power nobody knows count as nothing; `power_lines` names them."""
+    """Sustained load of the supply. Cards of unknown power count as zero; `power_lines` names them."""
     gpus = sum(each.count * (card_watts(each.gpu, box.power_limit_watts) or 0.0) for each in cards)
     return gpus + box.cpu_watts + box.rest_watts
 
@@ -90,7 +90,7 @@ def least_limit(cards: Cards) -> float:
 
 
 def power_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Lasting load and excursions against the supply."""
+    """Sustained load and power spikes against the supply."""
     unknown = [each.gpu.name for each in cards if card_watts(each.gpu, box.power_limit_watts) is None]
     if unknown:
         text = f"the power of {', '.join(unknown)} is not published"
@@ -98,25 +98,28 @@ def power_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     size = smallest_psu(cards, box)
     psu = box.psu_watts or size
     if psu is None:
-        text = f"{load_watts(cards, box):,.0f} W for hours is more than any supply sold ({psu_sizes()[-1].watts:,.0f} W) carries"
+        text = (
+            f"{load_watts(cards, box):,.0f} W sustained is more than any supply on sale delivers ({psu_sizes()[-1].watts:,.0f} W)"
+        )
         return (_line("psu", "fail", load_watts(cards, box), psu_sizes()[-1].watts, text, "two supplies, or two machines"),)
-    return (_sustained(cards, box, psu, size), _transient(cards, box, psu, size))
+    return (_check_sustained(cards, box, psu, size), _check_transient(cards, box, psu, size))
 
 
-def _sustained(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
+def _check_sustained(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
     load = load_watts(cards, box)
-    verdict = _graded(load / psu, *load_shares())
+    verdict = _grade(load / psu, *load_shares())
     parts = [f"{each.count} x {card_watts(each.gpu, box.power_limit_watts):.0f} W" for each in cards]
-    text = f"{load:,.0f} W for hours ({' + '.join(parts)}, CPU {box.cpu_watts:.0f} W, rest {box.rest_watts:.0f} W)"
+    text = f"{load:,.0f} W sustained ({' + '.join(parts)}, CPU {box.cpu_watts:.0f} W, rest {box.rest_watts:.0f} W)"
     text += f": {100 * load / psu:.0f} % of {psu:,.0f} W" if box.psu_watts else f": take {psu:,.0f} W"
     return _with_remedy(_line("psu", verdict, load, psu, text), cards, box, size)
 
 
-def _transient(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
+def _check_transient(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
     peak, standard = peak_watts(cards, box), psu_standards()[box.psu_standard]
-    verdict = _graded(peak / psu, standard.safe_fraction, standard.most_fraction)
+    verdict = _grade(peak / psu, standard.safe_fraction, standard.most_fraction)
     bears = standard.safe_fraction * psu
-    text = f"{peak:,.0f} W for 100 µs: {100 * peak / psu:.0f} %, where ATX {box.psu_standard} promises {100 * bears / psu:.0f} %"
+    guaranteed = f"ATX {box.psu_standard} guarantees {100 * bears / psu:.0f} %"
+    text = f"{peak:,.0f} W for 100 µs: {100 * peak / psu:.0f} % of the supply; {guaranteed}"
     return _with_remedy(_line("transients", verdict, peak, bears, text), cards, box, size)
 
 
@@ -125,7 +128,7 @@ def _with_remedy(line: CheckLine, cards: Sequence[Cards], box: Box, size: float 
         return line
     bigger = f"an ATX 3 supply of {size:,.0f} W or more{_high_volts(size, box)}" if size else "two supplies"
     limit = fitting_limit(cards, box) if line.verdict == "fail" else None
-    remedy = f"{bigger}, or a power limit of {limit:.0f} W a GPU" if limit else bigger
+    remedy = f"{bigger}, or a power limit of {limit:.0f} W per GPU" if limit else bigger
     return replace(line, remedy=remedy, power_limit_watts=limit)
 
 
@@ -135,11 +138,11 @@ def _high_volts(size: float, box: Box) -> str:
 
 def _worst(load: float, peak: float, psu: float, standard: int) -> str:
     bears = psu_standards()[standard]
-    verdicts = {_graded(load / psu, *load_shares()), _graded(peak / psu, bears.safe_fraction, bears.most_fraction)}
+    verdicts = {_grade(load / psu, *load_shares()), _grade(peak / psu, bears.safe_fraction, bears.most_fraction)}
     return next(verdict for verdict in ("fail", "tight", "pass") if verdict in verdicts)
 
 
-def _graded(share: float, good: float, most: float) -> str:
+def _grade(share: float, good: float, most: float) -> str:
     return "pass" if share <= good else "tight" if share <= most else "fail"
 
 

@@ -1,4 +1,4 @@
-"""Room: how thick cards are, where they stand on the board, and how much air is left between them."""
+"""Space: how thick cards are, where they sit on the board, and how much air is left between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WATER_SLOTS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardPlacement:
-    """Where cards stand. `gap` is the least number of free positions between two of them, None with fewer than two."""
+    """Where cards sit. `gap` is the least number of free positions between two of them, None with fewer than two."""
 
     positions: tuple[int, ...]
     gap: int | None
@@ -49,7 +49,7 @@ def placed(widths: Sequence[int], board: Board, case_slots: int) -> CardPlacemen
 
 
 def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Whether the cards stand beside each other on the board and in the case."""
+    """Whether the cards fit beside each other on the board and in the case."""
     widths = [thickness(each.gpu, box.cooler) for each in cards for _ in range(each.count)]
     total, count = sum(widths), len(widths)
     long = "1 long slot" if box.board.x16 == 1 else f"{box.board.x16} long slots"
@@ -93,7 +93,7 @@ def _remedy(widths: Sequence[int], box: Box) -> str:
 
 
 def _longer(count: int) -> str:
-    return "a board with more long slots" if count <= _MOST_LONG_SLOTS else "several machines: no board has so many long slots"
+    return "a board with more long slots" if count <= _MOST_LONG_SLOTS else "several machines: no board has that many long slots"
 
 
 def _cards(widths: Sequence[int]) -> str:

@@ -64,7 +64,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """How cards stand: positions, long slots among them, positions from one long slot to the next.
+    """Where cards sit: positions, long slots among them, positions from one long slot to the next.
 
     With a `switch` (PLX) every slot shows x16, and all share the lanes of the CPU when they copy at the same time.
     """
@@ -92,7 +92,7 @@ class PsuSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PsuStandard:
-    """What a supply bears for 100 µs, as a share of its rating: safely, and before its protection is likely to trip."""
+    """What a supply tolerates for 100 µs, as a share of its rating: safely, and before its protection is likely to trip."""
 
     safe_fraction: float
     most_fraction: float

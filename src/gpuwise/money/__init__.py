@@ -1,1 +1,1 @@
-"""What computing costs: prices with dates, ownership, rent, electricity, carbon. Knows no kernels."""
+"""What computing costs: prices with dates, ownership, rent, electricity, carbon. Independent of kernels and models."""

@@ -1,4 +1,4 @@
-"""How old a price is, and whether that matters. Told in the answer, since charts of prices go stale before anything else."""
+"""How old a price is, and whether that matters. Answers state it, since prices go out of date before anything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def age_text(dated: date, now: date) -> str:
     """
     days = (now - dated).days
     if days < 14:
-        return "of these days"
+        return "less than two weeks old"
     if days < 60:
         return f"{_count(round(days / 7))} weeks old"
     if days < 731:
@@ -64,4 +64,5 @@ def stale_sentence(price: Price, now: date) -> str:
     """A warning where the price has probably moved, or nothing."""
     if not is_stale(price.dated, price.kind, now):
         return ""
-    return f'the price of {price.gpu} is a {price_text(price, now)}; today\'s may differ much: `--price "{price.gpu}=…"`'
+    current = f'give the current one with `--price "{price.gpu}=…"`'
+    return f"the price of {price.gpu} is a {price_text(price, now)} and may have changed a lot; {current}"

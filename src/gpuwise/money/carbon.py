@@ -1,4 +1,4 @@
-"""How much carbon dioxide a kWh stands for, by region: yearly averages, life cycle, of public statistics."""
+"""Carbon dioxide per kWh by region: yearly life-cycle averages from public statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that people type: finite, and on the right side of zero, or a clear refusal."""
+"""Checks of numbers that people type: finite and of the right sign."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwise.core.errors import BadValue
 __all__ = ["amount", "fraction", "number"]
 
 _THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d*)?")
-_MOST = 1e15  # of anything that people pay, burn or wait for
+_MOST = 1e15  # above any price, energy or time that people ask about
 
 
 def number(text: str, what: str, hint: str) -> float:
@@ -35,7 +35,7 @@ def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
             f"{what} of {value:g} is not above zero" if value == 0 else f"{what} of {value:g} is below zero", hint=hint
         )
     if value > _MOST:
-        raise BadValue(f"{what} of {value:g} is beyond all sense", hint=hint)
+        raise BadValue(f"{what} of {value:g} is out of range", hint=hint)
     return value
 
 

@@ -97,7 +97,9 @@ def parse_currency(text: str) -> Currency:
         hint = f"did you mean {' or '.join(f'`{name}`' for name in near)}? " if near else ""
         raise UnknownName(f"no currency called '{code}'", looked_in=f"{len(CODES)} ISO 4217 codes", hint=hint + _HINT)
     if not equals:
-        raise BadValue(f"no rate is given for {code}", looked_in="--currency; gpuwise keeps no exchange rates", hint=_HINT)
+        raise BadValue(
+            f"the exchange rate of {code} is missing", looked_in="--currency; gpuwise keeps no exchange rates", hint=_HINT
+        )
     value = amount(number(rate, f"the rate of {code}", _HINT), f"the rate of {code}", _HINT)
     if code == "USD" and value != 1.0:
         raise BadValue(f"a US dollar is worth one US dollar, not {value:g}", hint=_HINT)

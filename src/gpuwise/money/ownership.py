@@ -18,11 +18,11 @@ WEEK_HOURS = 168.0
 
 
 def utilization_of(hours_per_week: float) -> float:
-    """The share of all hours that these hours a week are."""
+    """Hours per week as a share of all hours."""
     hint = "for example `--hours-per-week 20`"
-    amount(hours_per_week, "hours a week", hint, zero=True)
+    amount(hours_per_week, "hours per week", hint, zero=True)
     if hours_per_week > WEEK_HOURS:
-        raise BadValue(f"{hours_per_week:g} hours a week are more than a week has ({WEEK_HOURS:g})", hint=hint)
+        raise BadValue(f"{hours_per_week:g} hours per week is more than a week has ({WEEK_HOURS:g})", hint=hint)
     return hours_per_week / WEEK_HOURS
 
 
@@ -36,7 +36,7 @@ def own(
     machine_usd: float = 0.0,
     resale_usd: float = 0.0,
 ) -> Ownership:
-    """What it comes to. `price_usd` is of all GPUs together, `watts` of everything that runs while they work."""
+    """The total cost, part by part. `price_usd` is of all GPUs together, `watts` of everything that runs while they work."""
     amount(price_usd, "a price", 'for example `--price "RTX 3090=700"`', zero=True)
     amount(machine_usd, "the price of the machine", "for example `--machine 700`", zero=True)
     amount(watts, "a power", "for example `--machine-watts 100`", zero=True)

@@ -28,7 +28,7 @@ from gpuwise.money.types import Offer, Price
 __all__ = ["PriceFile", "given_price", "parse_price", "parse_prices", "read_price_file"]
 
 _PRICE = 'for example `--price "RTX 3090=700"`'
-_LARGEST = 4_000_000  # bytes: more is no price list
+_LARGEST = 4_000_000  # bytes: a larger file cannot be a price list
 _PARTS = ("currency", "dated", "buy", "rent")
 _RENT_PARTS = ("ondemand", "spot", "cloud")
 
@@ -50,7 +50,7 @@ def parse_price(text: str, currency: Currency, dated: date) -> Price:
     """`RTX 3090=700`, in the user's currency."""
     name, equals, value = text.rpartition("=")
     if not equals or not name.strip():
-        raise BadValue(f"'{text}' does not say which GPU costs what", hint=_PRICE)
+        raise BadValue(f"invalid price '{text}': it must name a GPU and its price", hint=_PRICE)
     gpu = load_catalog().find(name.strip()).gpu
     paid = amount(currency.read(value, f"the price of {gpu.name}", _PRICE), f"the price of {gpu.name}", _PRICE)
     return given_price(gpu.name, currency.to_usd(paid), dated)
@@ -61,7 +61,7 @@ def read_price_file(path: Path, today: date) -> PriceFile:
     raw = _toml(path)
     unknown = [key for key in raw if key not in _PARTS]
     if unknown:
-        raise BadFile(f"{path} has an unknown part '{unknown[0]}'", looked_in=f"known are {', '.join(_PARTS)}", hint=_see())
+        raise BadFile(f"{path} has an unknown key '{unknown[0]}'", looked_in=f"known are {', '.join(_PARTS)}", hint=_see())
     currency = parse_currency(str(raw.get("currency", "")))
     dated = raw.get("dated", today)
     if type(dated) is not date or dated > today:
@@ -113,7 +113,7 @@ def _offer(path: Path, name: str, value: object, currency: Currency, dated: date
     entry = value if isinstance(value, dict) else {"ondemand": value}
     unknown = [key for key in entry if key not in _RENT_PARTS]
     if unknown or "ondemand" not in entry:
-        problem = f"an unknown part '{unknown[0]}'" if unknown else "no `ondemand`"
+        problem = f"an unknown key '{unknown[0]}'" if unknown else "no `ondemand`"
         raise BadFile(f"{path}, [rent] {name} has {problem}", looked_in=f"known are {', '.join(_RENT_PARTS)}", hint=_see())
     hourly = currency.to_usd(_amount(path, "rent", name, entry["ondemand"]))
     spot = currency.to_usd(_amount(path, "rent", name, entry["spot"])) if "spot" in entry else None

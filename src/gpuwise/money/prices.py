@@ -1,4 +1,4 @@
-"""What a GPU costs to buy and to rent now: by the user's word first, then by the newest price that has a date and a source."""
+"""What a GPU costs to buy and to rent now: the user's price first, then the newest price that has a date and a source."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _by_gpu(newer: tuple[Offer, ...]) -> Mapping[str, tuple[Offer, ...]]:
 
 
 def launch_price(gpu: Gpu) -> Price | None:
-    """What its maker asked when it came out, for one device of a board."""
+    """Its launch price, for one device of a board."""
     if gpu.launch_usd is None or gpu.launched_on is None:
         return None
     fact = gpu.fact("launch_usd")
@@ -101,7 +101,7 @@ def rent_offers(gpu: Gpu, book: PriceBook) -> tuple[Offer, ...]:
 
 
 def rent_median(gpu: Gpu, book: PriceBook) -> RentRange | None:
-    """The middle of what clouds ask. Auctions, and GPUs without their machine, count only where there is nothing else."""
+    """The median of what clouds charge. Auctions, and GPUs without a host machine, count only where there is nothing else."""
     every = rent_offers(gpu, book)
     plain = tuple(offer for offer in every if offer.kind != "auction" and offer.with_host)
     chosen = plain or every

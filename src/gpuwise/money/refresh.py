@@ -27,7 +27,7 @@ from gpuwise.money.tables import OFFER_COLUMNS
 
 __all__ = ["Refreshed", "refresh", "table_of"]
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 30.0  # a price list that takes longer is not available
 _LEAST_USD = 0.02  # below, a price is a placeholder
 _CLOUDS = {"lambdalabs": "lambda", "vastai": "vast"}  # as our own table spells them
 _MARKETPLACES = frozenset({"runpod", "vast", "tensordock", "lium"})
@@ -46,9 +46,9 @@ class Refreshed:
 
 def refresh(today: date) -> Refreshed:
     """Fetch, translate, write whole or not at all."""
-    rows, unknown = table_of(_fetched(), today)
+    rows, unknown = table_of(_fetch(), today)
     if not rows:
-        raise GpuwiseError("the price lists hold no GPU that we know", hint="the prices in use stay as they are")
+        raise GpuwiseError("the fetched price lists contain no known GPU", hint="the prices in use are unchanged")
     text = io.StringIO()
     writer = csv.DictWriter(text, OFFER_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -57,13 +57,13 @@ def refresh(today: date) -> Refreshed:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise BadFile(f"{place.parent} cannot be made: {fault.strerror}", hint="`GPUWISE_DATA` names another folder") from None
+        raise BadFile(f"{place.parent} cannot be created: {fault.strerror}", hint="`GPUWISE_DATA` names another folder") from None
     write_whole(place, text.getvalue().encode())
     clouds = tuple(sorted({row["cloud"] for row in rows}))
     return Refreshed(path=place, offers=len(rows), gpus=len({row["gpu"] for row in rows}), clouds=clouds, unknown=unknown)
 
 
-def _fetched() -> list[Any]:
+def _fetch() -> list[Any]:
     """Offers as gpuhunt has them; the one place that reaches the network."""
     try:
         import gpuhunt
@@ -83,7 +83,7 @@ def _fetched() -> list[Any]:
         raise GpuwiseError(
             f"the price lists could not be fetched: {reason}",
             looked_in="the lists that gpuhunt downloads",
-            hint="check the network and try again; the prices in use stay as they are",
+            hint="check the network and try again; the prices in use are unchanged",
         ) from None
     finally:
         log.setLevel(level)

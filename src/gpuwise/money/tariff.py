@@ -69,7 +69,7 @@ def _pairs(text: str, hint: str) -> list[tuple[float, float]]:
             raise BadValue(f"{kwh:g} kWh comes after {pairs[-1][0]:g} kWh: tiers must rise", hint=hint)
         pairs.append((kwh, amount(number(value, "a price", hint), "a price", hint, zero=True)))
     if not pairs:
-        raise BadValue(f"'{text}' holds no tier", hint=hint)
+        raise BadValue(f"'{text}' has no tiers", hint=hint)
     return pairs
 
 

@@ -66,7 +66,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RentRange:
-    """One GPU's rent over clouds: the median of their medians, the cheapest and the dearest of them, and the middle date."""
+    """One GPU's rent over clouds: the median of their medians, the cheapest and the most expensive, and the middle date."""
 
     gpu: str
     usd_per_gpu_hour: float
@@ -143,7 +143,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What owning comes to over a horizon, part by part. `hours` are hours of work."""
+    """The cost of owning over a horizon, part by part. `hours` are hours of work."""
 
     gpu_usd: float
     machine_usd: float
@@ -188,7 +188,7 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rental:
-    """What renting comes to: hours that are paid, at a rate, by a way of paying (on-demand, spot, commitment)."""
+    """The cost of renting: hours that are paid, at a rate, by a way of paying (on-demand, spot, commitment)."""
 
     way: str
     gpu_count: int

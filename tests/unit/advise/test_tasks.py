@@ -45,7 +45,7 @@ def test_case_and_spacing_are_forgiven(text: str) -> None:
 
 
 def test_an_unknown_task_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(UnknownName, match="no task 'visoin'") as refusal:
+    with pytest.raises(UnknownName, match="unknown task 'visoin'") as refusal:
         find_task("visoin")
     assert "`vision`" in (refusal.value.hint or "")
     assert "kaggle" in (refusal.value.looked_in or "")

@@ -75,15 +75,15 @@ def answer(options: BuildOptions, progress: Callable[[str], None] = lambda text:
 
 
 def _names_only(notes: Sequence[Assumption]) -> tuple[Assumption, ...]:
-    """What matters where nothing could be put into the box."""
+    """The notes that still apply where no GPU is a card."""
     return tuple(note for note in notes if note.code == "gpu_name")
 
 
 def _speed_notes() -> tuple[Assumption, ...]:
     kinds = "; ".join(f"{kind.title}: {kind.model}, batch {kind.batch}" for kind in KINDS)
     return (
-        assumed("kinds of work", kinds, "speeds at power limits and with fewer lanes are of these"),
-        assumed("bridges", "no NVLink bridge", "a bridge is bought apart; gradients of several GPUs go over PCIe"),
+        assumed("kinds of work", kinds, "speeds at power limits and with fewer lanes are computed for these"),
+        assumed("bridges", "no NVLink bridge", "a bridge is sold separately; gradients of several GPUs go over PCIe"),
         assumed("power law", "fitted on V100, P100 and Quadro RTX 6000", "GeForce cards were measured to lose up to 12 % more"),
     )
 

@@ -180,7 +180,11 @@ def _with_platform(box: Box, lanes: str, chipset_link: str, notes: list[Assumpti
 def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
     if not text:
         notes.append(
-            assumed("platform", usual.name, f"{usual.slot_lanes} PCIe {usual.generation}.0 lanes for slots; `--lanes X299`")
+            assumed(
+                "platform",
+                usual.name,
+                f"{usual.slot_lanes} PCIe {usual.generation}.0 lanes for slots; `--lanes X299` names yours",
+            )
         )
         return usual
     if not re.fullmatch(r"\s*[-+]?\d{1,9}\s*", text):
@@ -201,8 +205,10 @@ def _with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption])
     found, cores = (None, box.core_count) if not name else _cpu(name)
     drawn = watts or found or box.cpu_watts
     if not watts and not found:
-        notes.append(assumed("cpu", f"{drawn:.0f} W", f"like {box.platform.example} at its rated power; `--cpu-watts 150`"))
-    notes.append(assumed("rest", f"{box.rest_watts:.0f} W", "board, disks, fans and memory"))
+        notes.append(
+            assumed("cpu", f"{drawn:.0f} W", f"like {box.platform.example} at its rated power; set it with `--cpu-watts 150`")
+        )
+    notes.append(assumed("rest", f"{box.rest_watts:.0f} W", "for the board, disks, fans and memory"))
     return replace(box, cpu_watts=drawn, core_count=cores)
 
 
@@ -218,10 +224,16 @@ def _cpu(name: str) -> tuple[float | None, int]:
 def _with_board(box: Box, text: str, case_slots: int | None, notes: list[Assumption]) -> Box:
     board = box.board if not text else _typed_board(text) if "=" in text else find_board(text)
     if not text:
-        notes.append(assumed("board", board.name, f"{board.x16} long slots, {board.spacing} positions apart; {_BOARD_EXAMPLE}"))
+        notes.append(
+            assumed(
+                "board",
+                board.name,
+                f"{board.x16} long slots, {board.spacing} positions apart; describe yours with {_BOARD_EXAMPLE}",
+            )
+        )
     openings = _whole(case_slots, "--case-slots", 1, 64, board.case_slots)
     if case_slots is None:
-        notes.append(assumed("case", f"{openings} openings", "as usual for such a board; `--case-slots 7`"))
+        notes.append(assumed("case", f"{openings} openings", "usual for such a board; set it with `--case-slots 7`"))
     return replace(box, board=board, case_slots=openings)
 
 
@@ -291,7 +303,7 @@ def _ram(text: str) -> float | None:
 
 def _outlet(text: str, usual: Outlet, notes: list[Assumption]) -> Outlet:
     if not text:
-        effect = f"{usual.continuous_watts:,.0f} W for hours; `--outlet '230V 16A'` elsewhere"
+        effect = f"{usual.continuous_watts:,.0f} W continuously; set yours with `--outlet '230V 16A'`"
         notes.append(assumed("outlet", usual.name, effect))
         return usual
     match = re.fullmatch(rf"\s*({_NUMBER})\s*v(?:olts?)?[\s,/]*({_NUMBER})\s*a(?:mps?)?\s*", text.lower())
@@ -328,13 +340,19 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
     size = smallest_psu(cards, box)
     if box.psu_watts is None and size:
         notes.append(
-            assumed("psu", f"{size:,.0f} W, ATX {box.psu_standard}", "the smallest that passes; `--psu 850` checks your own")
+            assumed("psu", f"{size:,.0f} W, ATX {box.psu_standard}", "the smallest that passes; check yours with `--psu 850`")
         )
     if box.ram_bytes is None:
-        notes.append(assumed("ram", f"{usual_ram_bytes(cards) / GIB:.0f} GiB", "the GPUs' memory together; `--ram 64GB`"))
+        notes.append(
+            assumed("ram", f"{usual_ram_bytes(cards) / GIB:.0f} GiB", "as much as all GPUs together; set yours with `--ram 64GB`")
+        )
     if box.cooler is None:
         sold = ", ".join(dict.fromkeys(f"{each.gpu.name} {each.gpu.cooler or 'open'}" for each in cards))
         notes.append(
-            assumed("coolers", sold, "as first sold, and as thick; cards of other makers often differ; `--cooler blower`")
+            assumed(
+                "coolers",
+                sold,
+                "cooler and thickness as launched; board partners' cards often differ; set it with `--cooler blower`",
+            )
         )
     return notes

@@ -15,7 +15,7 @@ __all__ = ["render"]
 _MARKS = {"pass": "pass ", "tight": "TIGHT", "fail": "FAIL "}
 _INDENT = " " * 21
 _MOST_LINES = 25  # of a brief answer: a terminal's height
-_SUMMARY = {"pass": "works", "tight": "works, with care", "fail": "does not work as it is"}
+_SUMMARY = {"pass": "works", "tight": "works, with care", "fail": "does not work as specified"}
 
 
 def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:

@@ -95,7 +95,7 @@ class ChartsAnswer(Shown):
         """The answer as plain data."""
         return {
             "baseline": self.baseline.gpu.name,
-            "work": [_described(work) for work in self.query.work],
+            "work": [_work_dict(work) for work in self.query.work],
             "gpus": [self._row(row) for row in self.rows],
             "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
@@ -192,7 +192,7 @@ def _row(gpu: Gpu, rates: Mapping[str, Mapping[str, float]], query: ChartsQuery)
     )
 
 
-def _described(work: Work) -> dict[str, Any]:
+def _work_dict(work: Work) -> dict[str, Any]:
     job = work.job
     return {"name": work.name, "title": work.title, "model": job.model, "mode": job.mode, "batch": job.batch, "seq": job.seq}
 

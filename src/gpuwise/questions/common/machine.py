@@ -15,7 +15,7 @@ from gpuwise.step.time.loading import images_per_s
 
 __all__ = ["CheckedMachine", "check_machine"]
 
-_FELT, _MUCH = 0.005, 0.1  # of a step
+_NOTICED, _MUCH = 0.005, 0.1  # of a step
 _FEW_CORES = 8  # of a desktop; a machine with more is a workstation
 
 
@@ -39,7 +39,7 @@ def check_machine(cards: Sequence[Cards], box: Box) -> CheckedMachine:
     limits = tuple(point for each in real for point in power_limits(each, named))
     costs = _lane_costs(box, real)
     if real:
-        lines = (*(_told(line, limits, costs) for line in lines), _loader(box, real))
+        lines = (*(_with_cost(line, limits, costs) for line in lines), _loader(box, real))
     return CheckedMachine(lines=lines, limits=limits, lane_costs=costs, real=real)
 
 
@@ -52,8 +52,8 @@ def _lane_costs(box: Box, real: Sequence[Cards]) -> tuple[LaneCost, ...]:
     return lane_costs(narrow, len(links), box.power_limit_watts)
 
 
-def _told(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[LaneCost]) -> CheckLine:
-    """A line with the price of what it says."""
+def _with_cost(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[LaneCost]) -> CheckLine:
+    """The line with what its remedy costs in speed."""
     if line.check == "lanes" and costs:
         return _priced_lanes(line, costs)
     if line.power_limit_watts is None:
@@ -62,30 +62,30 @@ def _told(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[LaneCos
 
 
 def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
-    """A step that narrow lanes make much longer is no pass."""
+    """Lanes so narrow that a step takes much longer do not pass."""
     most = max(cost.slower_fraction for cost in costs)
-    if most < _FELT:
-        return replace(line, text=f"{line.text}; training is as fast as with all lanes of the card")
-    felt = [cost for cost in costs if cost.slower_fraction >= _FELT]
-    shown = " and ".join(f"{_title(cost.kind)} {_longer(cost.slower_fraction)}" for cost in felt)
-    line = replace(line, text=f"{line.text}; against all lanes of the card {shown}")
+    if most < _NOTICED:
+        return replace(line, text=f"{line.text}; training is as fast as at the full width of the card")
+    noticed = [cost for cost in costs if cost.slower_fraction >= _NOTICED]
+    shown = " and ".join(f"{_title(cost.kind)} {_longer(cost.slower_fraction)}" for cost in noticed)
+    line = replace(line, text=f"{line.text}; compared with the full width of the card {shown}")
     if line.verdict != "pass" or most <= _MUCH:
         return line
     return replace(line, verdict="tight", remedy="larger batches or accumulated gradients; or a platform with more lanes")
 
 
 def _speed_cost(limits: Sequence[PowerLimit], watts: float) -> str:
-    """What a limit costs, as a range over kinds of work and cards."""
+    """What a power limit costs, as a range over kinds of work and cards."""
     speeds = [speed for point in limits if point.watts == watts for speed in point.relative_speed.values()]
     if not speeds:
         return "nothing: the cards draw less"
-    if 1 - min(speeds) < _FELT:
-        return "little speed, as far as the power law tells"
+    if 1 - min(speeds) < _NOTICED:
+        return "little speed according to the power law"
     least, most = _percent(1 - max(speeds)), _percent(1 - min(speeds))
     return (
         f"at least {most} of speed"
         if least == most
-        else f"{least.removesuffix(' %')} to {most} of speed, GeForce cards perhaps more"
+        else f"{least.removesuffix(' %')} to {most} of speed (GeForce cards perhaps more)"
     )
 
 

@@ -30,12 +30,12 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
     query = ask(options)
     work = _work(query, progress)
     speed = work.speed
-    owned = _owned(query, query.utilization)
+    owned = _own_at(query, query.utilization)
     if owned is None and query.rent is None:
         raise BadValue(
-            f"neither a price nor a rent of {query.gpu.name} is known",
-            looked_in="the catalogue, the market and rental tables",
-            hint="`--price 700` says what it costs, `--cloud-price 0.4` what an hour of it costs",
+            f"neither a price nor a rent is known for {query.gpu.name}",
+            looked_in="the catalogue and the tables of prices and rents",
+            hint="give its price with `--price 700`, or its rent per hour with `--cloud-price 0.4`",
         )
     market = rent_median(query.rent.gpu if query.rent else query.gpu, query.book)
     rentals = _rentals(query, HOURS_PER_YEAR * query.utilization * query.years / speed)
@@ -56,11 +56,11 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
     )
 
 
-def _owned(query: CostQuery, utilization: float) -> Ownership | None:
+def _own_at(query: CostQuery, utilization: float) -> Ownership | None:
     if query.price is None:
         return None
     if query.gpu_watts is None:
-        raise BadValue(f"the power of {query.gpu.name} is not published", hint="`--watts 150` says what it draws while it works")
+        raise BadValue(f"the power of {query.gpu.name} is not published", hint="give its power at work with `--watts 150`")
     return own(
         price_usd=query.gpu_count * query.price.usd,
         machine_usd=query.machine_usd,
@@ -106,7 +106,7 @@ def _break_evens(query: CostQuery, speed: float) -> tuple[BreakEven, ...]:
     hourly = query.gpu_count * _hourly(query, query.rent) / speed  # for the work that an hour of the owned GPUs does
     rows = []
     for share in sorted({*SHARES, query.utilization}):
-        owned = _owned(query, share)
+        owned = _own_at(query, share)
         if owned is not None:
             rows.append(_break_even(owned, hourly))
     return tuple(rows)
@@ -118,7 +118,7 @@ def _other_prices(query: CostQuery, speed: float) -> tuple[tuple[Price, float | 
         return ()
     condition = "new" if query.price.kind == "used" else "used"
     found = price_now(query.gpu, query.book, condition)
-    owned = _owned(replace(query, price=found), query.utilization) if found else None
+    owned = _own_at(replace(query, price=found), query.utilization) if found else None
     hourly = _hourly(query, query.rent) if query.rent else None
     return ((found, _days(query, owned, hourly, speed) if owned and hourly else None),) if found else ()
 
@@ -149,7 +149,7 @@ def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float
     spent = max(0.0, owned.upfront_usd - owned.resale_usd)
     share = _LITTLE
     for _ in range(1 if query.tariff.is_flat else _ROUNDS):
-        used = _owned(query, max(share, _LITTLE))
+        used = _own_at(query, max(share, _LITTLE))
         power = used.electricity_usd_per_hour if used is not None else 0.0
         found = break_even_utilization(spent, hourly, query.years, power)
         if found is None:
@@ -161,14 +161,14 @@ def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float
 def _warnings(query: CostQuery) -> list[str]:
     found = []
     if query.price is None:
-        found.append(f"no price of {query.gpu.name} is known: `--price 700` would add what owning costs")
+        found.append(f"no price is known for the {query.gpu.name}: `--price 700` would add the cost of owning")
     else:
         found.append(age.stale_sentence(query.price, query.book.today))
     if query.rent is None:
-        found.append(f"no cloud of the tables rents a {query.gpu.name}: `--cloud-price 0.4` would add what renting costs")
+        found.append(f"no cloud in our tables rents the {query.gpu.name}: `--cloud-price 0.4` would add the cost of renting")
     offer = query.rent.offer if query.rent else None
     if offer is not None and offer.kind == "marketplace":
-        found.append(f"{offer.cloud} is a marketplace: cheap, and it promises less than a large cloud")
+        found.append(f"{offer.cloud} is a marketplace: cheaper than a large cloud, with fewer guarantees")
     elif offer is not None and offer.note:
         found.append(f"{offer.cloud}: {offer.note}")
     return [text for text in found if text]
@@ -190,15 +190,15 @@ class _Work:
 def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     job, rented = query.job, query.rent
     if job is not None and job.model:
-        return _predicted(query, job, progress)
+        return _predict_work(query, job, progress)
     hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
     if rented is None or rented.gpu.name == query.gpu.name:
         return _Work(hours=hours)
-    note = assumed("speed of the rented GPU", "the same", "`--model resnet50 --samples …` works it out")
+    note = assumed("speed of the rented GPU", "the same", "`--model resnet50 --samples …` computes it")
     return _Work(hours=hours, notes=(note,))
 
 
-def _predicted(query: CostQuery, job: JobQuery, progress: Callable[[str], None]) -> _Work:
+def _predict_work(query: CostQuery, job: JobQuery, progress: Callable[[str], None]) -> _Work:
     from gpuwise.questions.common.predictions import predict  # a model needs the whole machinery; money alone does not
     from gpuwise.questions.common.step import step_query
 
@@ -208,7 +208,7 @@ def _predicted(query: CostQuery, job: JobQuery, progress: Callable[[str], None])
     results = predict(asked, progress).results
     mine, rented = results[0], results[-1]
     warnings = tuple(
-        f"{job.model} does not fit {one.gpu.name} at batch {one.batch}: the job would not run; see `gpuwise fit`"
+        f"{job.model} does not fit {one.gpu.name} at batch {one.batch}, so the job would not run; see `gpuwise fit`"
         for one in results
         if not one.fits
     )

@@ -139,7 +139,7 @@ def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
 def _region(name: str, notes: list[Assumption]) -> Region:
     found = find_region(name or DEFAULT_REGION)
     if not name:
-        notes.append(assumed("region", found.name, "electricity and carbon; `--region DE` is another"))
+        notes.append(assumed("region", found.name, "for electricity and carbon; set yours with `--region DE`"))
     return found
 
 
@@ -156,12 +156,12 @@ def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Ass
         paid = amount(book.currency.read(text, "a price", hint), "a price", hint)
         return given_price(gpu.name, book.currency.to_usd(paid), book.today)
     if text and gpu.name not in book.given:
-        raise BadValue(f"--price is of {next(iter(book.given))}, not of {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')
+        raise BadValue(f"--price names {next(iter(book.given))}, not {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')
     found = price_now(gpu, book, condition)
     if found is None and condition != "any":
-        raise BadValue(f"no dated price of a {condition} {gpu.name} is known", hint="`--price 700` says what it costs")
+        raise BadValue(f"no dated price is known for a {condition} {gpu.name}", hint="give it with `--price 700`")
     if found is not None and found.kind != "given":
-        effect = f"{age.price_text(found, book.today)}; `--price 700` gives yours"
+        effect = f"{age.price_text(found, book.today)}; give yours with `--price 700`"
         notes.append(
             assumed(f"price of {gpu.name}", book.currency.show(found.usd), effect, basis=found.basis.value, code="price")
         )
@@ -172,9 +172,9 @@ def _machine_usd(given: float | None, gpu: Gpu, book: PriceBook, notes: list[Ass
     if given is not None:
         return book.currency.to_usd(amount(given, "the price of the machine", "for example `--machine 700`", zero=True))
     if gpu.segment == "laptop" or gpu.is_cpu:
-        notes.append(assumed("rest of the machine", book.currency.show(0.0), "part of the price; `--machine 700` adds one"))
+        notes.append(assumed("rest of the machine", book.currency.show(0.0), "included in the price; `--machine 700` adds one"))
         return 0.0
-    effect = "a plain desktop without its GPU; `--machine 0` where you have one"
+    effect = "a plain desktop without a GPU; `--machine 0` if you have one"
     notes.append(assumed("rest of the machine", book.currency.show(MACHINE_USD), effect))
     return MACHINE_USD
 
@@ -184,7 +184,9 @@ def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float 
         return amount(given, "a power", "for example `--watts 300`")
     if gpu.tdp_watts is not None:
         notes.append(
-            assumed("power while working", f"{gpu.tdp_watts:g} W", "its rated power; many jobs draw less: `--watts 280`")
+            assumed(
+                "power while working", f"{gpu.tdp_watts:g} W", "its rated power; many jobs draw less: set it with `--watts 280`"
+            )
         )
     return gpu.tdp_watts
 
@@ -193,7 +195,7 @@ def _machine_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> fl
     if given is not None:
         return amount(given, "a power", "for example `--machine-watts 100`", zero=True)
     usual = _LAPTOP_WATTS if gpu.segment == "laptop" else _MACHINE_WATTS
-    notes.append(assumed("rest of the machine", f"{usual:g} W", "while it works; it is off otherwise; `--machine-watts`"))
+    notes.append(assumed("rest of the machine", f"{usual:g} W", "at work; it is off otherwise; set it with `--machine-watts`"))
     return usual
 
 
@@ -213,7 +215,7 @@ def _use(utilization: float | None, hours_per_week: float | None, notes: list[As
 def _years(given: float | None, notes: list[Assumption]) -> float:
     if given is not None:
         return amount(given, "a horizon in years", "for example `--years 3`")
-    notes.append(assumed("horizon", f"{_YEARS:g} years", "`--years 5` looks further"))
+    notes.append(assumed("horizon", f"{_YEARS:g} years", "set another with `--years 5`"))
     return _YEARS
 
 
@@ -229,12 +231,12 @@ def _tariff(options: CostOptions, region: Region, book: PriceBook, notes: list[A
         return tariff.flat(book.currency.to_usd(flat))
     if tiers or bills:
         if household is None:
-            effect = "the GPU's first kWh are the cheapest; `--household-kwh 300` puts it on top of a household"
+            effect = "the GPU gets the cheapest tier; `--household-kwh 300` adds it to the use of a household"
             notes.append(assumed("other use of electricity", "0 kWh a month", effect))
         parse, text = (tariff.parse_tariff, tiers) if tiers else (tariff.parse_bills, bills)
         return parse(text, household_kwh_per_month=household or 0.0, usd_per_unit=unit)
     power = region.electricity
-    effect = f"households, {power.year}: {power.source}; `--kwh-price 0.12` gives yours"
+    effect = f"households, {power.year}: {power.source}; give yours with `--kwh-price 0.12`"
     notes.append(assumed("electricity", f"{book.currency.show(power.usd_per_kwh, 3)} per kWh", effect, basis=power.basis.value))
     return tariff.of_region(power)
 
@@ -254,18 +256,20 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
     middle = rent_median(gpu, book)
     if middle is None:
         if spot or other:
-            raise BadValue(f"no cloud of the tables rents a {gpu.name}", hint="`--cloud-price 0.4` says what an hour costs")
+            raise BadValue(f"no cloud in our tables rents the {gpu.name}", hint="give the rent per hour with `--cloud-price 0.4`")
         return None
     if spot and middle.spot_usd_per_gpu_hour is None:
         raise BadValue(
-            f"no cloud of the tables has a spot price for {gpu.name}", hint="`--cloud-price 0.4` says what an hour costs"
+            f"no cloud in our tables has a spot price for {gpu.name}", hint="give the rent per hour with `--cloud-price 0.4`"
         )
     count = len(middle.clouds)
     what = "one cloud" if count == 1 else f"the median of {count} clouds"
     aged = f"{what}, {middle.dated}, {age.age_text(middle.dated, book.today)}"
     extra = f"; {middle.note}" if middle.note else ""
     shown = book.currency.show(middle.usd_per_gpu_hour)
-    notes.append(assumed("rent", f"{shown} per GPU-hour", f"{aged}{extra}; `--cloud-price 2.14` gives yours", basis="database"))
+    notes.append(
+        assumed("rent", f"{shown} per GPU-hour", f"{aged}{extra}; give yours with `--cloud-price 2.14`", basis="database")
+    )
     return Rent(
         gpu=gpu,
         asked_as=named,
@@ -281,7 +285,7 @@ def _named_cloud(name: str, gpu: Gpu, named: str, spot: bool, book: PriceBook) -
     if offer is None:
         near = difflib.get_close_matches(name.lower(), offers, n=1)
         known = ", ".join(offers) or "none"
-        hint = f"did you mean `{near[0]}`?" if near else "`--cloud-price 2.14` says what an hour costs"
+        hint = f"did you mean `{near[0]}`?" if near else "give the rent per hour with `--cloud-price 2.14`"
         raise UnknownName(f"no offer of '{name}' for {gpu.name}", looked_in=f"clouds that rent it: {known}", hint=hint)
     if spot and offer.spot_usd_per_gpu_hour is None:
         raise BadValue(f"{offer.cloud} lists no spot price for {gpu.name}", hint="leave `--spot` out, or give `--cloud-price`")

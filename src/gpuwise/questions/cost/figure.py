@@ -21,8 +21,8 @@ def cost_figure(answer: CostAnswer) -> Figure:
     query, owned = answer.query, answer.ownership
     if owned is None or answer.here is None:
         raise BadValue(
-            "a figure needs a price to buy and one to rent, and some use",
-            hint="`--price 700` and `--cloud-price 0.4` say what they are",
+            "a figure needs a purchase price, a rental price, and some use",
+            hint="give them with `--price 700` and `--cloud-price 0.4`",
         )
     count = f"{query.gpu_count} × " if query.gpu_count > 1 else ""
     legend = [("own", _OWN), (f"rent at {query.book.currency.show(_hourly(answer))} an hour", _RENT)]
@@ -45,7 +45,7 @@ def _price(answer: CostAnswer) -> str:
 
 
 def _hourly(answer: CostAnswer) -> float:
-    """What the chosen way of renting asks for one GPU and hour."""
+    """The rent per GPU and hour in the chosen way."""
     return 0.0 if answer.chosen is None else answer.chosen.usd_per_gpu_hour
 
 
@@ -73,7 +73,7 @@ def _paid(answer: CostAnswer, owned: Ownership) -> Plot:
         paid = (owned.upfront_usd + owned.electricity_usd * at / span) / unit.usd_per_unit
         marks = (Mark(x=at, y=paid, tip=f"break-even after {days(at)}"),)
     return Plot(
-        title=f"Paid in all: even after {days(at)}" if marks else "Paid in all",
+        title=f"Total paid: break-even after {days(at)}" if marks else "Total paid",
         x=Axis(title="days", low=0.0, high=span),
         y=Axis(title=unit.code, low=0.0, high=1.05 * max(y for line in lines for _, y in line.points)),
         series=(Series(label="break-even", colour=_RENT, marks=marks),),

@@ -1,4 +1,4 @@
-"""What a GPU costs, as text: a verdict, both ways to pay, where they cross, and the arithmetic with the user's numbers."""
+"""The answer of `cost` as text: a verdict, both ways to pay, where they cross, and the arithmetic with the user's numbers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _WAYS = {"on-demand": "rent", "spot": "rent, spot", "commitment": "rent, committ
 
 
 def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """The verdict, what each way comes to, and where they cross; with `verbose` also the formulas and all assumptions."""
+    """The verdict, the cost of each way, and where they cross; with `verbose` also the formulas and all assumptions."""
     query = answer.query
     count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
-    use = f"{share(query.utilization)} of the time, {query.utilization * WEEK_HOURS:.3g} h a week"
+    use = f"{share(query.utilization)} of the time, {query.utilization * WEEK_HOURS:.3g} h per week"
     head = f"{bold(count + query.gpu.name, colour=colour)}  {use}, for {years(query.years)}"
     blocks = [head, wrapped(f"  {verdict(answer)}", width, "  "), _parts(answer, width, verbose)]
     if answer.break_evens:
@@ -37,19 +37,19 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
     rows: list[tuple[str, str, str]] = []
     owned = answer.ownership
     if owned is not None:
-        rows += _owned(answer, owned)[: None if verbose else 1]
+        rows += _own_rows(answer, owned)[: None if verbose else 1]
     for rental in answer.rentals:
         label = query.rent.label if query.rent else ""
         what = f"{show(rental.usd_per_gpu_hour)} an hour, {label}" if rental.way == "on-demand" else _other_way(answer, rental)
         rows.append((_WAYS[rental.way], show(rental.total_usd), what))
     if answer.here is not None:
         sold = ", resale not counted" if query.resale_usd else ""
-        without = f" ({days(answer.here.days_without_electricity)} if electricity is left out{sold})"
+        without = f" ({days(answer.here.days_without_electricity)} without electricity{sold})"
         rows.append(("break-even", days(answer.here.days), f"at {share(query.utilization)}{without}"))
     rows += _other_prices(answer)
     if answer.co2e_kg is not None and owned is not None:
         grid = query.region.grid
-        of = f"{answer.co2e_kg / query.years:,.0f} kg a year; {grid.region}, {grid.kg_per_kwh:.3g} kg per kWh"
+        of = f"{answer.co2e_kg / query.years:,.0f} kg per year; {grid.region}, {grid.kg_per_kwh:.3g} kg per kWh"
         rows.append(("carbon", f"{answer.co2e_kg:,.0f} kg", f"CO2e, {of}"))
     if answer.market is not None and query.rent is not None and query.rent.label == "your price":
         rows.append(("clouds", show(answer.market.usd_per_gpu_hour), _market(answer)))
@@ -66,7 +66,7 @@ def _row(head: str, text: str, width: int | None) -> str:
     return f"\n{' ' * len(head)}".join([head + "".join(lines[:1]), *lines[1:]]).rstrip()
 
 
-def _owned(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]]:
+def _own_rows(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]]:
     show = answer.query.book.currency.show
     resale = f" - resale {show(owned.resale_usd)}" if owned.resale_usd else ""
     price = answer.query.price
@@ -75,7 +75,7 @@ def _owned(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]]:
         f"GPU {show(owned.gpu_usd)}{of} + machine {show(owned.machine_usd)} + electricity {show(owned.electricity_usd)}{resale}"
     )
     hour = f"; {show(owned.usd_per_hour)} an hour of work" if owned.usd_per_hour is not None else ""
-    year = f"a year, {owned.energy_kwh_per_year:,.0f} kWh"
+    year = f"per year, {owned.energy_kwh_per_year:,.0f} kWh"
     return [("own", show(owned.total_usd), parts + hour), ("electricity", show(owned.electricity_usd_per_year), year)]
 
 
@@ -86,16 +86,16 @@ def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
     for price, after in answer.other_prices:
         word = "used" if price.kind == "used" else "new"
         there = f"; break-even {days(after)}" if answer.here is not None else ""
-        told = f"{age.price_text(price, query.book.today)}{there}: `--{word}`"
+        described = f"{age.price_text(price, query.book.today)}{there}: `--{word}`"
         each = " each" if query.gpu_count > 1 else ""
-        rows.append((f"bought {word}", f"{query.book.currency.show(price.usd)}{each}", told))
+        rows.append((f"bought {word}", f"{query.book.currency.show(price.usd)}{each}", described))
     return rows
 
 
 def _other_way(answer: CostAnswer, rental: Rental) -> str:
     hour = answer.query.book.currency.show(rental.usd_per_gpu_hour)
     if rental.way == "spot":
-        return f"{hour} an hour; may be taken away: save your state"
+        return f"{hour} an hour; can be interrupted, so save checkpoints"
     return f"{hour} for every hour of {years(answer.query.years)}, used or not"
 
 
@@ -125,11 +125,11 @@ def _job(answer: CostAnswer, job: JobCost) -> list[tuple[str, str, str]]:
         of = f"{name}{_hours(job.hours)}{spread}; {show(job.electricity_usd)} of it electricity{used}"
         rows.append(("one job, own", show(job.own_usd), of))
     if job.rent_usd is not None:
-        rows.append(("one job, rent", show(job.rent_usd), f"{name}{_hours(job.rent_hours)} on {_rented(answer)}"))
+        rows.append(("one job, rent", show(job.rent_usd), f"{name}{_hours(job.rent_hours)} on {_rented_name(answer)}"))
     return rows
 
 
-def _rented(answer: CostAnswer) -> str:
+def _rented_name(answer: CostAnswer) -> str:
     query = answer.query
     count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
     return f"{count}{query.rent.gpu.name if query.rent else query.gpu.name}"

@@ -9,7 +9,7 @@ __all__ = ["days", "share", "verdict", "years"]
 
 
 def verdict(answer: CostAnswer) -> str:
-    """One sentence to act on."""
+    """The recommendation in one sentence."""
     here, show = answer.here, answer.query.book.currency.show
     horizon = years(answer.query.years)
     if here is None:
@@ -18,17 +18,21 @@ def verdict(answer: CostAnswer) -> str:
     pays = answer.break_even_utilization
     if gap >= 0:
         soon = here.days is not None and here.days <= 365 * answer.query.years
-        when = f" after {days(here.days)}" if soon else " once it is sold again"
+        when = f" after {days(here.days)}" if soon else " once it is resold"
         return f"Own: cheaper than renting{when}, by {show(gap)} over {horizon}."
-    more = f"; owning pays from {share(pays)} ({pays * WEEK_HOURS:.0f} h a week)" if pays is not None else "; owning never pays"
+    more = (
+        f"; owning is cheaper from {share(pays)} ({pays * WEEK_HOURS:.0f} h per week)"
+        if pays is not None
+        else "; owning is never cheaper"
+    )
     return f"Rent: cheaper than owning by {show(-gap)} over {horizon}{more}."
 
 
 def _one_way(answer: CostAnswer, horizon: str) -> str:
     show, owned, rental = answer.query.book.currency.show, answer.ownership, answer.chosen
     if owned is None:
-        return f"Rent: {show(rental.total_usd if rental else 0.0)} over {horizon}; no price to buy it is known."
-    missing = "no rent is known" if rental is None else "without use, nothing is rented"
+        return f"Rent: {show(rental.total_usd if rental else 0.0)} over {horizon}; no purchase price is known."
+    missing = "no rental price is known" if rental is None else "without use there is nothing to rent"
     return f"Own: {show(owned.total_usd)} over {horizon}; {missing}."
 
 

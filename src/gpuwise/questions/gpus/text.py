@@ -30,7 +30,7 @@ def _name_notes(answer: GpuAnswer, width: int | None) -> list[str]:
     for asked, match in answer.matches:
         if match.others:
             others = ", ".join(gpu.name for gpu in match.others[:6])
-            notes.append(wrapped(f"note: '{asked}' was taken as {match.gpu.name}; it could also be {others}", width, "  "))
+            notes.append(wrapped(f"note: '{asked}' was taken as {match.gpu.name}; it could also mean {others}", width, "  "))
     return notes
 
 
@@ -242,7 +242,7 @@ class _Footnotes:
 # ---------------------------------------------------------------- several GPUs
 
 
-def _compared(gpu: Gpu) -> list[tuple[str, float | None, str]]:
+def _comparison_rows(gpu: Gpu) -> list[tuple[str, float | None, str]]:
     """Label, value for the ratio, shown value."""
     fp32 = gpu.peak_flops_per_s.get("vector", {}).get("fp32")
     rows: list[tuple[str, float | None, str]] = [
@@ -264,7 +264,7 @@ def _compared(gpu: Gpu) -> list[tuple[str, float | None, str]]:
 
 
 def _side_by_side(gpus: Sequence[Gpu], width: int | None, colour: bool) -> str:
-    rows = [_compared(gpu) for gpu in gpus]
+    rows = [_comparison_rows(gpu) for gpu in gpus]
     keep = [index for index in range(len(rows[0])) if any(column[index][1] is not None for column in rows)]
     columns = [Column(title="", cells=[*(rows[0][index][0] for index in keep), "architecture", "launched"], right=False)]
     for gpu, column in zip(gpus, rows, strict=True):

@@ -21,11 +21,11 @@ def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = Fal
     alone = len(answer.rows) == 1
     body = _sheet(answer, answer.rows[0], width, colour, verbose) if alone else _list(answer, width or WIDTH, colour)
     shown = alone and any(offer.kind == "marketplace" for offer in answer.rows[0].offers)
-    notes = [_dated(answer), *([_MARKETPLACES] if shown else []), *folded(answer.assumptions, verbose=verbose)]
+    notes = [_describe_date(answer), *([_MARKETPLACES] if shown else []), *folded(answer.assumptions, verbose=verbose)]
     return body + join_notes([wrapped(note, width, "  ") for note in notes])
 
 
-def _dated(answer: PricesAnswer) -> str:
+def _describe_date(answer: PricesAnswer) -> str:
     day, now = answer.data_date, answer.book.today
     stale = "; `gpuwise prices refresh` fetches today's" if age.is_stale(day, "rent", now) else ""
     return f"rental prices of {day}, {age.age_text(day, now)}{stale}"
@@ -84,7 +84,7 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
         Column(title="of", cells=[offer.dated.isoformat() for offer in offers], right=False),
         Column(title="note", cells=[offer.note for offer in offers], right=False, drop=1),
     ]
-    more = [f"  {left} dearer offers are not shown; `-v` lists all"] if left else []
+    more = [f"  {left} more expensive offers are not shown; `-v` lists all"] if left else []
     return "\n".join([*lines, "", table(columns, width=width or WIDTH, colour=colour), *more])
 
 

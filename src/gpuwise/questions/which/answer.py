@@ -28,7 +28,7 @@ from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedies import remedied
 from gpuwise.questions.which.survey import TIERS_USD, Survey, pick_at
 from gpuwise.questions.which.types import WhichAnswer
-from gpuwise.questions.which.words import reasons, rejections, remedy_told, verdict
+from gpuwise.questions.which.words import describe_remedy, reasons, rejections, verdict
 
 __all__ = ["answer", "choose", "which"]
 
@@ -42,12 +42,12 @@ def answer(options: WhichOptions, progress: Callable[[str], None] = lambda text:
 
 def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
     """What to take, what else there is, and why."""
-    survey = _survey(query, progress)
+    survey = _make_survey(query, progress)
     chosen = select(survey.options, query.limits)
     shown = _by_budget(survey.options) if query.general else chosen.shown
     best = chosen.best if not query.general else None
     spared = remedied(survey, chosen, progress)
-    builds = {option.key: _built(survey, option) for option in shown if option.key in survey.build}
+    builds = {option.key: _check_parts(survey, option) for option in shown if option.key in survey.build}
     return WhichAnswer(
         query=query,
         verdict=verdict(survey, chosen, shown, spared),
@@ -57,7 +57,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
         reasons={option.key: reasons(survey, option, chosen) for option in shown},
         rejected=rejections(survey, shown, chosen),
         changes_if=changes(survey, chosen),
-        remedied=tuple((one, remedy_told(survey, one)) for one in spared),
+        remedied=tuple((one, describe_remedy(survey, one)) for one in spared),
         ways=tuple(priced.way for priced in survey.priced),
         every=survey.options,
         older=survey.older,
@@ -66,16 +66,16 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     )
 
 
-def _built(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
-    """Every check of `gpuwise build` that concerns these jobs, so that both say the same of the same machine."""
+def _check_parts(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
+    """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
     cards = Cards(gpu=option.gpu, count=option.gpu_count)
     found = check_machine([cards], usual_box(option.gpu_count, survey.query.psu_watts))
     decodes = any(priced.decodes for priced in survey.priced)
     return tuple(line for line in found.lines if decodes or line.check != "loader")
 
 
-def _survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
-    """Everything that can be had, with the time and the money of each."""
+def _make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
+    """Everything on sale, for rent or already owned, with its time and cost."""
     catalogue, book = load_catalog().curated, query.book
     buys = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
     rents = rentable(catalogue, query.wanted.vendor, book) if "rent" in query.kinds and not query.wanted.laptop else []
@@ -85,15 +85,13 @@ def _survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     near = [gpu for gpu, price in buys if budget is None or price is None or price.usd <= budget]
     near = [*near, *owns] or [gpu for gpu, _ in rents]
     if not (near or buys):
-        raise BadValue(
-            "nothing of that kind can be bought or rented", hint="leave `--vendor` or `--laptop` out, or give a `--price`"
-        )
+        raise BadValue("no such GPU is on sale or for rent", hint="leave `--vendor` or `--laptop` out, or give a `--price`")
     priced = _in_one_way(
         query, near or [gpu for gpu, _ in buys], _unique([*owns, *(g for g, _ in buys), *(g for g, _ in rents), *used]), progress
     )
     counts = _COUNTS if query.limits.deadline_s is not None else (1,)
     wanted = [*query.have, *((gpu, count) for gpu, price in buys for count in _counts(query, gpu, price))]
-    runs = _runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
+    runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
     checked: dict[str, tuple[CheckLine, ...]] = {}
     for gpu, price in buys:
@@ -108,8 +106,8 @@ def _survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
-            f"none of the {len(buys) + len(rents)} GPUs that were looked at can run {query.title} that way",
-            hint="leave `--precision` out, or `--vendor any` looks at more",
+            f"none of the {len(buys) + len(rents)} GPUs considered can run {query.title} that way",
+            hint="leave `--precision` out, or consider more GPUs with `--vendor any`",
         )
     failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
     refused = [option for option in options if option.key in failing and option.gpu_count > 1]
@@ -124,7 +122,7 @@ def _survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
 
 
 def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
-    """Every job on every GPU, in the one way that suits what the user can reach: only then times can be compared."""
+    """Every job on every GPU, in one way that fits what the user can afford: only then can times be compared."""
     reached = price_jobs(query.jobs, near, query.asked, progress)
     jobs = [msgspec.structs.replace(found.job, ways=(found.way,)) for found in reached]
     whole = price_jobs(jobs, every, query.asked, progress)
@@ -136,7 +134,7 @@ def _unique(gpus: Iterable[Gpu]) -> list[Gpu]:
 
 
 def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]:
-    """How many of one GPU to look at. Where neither money nor time is limited two, or as many as the user has, are enough."""
+    """How many of one GPU to consider: without a budget or deadline two, or as many as the user has."""
     if whole(gpu) or price is None or query.general:
         return (1,)
     free = query.limits.budget_usd is None and query.limits.deadline_s is None
@@ -144,8 +142,8 @@ def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]
     return tuple(count for count in _COUNTS if count <= most)
 
 
-def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
-    """All jobs on a GPU, or on several; those that are wanted are priced in one go."""
+def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
+    """All jobs on one GPU or several; the wanted combinations are priced in one pass."""
     jobs = [found.job for found in priced]
     paces = [{1: found.paces} for found in priced]
     able: dict[int, dict[str, Gpu]] = {}
@@ -168,7 +166,7 @@ def _runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callab
 
 
 def _by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """The best buy at each of some budgets."""
+    """The best card at each of several budgets."""
     found: dict[str, Candidate] = {}
     for budget in TIERS_USD:
         best = pick_at(options, budget)

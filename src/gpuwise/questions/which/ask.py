@@ -69,7 +69,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     models = names(options.model)
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, today=today)
     title, jobs = _jobs(options, models, notes)
-    owns, name_notes = _owned(names(options.have))
+    owns, name_notes = _find_owned(names(options.have))
     notes += name_notes
     kinds = _kinds(options)
     owning = bool(owns) or not kinds <= {"rent", "keep"}
@@ -78,7 +78,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     return WhichQuery(
         title=title,
         jobs=jobs,
-        asked=_asked(options),
+        asked=_how_asked(options),
         kinds=kinds,
         wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, condition=_condition(options)),
         limits=UserLimits(budget_usd=_budget(options.budget, book.currency), deadline_s=_parse_deadline(options.deadline)),
@@ -105,7 +105,7 @@ def _check_together(options: WhichOptions) -> None:
         raise BadValue("clouds do not rent laptops", hint="leave `--laptop` or `--rent` out")
 
 
-def _asked(options: WhichOptions) -> Asked:
+def _how_asked(options: WhichOptions) -> Asked:
     """How all jobs are run, checked."""
     size = parse_batch(options.batch)
     if options.precision and options.precision not in ("auto", *PRECISIONS):
@@ -151,7 +151,7 @@ def _describe_jobs(task: Task) -> str:
 
 
 def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> Job:
-    """A model by name. Large language models are taken as people can afford them, where the plain way fits nowhere."""
+    """A model by name. Large language models may also run with adapters or packed weights, where the plain way fits nowhere."""
     mode = mode or ("infer" if phase else "train")
     if mode not in ("train", "infer"):
         raise BadValue(f"unknown mode '{mode}'", looked_in="train, infer", hint="for example `--mode infer`")
@@ -163,7 +163,7 @@ def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> J
     return Job(model=name, samples=samples, mode=mode, phase=phase, seq=seq, ways=ways)
 
 
-def _owned(have: Sequence[str]) -> tuple[tuple[tuple[Gpu, int], ...], list[Assumption]]:
+def _find_owned(have: Sequence[str]) -> tuple[tuple[tuple[Gpu, int], ...], list[Assumption]]:
     """What the user has: `2x RTX 2080 Ti` or a name alone."""
     found, notes = [], []
     for text in have:

@@ -1,4 +1,4 @@
-"""What a verdict of `which` says beside the card it takes: several cheaper ones, and what the budget would rent."""
+"""Sentences that a verdict of `which` adds to its recommendation: several cheaper cards, and what the budget would rent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["rent_instead", "sooner_together"]
 
 
 def sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]) -> str:
-    """Several cards that beat the one that is taken in time and price, and why they are not taken."""
+    """Several cards that are faster and cheaper than the recommended one, and why they are not recommended."""
     cost = best.upfront_usd
     if best.kind != "buy new" or best.gpu_count > 1 or cost is None:
         return ""
@@ -22,12 +22,12 @@ def sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate])
     if first is None or first.upfront_usd is None or first.run.seconds >= best.run.seconds:
         return ""
     faster, less = best.run.seconds / first.run.seconds, survey.money(cost - first.upfront_usd)
-    why = "one card is simpler to build and has its memory in one piece"
+    why = "one card is simpler to build and has all its memory in one piece"
     return f" {first.name} would be {faster:.2f} times as fast for {less} less, but {why}."
 
 
 def rent_instead(survey: Survey) -> str:
-    """What a budget rents in place of a card: of what fits, the rent whose runs cost least."""
+    """What the budget would rent instead: of the GPUs that fit, the one with the lowest cost per run."""
     budget, terms = survey.query.limits.budget_usd, survey.query.terms
     rents = [one for one in survey.options if one.kind == "rent" and shortfall(one, survey.query.limits) in ("", "budget")]
     best = min(rents, key=lambda one: one.usd_per_run or float("inf"), default=None)
@@ -39,5 +39,5 @@ def rent_instead(survey: Survey) -> str:
     lasts = f"{hours / weekly:,.0f} weeks at {weekly:.0f} hours"
     lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
     does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
-    hired = f"{hours:,.0f} hours of {a(best.name)} ({rate} an hour)"
-    return f" Spent on rent, {survey.money(budget)} are {hired}: {lasts}, {does}."
+    hired = f"{a(best.name)} for {hours:,.0f} hours ({rate} an hour)"
+    return f" {survey.money(budget)} would instead rent {hired}: {lasts}, or {does}."

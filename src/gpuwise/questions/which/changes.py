@@ -1,4 +1,4 @@
-"""What would change the answer of `which`, in words with numbers: prices, hours, money, memory, more cards."""
+"""What would change the answer of `which`, with numbers: prices, hours, budget, memory, more cards."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from gpuwise.questions.which.survey import Survey, a, alike, buys, failures, spe
 
 __all__ = ["changes"]
 
-_FEW = 4
+_FEW = 4  # cards that are named
 _ENOUGH_MEMORY = 0.75  # of the best buy's: a used card with less is another kind of card
-_LEAST_PRICE = 0.25  # of the launch price, assumed: below, nobody sells a card that works
-_NEARLY_EQUAL = 1.02
-_MORE_MEMORY = 1.4
+_LEAST_PRICE = 0.25  # of the launch price, assumed: nobody sells a working card for less
+_NEARLY_EQUAL = 1.02  # times as long still counts as equally fast
+_MORE_MEMORY = 1.4  # times the memory is worth mentioning
 _LITTLE_MORE = 1.25  # times the price
-_FASTER = 1.15  # times: less is not worth the next budget
+_FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
 
 
 def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
-    """What would turn the answer: prices, hours, money, memory, another maker."""
+    """What would change the recommendation: prices, hours, budget, memory, more cards."""
     taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
-    found = [_used(survey, best), _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)] if best else []
+    found = [_used_cards(survey, best), _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)] if best else []
     found += [_roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
     return tuple(text for text in (*found, _memory(taken)) if text)
 
 
-def _used(survey: Survey, best: Candidate) -> str:
-    """Used cards and what they may cost. Prices that no owner of a working card would take are not told."""
+def _used_cards(survey: Survey, best: Candidate) -> str:
+    """Used cards and the prices below which they are worth it. Unrealistically low prices are left out."""
     budget = survey.query.limits.budget_usd or float("inf")
     always, below = [], []
     for run in sorted(survey.older, key=lambda run: run.seconds):
@@ -38,8 +38,8 @@ def _used(survey: Survey, best: Candidate) -> str:
             name = f"{run.gpu.name} ({run.gpu.memory_bytes / GIB:.0f} GB)"
             always += [name] if price >= budget else []
             below += [f"{name} {survey.money(price)}"] if price < budget else []
-    cheaper = f"a used card's runs cost less than those of {a(best.name)}"
-    parts = [f"within the budget: {', '.join(always[:_FEW])}"] if always else []
+    cheaper = f"a used card has a lower cost per run than {a(best.name)}"
+    parts = [f"at any price within the budget: {', '.join(always[:_FEW])}"] if always else []
     parts += [f"below these prices: {', '.join(below[:_FEW])}"] if below else []
     return f"{cheaper} {'; '.join(parts)}" if parts else ""
 
@@ -51,17 +51,17 @@ def _hours(survey: Survey, chosen: Selection) -> str:
     rate = survey.query.book.currency.show(chosen.rented.rent.usd_per_gpu_hour, 2)
     who, now = f"{a(chosen.rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
     if hours is None:
-        return f"renting {who} does the same work for less at any number of hours"
+        return f"renting {who} is cheaper at any number of hours"
     if chosen.best is chosen.rented:
-        return f"above {hours:.0f} hours a week {a(chosen.bought.name)} of your own does the same work for less"
+        return f"above {hours:.0f} hours a week owning {a(chosen.bought.name)} is cheaper"
     if hours <= now:
-        return f"below {hours:.0f} hours a week renting {who} does the same work for less"
-    trouble = "it also asks for copying data and waiting for machines"
-    return f"renting {who} does the same work for less up to {hours:.0f} hours a week, so at {now:.0f} too; {trouble}"
+        return f"below {hours:.0f} hours a week renting {who} is cheaper"
+    trouble = "you would also have to copy data and wait for machines"
+    return f"renting {who} is cheaper up to {hours:.0f} hours a week, so also at {now:.0f}; {trouble}"
 
 
 def _faster(survey: Survey, chosen: Selection) -> str:
-    """What time would cost, where what one has is kept for the money's sake."""
+    """What a clearly faster card would cost, where the user's own card is kept because it is cheaper."""
     kept = chosen.kept
     if kept is None or chosen.best is not kept or survey.query.limits.budget_usd is not None:
         return ""
@@ -86,8 +86,8 @@ def _roomier(survey: Survey, best: Candidate) -> str:
     if not able:
         return ""
     more = min(able, key=spent)
-    memory = f"{more.gpu.memory_bytes / GIB:.0f} GB in place of {best.gpu.memory_bytes / GIB:.0f}"
-    return f"{survey.money(spent(more) - spent(best))} more buys {a(more.name)}: as fast, with {memory}"
+    memory = f"{more.gpu.memory_bytes / GIB:.0f} GB instead of {best.gpu.memory_bytes / GIB:.0f}"
+    return f"{survey.money(spent(more) - spent(best))} more buys {a(more.name)}: equally fast, with {memory}"
 
 
 def _budget(survey: Survey, best: Candidate) -> str:
@@ -127,8 +127,12 @@ def _several_more(survey: Survey, best: Candidate) -> str:
     trouble = f", but {failed[0]}" if failed else ""
     more = f"a second {best.gpu.name} makes" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} make"
     if gain < _FASTER:
-        return f"{more} it no faster as one job ({gain:.2f} times: gradients wait for the link); separate jobs run side by side"
-    return f"{more} it {gain:.2f} times as fast where the code shares its work{trouble}"
+        return f"{more} one job no faster ({gain:.2f} times: gradients wait for the link), but separate jobs run side by side"
+    return (
+        f"{more} a run {gain:.2f} times as fast if your code uses both{trouble}"
+        if best.gpu_count == 1
+        else (f"{more} a run {gain:.2f} times as fast if your code uses all of them{trouble}")
+    )
 
 
 def _memory(best: Candidate | None) -> str:
@@ -136,4 +140,4 @@ def _memory(best: Candidate | None) -> str:
         return ""
     usable = best.run.paces[0].usable_bytes
     needed = best.run.needed_bytes / GIB
-    return f"models that need more than {usable / GIB:.0f} GiB do not fit {a(best.gpu.name)}; here {needed:.1f} are needed"
+    return f"models that need more than {usable / GIB:.0f} GiB do not fit {a(best.gpu.name)}; this one needs {needed:.1f} GiB"

@@ -21,20 +21,20 @@ _APART = 0.22  # on a log scale: names nearer than that would lie over each othe
 
 
 def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
-    """One chart of what was looked at."""
+    """One chart of the options considered."""
     check_chart(chart)
     panel = _cost(answer) if chart == "cost" else _value(answer) if chart == "value" else _speed(answer)
     years, hours = answer.query.terms.years, answer.query.terms.utilization * 168
     subtitle = f"{answer.query.title}; {hours:.0f} hours a week for {years:g} years" if chart != "speed" else answer.query.title
     titles = {"cost": "Time against money", "value": "Runs for the money", "speed": "Speed"}
     return Figure(
-        title=f"{titles[chart]}: {answer.best.name if answer.best else 'picks by budget'}",
+        title=f"{titles[chart]}: {answer.best.name if answer.best else 'the best by budget'}",
         subtitle=subtitle,
         panels=(panel,),
         legend=tuple((kind, place) for place, kind in enumerate(_KINDS) if any(one.kind == kind for one in answer.every))
         if chart == "cost"
         else (),
-        footer=f"gpuwise which. Prices to buy: yours, dated, or at launch. Prices to rent of {answer.data_date}.",
+        footer=f"gpuwise which. Purchase prices: yours, dated, or at launch. Rental prices of {answer.data_date}.",
     )
 
 
@@ -51,9 +51,9 @@ def _alone(answer: WhichAnswer) -> list[Candidate]:
 def _cost(answer: WhichAnswer) -> Plot:
     options, money = _alone(answer), answer.query.book.currency
     if not options:
-        raise BadValue("nothing that was looked at fits and has a price: there is nothing to draw", hint="see the text")
+        raise BadValue("nothing to draw: no option both fits and has a price", hint="see the text")
     front = pareto(options)
-    named = _named([*answer.options, *front])
+    named = _keys_to_name([*answer.options, *front])
     series = tuple(
         Series(label=kind, colour=place, marks=tuple(_mark(option, answer, named) for option in options if option.kind == kind))
         for place, kind in enumerate(_KINDS)
@@ -61,9 +61,9 @@ def _cost(answer: WhichAnswer) -> Plot:
     costs, times = [_total(option, answer) for option in options], [option.run.seconds for option in options]
     steps = [(_total(option, answer), option.run.seconds) for option in sorted(front, key=lambda option: option.total_usd or 0.0)]
     return Plot(
-        title="lower and further left is better; the line joins what nothing beats",
+        title="lower and further left is better; the line joins the options that no other beats",
         x=Axis(title=f"{money.code} over the years", low=min(costs) / 1.5, high=max(costs) * 1.5, log=True),
-        y=Axis(title="time of a run", low=min(times) / 1.5, high=max(times) * 1.5, unit="s", log=True),
+        y=Axis(title="time per run", low=min(times) / 1.5, high=max(times) * 1.5, unit="s", log=True),
         series=tuple(one for one in series if one.marks),
         lines=(Line(points=tuple(steps)),) if len(steps) > 1 else (),
         share=1.0,
@@ -75,7 +75,7 @@ def _total(option: Candidate, answer: WhichAnswer) -> float:
     return (option.total_usd or 0.0) / answer.query.book.currency.usd_per_unit
 
 
-def _named(options: Sequence[Candidate]) -> set[str]:
+def _keys_to_name(options: Sequence[Candidate]) -> set[str]:
     """Options whose names have room, the first ones before the later."""
     kept: list[Candidate] = []
     for option in options:
@@ -98,7 +98,7 @@ def _mark(option: Candidate, answer: WhichAnswer, named: set[str]) -> Mark:
         high=run.seconds * run.high,
         weight=2.0 if option is answer.best else 1.0,
         label=option.name if option.key in named else "",
-        tip=f"{option.kind} {option.name}: {format_si(run.seconds, 's')} a run, {show(option.total_usd or 0.0)}",
+        tip=f"{option.kind} {option.name}: {format_si(run.seconds, 's')} per run, {show(option.total_usd or 0.0)}",
     )
 
 
@@ -111,8 +111,8 @@ def _value(answer: WhichAnswer) -> Bars:
     bars = tuple(
         Bar(
             label=f"{option.name} ({option.kind})",
-            segments=(Segment(value=1 / (option.usd_per_run or 1.0) / best, tip=f"{show(option.usd_per_run or 0.0)} a run"),),
-            note=f"{show(option.usd_per_run or 0.0)} a run",
+            segments=(Segment(value=1 / (option.usd_per_run or 1.0) / best, tip=f"{show(option.usd_per_run or 0.0)} per run"),),
+            note=f"{show(option.usd_per_run or 0.0)} per run",
         )
         for option in options
     )
@@ -131,6 +131,6 @@ def _speed(answer: WhichAnswer) -> Bars:
 
 
 def _speed_bar(run: TaskRun, best: float) -> Bar:
-    note = f"{format_si(run.seconds, 's')} a run" if run.fits else "does not fit"
+    note = f"{format_si(run.seconds, 's')} per run" if run.fits else "does not fit"
     segment = Segment(value=best / run.seconds, tip=f"{run.gpu.name}: {note}")
     return Bar(label=run.gpu.name, segments=(segment,), note=note, faint=not run.fits)

@@ -1,4 +1,4 @@
-"""What an answer of `which` rests on beside what the question says: batches, ways, prices, rents, ranges."""
+"""What an answer of `which` assumes beyond the question itself: batches, ways of running, prices, rents, ranges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEW = 3  # cards that are named one by one
 
 
 def notes(survey: Survey) -> tuple[Assumption, ...]:
-    """What the answer rests on beside what the question says."""
+    """What the answer assumes beyond the question itself."""
     query = survey.query
     found: dict[str, Assumption] = {}
     for job, priced in zip(query.jobs, survey.priced, strict=True):
@@ -37,17 +37,17 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
     if query.limits.budget_usd is not None:
         found["budget"] = _budget(survey)
     if survey.build:
-        effect = "ok works, tight works with care in what is named; `gpuwise build` tells more, of your machine too"
+        effect = "ok: works; tight: works if you take care of what is named; `gpuwise build` checks your own machine"
         found["build"] = assumed("build", "a usual machine", effect)
     bought = [option.price for option in survey.options if option.price is not None and option.price.kind != "given"]
     if bought:
-        yours = f'`--price "{bought[0].gpu}=…"` gives yours'
-        effect = f"shops ask other prices; {yours}; a card is taken as sold new for {NEW_MONTHS} months"
+        yours = f'give yours with `--price "{bought[0].gpu}=…"`'
+        effect = f"shops may differ; {yours}; a card counts as sold new for {NEW_MONTHS} months after launch"
         found["prices"] = assumed("prices", f"the newest with a date: {_kinds_of(bought)}", effect)
     rents = [option.rent for option in survey.options if option.rent is not None]
     if rents:
         newest = max(rent.dated for rent in rents)
-        effect = f"of {newest.isoformat()}, {age_text(newest, query.book.today)}; single offers differ two to four times"
+        effect = f"of {newest.isoformat()}, {age_text(newest, query.book.today)}; single offers differ by a factor of two to four"
         found["rents"] = assumed("rents", "median of clouds", effect)
     unseen = [option.gpu for option in survey.options if not knows(option.gpu) and not option.gpu.is_cpu]
     for makers in (False, True):
@@ -55,10 +55,10 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
         names = ", ".join(dict.fromkeys(gpu.vendor if makers else gpu.architecture.generation for gpu in alike))
         if names and makers:
             low, high = UNMEASURED_RANGE
-            effect = f"no measurement of GPUs of these makers supports it: {names}"
-            found["assumed ranges"] = assumed("ranges of unmeasured makers", f"{low:g} to {high:g} times the time", effect)
+            effect = f"no GPU of these vendors was measured: {names}"
+            found["assumed ranges"] = assumed("ranges of unmeasured vendors", f"{low:g} to {high:g} times the time", effect)
         elif names:
-            value = "what was missed on generations left out of the fit"
+            value = "the errors seen on generations left out of the fit"
             found["ranges"] = assumed("ranges", value, f"no GPU of these generations was measured: {names}")
     return tuple(found.values())
 
@@ -67,32 +67,32 @@ def _batches(survey: Survey) -> Assumption:
     """How many samples make a step; on small cards in parts."""
     sizes = [(priced.job.model, max((pace.batch for pace in priced.paces.values()), default=0)) for priced in survey.priced]
     value = str(sizes[0][1]) if len(sizes) == 1 else ", ".join(f"{model} {size}" for model, size in sizes)
-    effect = "as usual, in parts where it does not fit at once; `--batch` says yours, auto takes the fastest"
+    effect = "the usual size, in micro-batches where it does not fit at once; set yours with `--batch`, or auto for the fastest"
     return assumed("batch", value, effect)
 
 
 def _rule(query: WhichQuery) -> Assumption:
-    """How the verdict is chosen."""
+    """The rule by which the recommendation is made."""
     budget, effect = query.limits.budget_usd, []
     if not query.kinds & {"buy new", "buy used"}:
-        value = "the rent whose runs cost least"
+        value = "the rented GPU with the lowest cost per run"
     elif budget is None:
-        value = "the card whose runs cost least"
-        effect += [f"a rent only below {RENT_BELOW:g} of that"] if "rent" in query.kinds else []
+        value = "the card with the lowest cost per run"
+        effect += [f"renting only if it costs less than {RENT_BELOW:g} of that"] if "rent" in query.kinds else []
     else:
-        value = "the fastest that the budget buys"
-        effect.append(f"one with {NEARLY:g} of its speed for {CLEARLY_CHEAPER:g} of its price goes before it")
-        effect.append(f"several cards go before one only if {WORTH_A_CHANGE:g} times as fast")
-    effect += [f"what you have is kept unless that is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
-    return assumed("rule", value, "; ".join(effect) or "nothing else is looked at")
+        value = "the fastest card that the budget buys"
+        effect.append(f"a card with {NEARLY:g} of its speed for {CLEARLY_CHEAPER:g} of its price is preferred")
+        effect.append(f"several cards are preferred to one only if {WORTH_A_CHANGE:g} times as fast")
+    effect += [f"what you have is kept unless that card is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
+    return assumed("rule", value, "; ".join(effect) or "no other rule applies")
 
 
 def _budget(survey: Survey) -> Assumption:
-    """What a budget is for."""
+    """What the budget covers."""
     query = survey.query
-    rents = f"; a rent is within it if all {query.terms.years:g} years of it are" if "rent" in query.kinds else ""
+    rents = f"; for renting it must cover all {query.terms.years:g} years" if "rent" in query.kinds else ""
     what = "cards and the rest of the machine" if query.machine_given else "cards"
-    effect = f"paid for {what} on the first day, electricity not counted{rents}"
+    effect = f"covers {what} upfront, without electricity{rents}"
     return assumed("budget", survey.money(query.limits.budget_usd), effect)
 
 
@@ -109,9 +109,9 @@ def _kinds_of(prices: Sequence[Price]) -> str:
 
 
 def _way(job: Job, priced: Priced) -> str:
-    """Why a job is run this way, and what else could be done."""
+    """Why a job is run this way, and which other ways there are."""
     if priced.skipped:
         names = [way for way, _ in priced.skipped]
-        return f"{' and '.join(names)} fit{'' if len(names) > 1 else 's'} nothing within reach"
+        return f"{' and '.join(names)} fit{'' if len(names) > 1 else 's'} no GPU within reach"
     sparing = job.ways[job.ways.index(priced.way) + 1 :]
-    return f"{' or '.join(sparing)} would fit smaller GPUs" if sparing else "as this task is done"
+    return f"{' or '.join(sparing)} would fit smaller GPUs" if sparing else "the usual way for this task"

@@ -1,4 +1,4 @@
-"""What `fit` knows for a model that does not fit as it is asked for, tried on the cards of `which` that are within reach."""
+"""Tries the remedies of `fit` on affordable cards for a model that does not fit as asked."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gpuwise.questions.which.survey import Survey
 
 __all__ = ["Remedied", "remedied"]
 
-_EFFECTS = ("same", "numerics")  # what changes the method, the task or the machine is no longer what was asked for
-_MOST = 2  # sizes of memory that are tried where nothing else can be bought, else one: each takes seconds
+_EFFECTS = ("same", "numerics")  # another method, task or machine would no longer be what was asked for
+_MOST = 2  # memory sizes to try where nothing else can be bought, else one: each takes seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedied:
-    """A card that holds what was asked for with remedies: what it comes to, and the remedies by model."""
+    """A card that holds the jobs as asked with remedies: its time and cost, and the remedies of each model."""
 
     option: Candidate
     rungs: dict[str, tuple[Rung, ...]]
@@ -38,7 +38,7 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
     What the user has is tried first, then from most memory to least; less never holds more, so after one that fails only larger
     ones are tried.
     """
-    if not _wanted(survey, chosen):
+    if not _is_wanted(survey, chosen):
         return ()
     found: list[Remedied] = []
     too_little = 0.0
@@ -55,8 +55,8 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
     return tuple(sorted(found, key=lambda one: (one.option.usd_per_run or inf) if free else one.option.run.seconds))
 
 
-def _wanted(survey: Survey, chosen: Selection) -> bool:
-    """Where jobs are run in another way than asked for, or memory keeps them off what the user has or could buy."""
+def _is_wanted(survey: Survey, chosen: Selection) -> bool:
+    """Whether jobs run in another way than asked, or do not fit what the user has or could buy."""
     if survey.query.general or not survey.query.kinds & {"buy new", "buy used"}:
         return False
     otherwise = any(priced.skipped for priced in survey.priced)
@@ -73,7 +73,7 @@ def _short(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
 
 
 def _by_memory(survey: Survey) -> list[Candidate]:
-    """Of each size of memory the fastest to buy, most memory first."""
+    """The fastest card on sale of each memory size, most memory first."""
     sizes: dict[float, Candidate] = {}
     for option in _short(survey, ("buy new", "buy used")):
         sizes.setdefault(option.gpu.memory_bytes, option)
@@ -86,15 +86,15 @@ def _with_remedies(survey: Survey, option: Candidate) -> Remedied | None:
     for place, priced in enumerate(survey.priced):
         pace = option.run.paces[place]
         if priced.skipped or not pace.fits:
-            tried = _tried(survey.query, place, option.gpu, pace)
+            tried = _try_remedies(survey.query, place, option.gpu, pace)
             if tried is None:
                 return None
             pace, rungs[priced.job.model] = tried
         paces.append(pace)
-    return Remedied(option=_again(survey.query, option, paces), rungs=rungs)
+    return Remedied(option=_with_paces(survey.query, option, paces), rungs=rungs)
 
 
-def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[JobPace, tuple[Rung, ...]] | None:
+def _try_remedies(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[JobPace, tuple[Rung, ...]] | None:
     trial = trial_on(query.jobs[place], gpu, query.asked)
     if trial is None:
         return None
@@ -117,8 +117,8 @@ def _tried(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[Job
     return pace, rungs
 
 
-def _again(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) -> Candidate:
-    """The option at other paces."""
+def _with_paces(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) -> Candidate:
+    """The same option with other step times."""
     span = width(option.gpu, max(paces, key=lambda pace: pace.step_s).bound)
     run = run_on(query.jobs, paces, span.low, span.high)
     if option.kind == "keep":

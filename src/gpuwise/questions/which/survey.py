@@ -1,4 +1,4 @@
-"""All that `which` looked at, and the words that its sentences share."""
+"""All options that `which` considered, and helpers that its sentences share."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpuwise.questions.which.ask import WhichQuery
 
 __all__ = ["TIERS_USD", "Survey", "a", "alike", "buys", "failures", "pick_at", "spent"]
 
-TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # budgets of an answer to no budget
+TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """All that was looked at. `refused` are sets of cards that no usual machine carries, `older` cards that are sold used only,
-    without a published price; `build` is by option."""
+    """All options that were considered. `refused` are sets of cards that no usual machine can hold, `older` are cards sold only
+    used, without a published price; `build` has the checks of each option by its key."""
 
     query: WhichQuery
     priced: tuple[Priced, ...]
@@ -29,7 +29,7 @@ class Survey:
     build: dict[str, tuple[CheckLine, ...]]
 
     def money(self, usd: float | None) -> str:
-        """Cents are told of small amounts only."""
+        """An amount in the user's currency; cents only for small amounts."""
         if usd is None:
             return "unknown"
         currency = self.query.book.currency
@@ -51,7 +51,7 @@ def buys(survey: Survey) -> list[Candidate]:
 
 
 def alike(option: Candidate, best: Candidate | None) -> bool:
-    """One GPU is held against single ones: several ask for other code."""
+    """Whether two options can be compared: a single GPU only with single ones, since several need other code."""
     return best is None or best.gpu_count > 1 or option.gpu_count == 1
 
 
@@ -65,6 +65,6 @@ def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
 
 
 def pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None:
-    """The best single card that so much money buys."""
+    """The best single card for this budget."""
     limits = UserLimits(budget_usd=budget_usd)
     return best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)

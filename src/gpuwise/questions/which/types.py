@@ -1,4 +1,4 @@
-"""What the question which GPU to take is answered with."""
+"""The answer of `which`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["WhichAnswer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichAnswer(Shown):
-    """The options shown, best first; `every` is all that was looked at, for charts, and `older` cards
-    that are sold used only, without a price; `ways` says how each job is run, the same on all; `remedied` are cards
-    that hold with remedies what does not fit as asked, each with a sentence."""
+    """The options shown, best first; `every` is all that were considered, for charts, and `older` are cards sold only used,
+    without a published price; `ways` says how each job is run, the same on all; `remedied` are cards that hold the jobs as
+    asked with remedies, each with a sentence."""
 
     TEXT: ClassVar[str] = "questions.which.text.render"
     FIGURE: ClassVar[str] = "questions.which.figure.choices_figure"
@@ -49,20 +49,20 @@ class WhichAnswer(Shown):
             "options": [self._option(option) for option in self.options],
             "rejected": [{"gpu": name, "reason": reason} for name, reason in self.rejected],
             "changes_if": list(self.changes_if),
-            "remedied": [_remedied(one, text) for one, text in self.remedied],
+            "remedied": [_remedied_dict(one, text) for one, text in self.remedied],
             "looked_at": self._looked_at(),
             "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }
 
     def _looked_at(self) -> list[dict[str, Any]]:
-        """Everything on the market in short, for charts. `short_of` is the limit that an option breaks; on the front are those
-        within the limits that no other beats in both time and money."""
+        """Everything on the market in brief, for charts. `short_of` is the limit that an option exceeds; on the front are those
+        within the limits that no other beats in both time and cost."""
         limits = self.query.limits
         priced = [option for option in self.every if option.total_usd is not None and not shortfall(option, limits)]
         front = {option.key for option in pareto(priced)}
         seen = [
-            _run(option.run)
+            _run_dict(option.run)
             | {
                 "source": option.kind,
                 "upfront_usd": option.upfront_usd,
@@ -74,7 +74,7 @@ class WhichAnswer(Shown):
             for option in self.every
         ]
         unpriced = {"upfront_usd": None, "total_usd": None, "usd_per_run": None, "short_of": "price", "front": False}
-        return seen + [_run(run) | {"source": "buy used"} | unpriced for run in self.older]
+        return seen + [_run_dict(run) | {"source": "buy used"} | unpriced for run in self.older]
 
     def _option(self, option: Candidate) -> dict[str, Any]:
         run = option.run
@@ -106,7 +106,7 @@ class WhichAnswer(Shown):
             "usd_per_kwh": option.usd_per_kwh,
             "energy_kwh": option.energy_kwh,
             "kg_co2e": option.kg_co2e,
-            "price": _price(option),
+            "price": _price_dict(option),
             "build": [
                 {"check": line.check, "verdict": line.verdict, "text": line.text, "remedy": line.remedy}
                 for line in self.build.get(option.key, ())
@@ -115,7 +115,7 @@ class WhichAnswer(Shown):
         }
 
 
-def _run(run: TaskRun) -> dict[str, Any]:
+def _run_dict(run: TaskRun) -> dict[str, Any]:
     return {
         "gpu": run.gpu.name,
         "gpu_count": run.gpu_count,
@@ -129,9 +129,9 @@ def _run(run: TaskRun) -> dict[str, Any]:
     }
 
 
-def _remedied(one: Remedied, text: str) -> dict[str, Any]:
+def _remedied_dict(one: Remedied, text: str) -> dict[str, Any]:
     option = one.option
-    return _run(option.run) | {
+    return _run_dict(option.run) | {
         "source": option.kind,
         "upfront_usd": option.upfront_usd,
         "total_usd": option.total_usd,
@@ -145,7 +145,7 @@ def _remedied(one: Remedied, text: str) -> dict[str, Any]:
     }
 
 
-def _price(option: Candidate) -> dict[str, Any] | None:
+def _price_dict(option: Candidate) -> dict[str, Any] | None:
     if option.price is not None:
         price = option.price
         return {

@@ -1,4 +1,4 @@
-"""The words of `which`: its verdict, why an option is what it is, why the obvious others are not there, what would change it."""
+"""The words of `which`: its verdict, remarks on each option, and why others are left out."""
 
 from __future__ import annotations
 
@@ -19,39 +19,37 @@ from gpuwise.questions.which.remedies import Remedied
 from gpuwise.questions.which.survey import TIERS_USD, Survey, a, alike, buys, failures, pick_at, spent
 from gpuwise.scale.cluster.wiring import takes_bridge
 
-__all__ = ["reasons", "rejections", "remedy_told", "verdict"]
+__all__ = ["describe_remedy", "reasons", "rejections", "verdict"]
 
-_FAR = 3.0  # times the budget: nobody who has it looks at that
-_SAME = 0.005  # faster or cheaper: nothing
-_SLOWER = 1.05  # times as long: less is not told
+_FAR = 3.0  # times the budget: listed last
+_SAME = 0.005  # a smaller difference counts as none
+_SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
 # ---------------------------------------------------------------- verdict
 
 
 def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spared: Sequence[Remedied] = ()) -> str:
-    """What to do and why, in a few sentences; every clause holds against the rows that are shown below it. `spared` are cards
-    that hold with remedies what was asked for."""
+    """What to do and why, in a few sentences; every clause must agree with the rows shown below it. `spared` are cards that hold
+    the jobs as asked with remedies."""
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{_nothing(survey, spared)}{rent_instead(survey)}{_spared(survey, spared)}"
+        return f"{_nothing(survey, spared)}{rent_instead(survey)}{_describe_spared(survey, spared)}"
     beside = "" if chosen.best.kind == "rent" else rent_instead(survey)
-    return (
-        f"{_to_take(survey, chosen, chosen.best)}{sooner_together(survey, chosen.best, shown)}{beside}{_spared(survey, spared)}"
-    )
+    return f"{_to_take(survey, chosen, chosen.best)}{sooner_together(survey, chosen.best, shown)}{beside}{_describe_spared(survey, spared)}"
 
 
-def _spared(survey: Survey, spared: Sequence[Remedied]) -> str:
-    """The best card that holds the job as asked with remedies; the rest of it is told below."""
+def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
+    """The best card that holds the job as asked with remedies; the details follow below the table."""
     if not spared:
         return ""
     option = spared[0].option
-    return f" As asked it fits {_whose(survey, option)} with remedies: {format_si(option.run.seconds, 's')} a run."
+    return f" With remedies it fits {_describe_card(survey, option)} as asked: {format_si(option.run.seconds, 's')} per run."
 
 
-def remedy_told(survey: Survey, one: Remedied) -> str:
-    """Which card then holds what, with which remedies, and what they cost in time."""
+def describe_remedy(survey: Survey, one: Remedied) -> str:
+    """Which card holds which jobs with which remedies, and what those cost in time."""
     option, jobs = one.option, []
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         rungs = one.rungs.get(priced.job.model, ())
@@ -59,13 +57,13 @@ def remedy_told(survey: Survey, one: Remedied) -> str:
             what = f"{priced.job.model} as asked, at batch {pace.batch}"
             room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
             means = ", ".join(rung.title for rung in rungs)
-            jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x the time of one without them)")
-    see = f"`{_fit_of(survey, one)}` says how"
+            jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x as long as without them)")
+    see = f"`{_fit_of(survey, one)}` explains how"
     cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{_whose(survey, option)} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
+    return f"{_describe_card(survey, option)} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
 
 
-def _whose(survey: Survey, option: Candidate) -> str:
+def _describe_card(survey: Survey, option: Candidate) -> str:
     if option.kind == "keep":
         return f"your {option.name}"
     price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{_of(option)})"
@@ -73,7 +71,7 @@ def _whose(survey: Survey, option: Candidate) -> str:
 
 
 def _fit_of(survey: Survey, one: Remedied) -> str:
-    """The first job with remedies, as it is asked of `fit`."""
+    """The `gpuwise fit` command for the first job with remedies."""
     job = next(job for job in survey.query.jobs if job.model in one.rungs)
     asked = survey.query.asked
     precision = asked.precision if asked.precision != "auto" else ""
@@ -84,7 +82,7 @@ def _fit_of(survey: Survey, one: Remedied) -> str:
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
-    time = f"{_taken(survey)}a run takes {_span(run)}{_in_time(survey, run)}"
+    time = f"{_describe_ways(survey)}a run takes {_span(run)}{_in_time(survey, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."
     have = chosen.kept if chosen.kept and chosen.kept.run.fits else None
@@ -98,14 +96,14 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(survey, chosen)}.{more}"
 
 
-def _taken(survey: Survey) -> str:
-    """Jobs that are run in another way than they usually are, since that fits nothing; a task's own way is its usual one."""
-    told = [f"{priced.job.model} {_sparing(priced)}" for priced in survey.priced if priced.skipped]
-    return f"{', '.join(told)}; " if told else ""
+def _describe_ways(survey: Survey) -> str:
+    """Jobs that must be run in another way than usual because the usual way fits no card."""
+    ways = [f"{priced.job.model} {_sparing(priced)}" for priced in survey.priced if priced.skipped]
+    return f"{', '.join(ways)}; " if ways else ""
 
 
 def _sparing(priced: Priced) -> str:
-    """The way that is taken, and what those that fit nothing need."""
+    """The chosen way of running, and how much memory the ways that fit nothing need."""
     taken = SHORT_WAYS[priced.way]
     if not priced.skipped:
         return taken
@@ -116,8 +114,8 @@ def _sparing(priced: Priced) -> str:
 
 
 def _at_once(priced: Priced) -> str:
-    """Needs are told for the smallest part of a batch."""
-    return ", one sample at once" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
+    """Needs are stated for the smallest micro-batch."""
+    return ", one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
 
 
 def _span(run: TaskRun) -> str:
@@ -126,16 +124,16 @@ def _span(run: TaskRun) -> str:
 
 
 def _in_time(survey: Survey, run: TaskRun) -> str:
-    """A deadline is kept by the time that is expected; whether the slow end of the range keeps it too is told."""
+    """Whether the expected time meets the deadline, and whether the slow end of the range does too."""
     deadline = survey.query.limits.deadline_s
     if deadline is None:
         return ""
-    unless = "" if run.seconds * run.high <= deadline else " if it is no slower than expected"
-    return f", within the {format_si(deadline, 's')} asked for{unless}"
+    unless = "" if run.seconds * run.high <= deadline else " unless it is slower than expected"
+    return f", within the deadline of {format_si(deadline, 's')}{unless}"
 
 
 def _to_change(survey: Survey, best: Candidate) -> str:
-    """What the machine lacks for the card that is recommended."""
+    """What the machine lacks for the recommended card."""
     failed = failures(survey, best)
     if not failed:
         return ""
@@ -157,27 +155,27 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
         known = best is not None and best.upfront_usd is not None
-        least = f"of all {_sold(survey, best)} its runs cost least" if best else ""
-        return least if known else "nothing of the kind is faster, whatever it costs"
+        least = f"its cost per run is the lowest of all {_sold(survey, best)}" if best else ""
+        return least if known else "no card of this kind is faster at any price"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < _SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in buys(survey))
-        return f"{'no faster single card' if several else 'nothing faster'} is sold for {survey.money(limits.budget_usd)}"
+        return f"no faster {'single card' if several else 'option'} is sold for {survey.money(limits.budget_usd)} or less"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
     return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
 
 
 def _sold(survey: Survey, best: Candidate) -> str:
-    """Among what its runs cost least. Several cards may cost less a run, but ask for code that shares the work, or for another
-    machine."""
+    """The group in which its cost per run is the lowest. Several cards may cost less per run, but need code that uses them all,
+    or another machine."""
     able = [one for one in (*buys(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
     cheaper = any(not _costs_less(best, one) for one in able if one.gpu_count > best.gpu_count and one.usd_per_run is not None)
-    timely = " and in time" if survey.query.limits.deadline_s is not None else ""
-    return f"single cards sold{timely}" if cheaper else f"that is sold{timely}"
+    timely = " that meet the deadline" if survey.query.limits.deadline_s is not None else ""
+    return f"single cards on sale{timely}" if cheaper else f"cards on sale{timely}"
 
 
 def _renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
-    """Where a rent costs less than what is recommended, and why it is not: the table shows it, so the verdict must."""
+    """Whether renting would cost less than the recommendation: the table shows it, so the verdict must mention it."""
     rented, terms = chosen.rented, survey.query.terms
     if survey.query.limits.budget_usd is not None or rented is None or rented.usd_per_run is None or not best.usd_per_run:
         return ""
@@ -188,36 +186,36 @@ def _renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     reach = "at any number of hours" if hours is None else f"up to {hours:.0f} hours a week"
     pace = f" and takes {slower:.1f} times as long" if slower >= _SLOWER else ""
     pace = f" and is {1 / slower:.1f} times as fast" if slower * _SLOWER <= 1 else pace
-    now = f"{168 * terms.utilization:.0f} a run costs {less:.0%} less"
-    trouble = "it asks for copying data and waiting for machines"
-    return f" Renting {a(rented.name)} costs less {reach}: at {now}{pace}; {trouble}."
+    now = f"{168 * terms.utilization:.0f} hours a run costs {less:.0%} less"
+    trouble = "you would have to copy data and wait for machines"
+    return f" Renting {a(rented.name)} is cheaper {reach}: at {now}{pace}; {trouble}."
 
 
 def _half_of(survey: Survey, chosen: Selection) -> str:
     rented, limits = chosen.rented, survey.query.limits
     able = [one.usd_per_run for one in buys(survey) if not shortfall(one, limits) and one.usd_per_run is not None]
     every = rented is not None and all(2 * (rented.usd_per_run or 0.0) <= each for each in able)
-    return f"its runs cost less than half of what any {'' if every else 'single '}card to buy asks"
+    return f"a run costs less than half as much as on any {'' if every else 'single '}card on sale"
 
 
 def _nothing_better(survey: Survey, chosen: Selection) -> str:
     best = chosen.bought or chosen.rented
     if best is None or chosen.kept is None:
-        return "nothing else keeps to your limits"
+        return "nothing else is within your limits"
     gain = chosen.kept.run.seconds / best.run.seconds
     budget = survey.query.limits.budget_usd
-    felt = ": hardly felt" if gain > 1 else ""
+    note = ", which you would hardly notice" if gain > 1 else ""
     if budget is not None:
-        return f"the best there is for {survey.money(budget)}, {a(best.name)}, is {gain:.2f} times as fast{felt}"
-    among = _sold(survey, best) if best is chosen.bought else "that can be rented"
-    return f"{a(best.name)}, whose runs cost least of all {among}, is {gain:.2f} times as fast"
+        return f"the best card for {survey.money(budget)}, {a(best.name)}, is only {gain:.2f} times as fast{note}"
+    among = _sold(survey, best) if best is chosen.bought else "GPUs for rent"
+    return f"{a(best.name)}, with the lowest cost per run of all {among}, is {gain:.2f} times as fast"
 
 
 def _why_not_bought(survey: Survey) -> str:
     return (
-        "nothing that can be bought keeps to your limits"
+        "nothing on sale is within your limits"
         if survey.query.kinds & {"buy new", "buy used"}
-        else "its runs cost least"
+        else "its cost per run is the lowest"
     )
 
 
@@ -230,46 +228,47 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     faster = f"; {a(fastest.name)} ({survey.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
     price = f"{survey.money(value.upfront_usd)}{_of(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
-        f"The best value is {a(value.name)} ({price}): of these its runs cost least{faster}."
+        f"The best value is {a(value.name)} ({price}): its cost per run is the lowest of these{faster}."
         f"{_renting(survey, chosen, value)} "
-        "The others are the best that less or more money buys; name your model and budget for an answer of your own."
+        "The other rows are the best cards at other budgets; add `--model` and `--budget` for an answer of your own."
     )
 
 
 def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
-    """The nearest that would do, and what to change."""
+    """Where nothing is within the limits: the nearest option, and what to change."""
     limits = survey.query.limits
     fitting = [option for option in survey.options if option.run.fits]
     if not fitting:
         most = max(survey.options, key=lambda option: option.run.paces[0].usable_bytes)
         need = min(option.run.needed_bytes for option in survey.options)
-        split = "" if spared else " Split the model over GPUs (`gpuwise plan`), or see `gpuwise fit`."
+        split = "" if spared else " Split the model over several GPUs (`gpuwise plan`), or see `gpuwise fit`."
         return (
-            f"Nothing fits as it is: in the most sparing way that was tried a GPU needs {need / GIB:.1f} GiB, and {a(most.name)} "
+            f"Nothing fits: even in the way that needs least memory a GPU needs {need / GIB:.1f} GiB, and {a(most.name)} "
             f"has {most.run.paces[0].usable_bytes / GIB:.1f}.{split}"
         )
     timely = [option for option in fitting if limits.deadline_s is None or option.run.seconds <= limits.deadline_s]
     if not timely:
         fastest = min(fitting, key=lambda option: option.run.seconds)
-        more = "A longer deadline, or more GPUs: `gpuwise plan`."
-        return f"Nothing is done in time: the fastest, {a(fastest.name)}, takes {_span(fastest.run)} for a run. {more}"
+        more = "Allow more time, or use more GPUs: see `gpuwise plan`."
+        return f"Nothing meets the deadline: the fastest, {a(fastest.name)}, takes {_span(fastest.run)} per run. {more}"
     cheapest = min(timely, key=spent)
     if spent(cheapest) == float("inf"):
-        return f'No price of what fits is published, so a budget cannot be kept: `--price "{cheapest.gpu.name}=…"` gives yours.'
-    done = " and is done in time" if limits.deadline_s is not None else ""
+        give = f'give yours with `--price "{cheapest.gpu.name}=…"`'
+        return f"No price is published for what fits, so the budget cannot be checked: {give}."
+    done = " and meets the deadline" if limits.deadline_s is not None else ""
     what = f"the cheapest that fits{done} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
     what += f" of rent over {survey.query.terms.years:g} years" if cheapest.kind == "rent" else ""
     used = [run.gpu for run in survey.older if run.fits]
     near = min(used, key=lambda gpu: abs((gpu.launch_usd or 0.0) - (limits.budget_usd or 0.0)), default=None)
-    hint = f' Most used cards have no published price: `--price "{near.name}=…"` counts one.' if near else ""
-    return f"Nothing is within {survey.money(limits.budget_usd)}: {what}.{hint}"
+    hint = f' Most used cards have no published price; `--price "{near.name}=…"` adds one.' if near else ""
+    return f"No option costs {survey.money(limits.budget_usd)} or less: {what}.{hint}"
 
 
 # ---------------------------------------------------------------- reasons
 
 
 def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, ...]:
-    """What is to be known of one option."""
+    """Remarks on one option."""
     found = []
     if option is chosen.best and not survey.query.general:
         found.append("the verdict")
@@ -278,24 +277,24 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
         if not pace.fits:
             found.append(_does_not_fit(priced, pace))
         elif pace.micro_batch < pace.batch:
-            found.append(f"{priced.job.model} in parts of {pace.micro_batch} samples")
+            found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
         elif pace.bound == "launch":
-            found.append(f"{priced.job.model} is held up by the host")
+            found.append(f"{priced.job.model} waits for the host")
     if whole(option.gpu) and not survey.query.wanted.laptop:
-        found.append("a whole computer: nothing else is counted for the machine")
+        found.append("a whole computer: no other machine is counted")
     if option.gpu_count > 1:
-        found.append("memory does not add up: each GPU holds the model")
+        found.append("memory does not add up: each GPU holds the whole model")
         if takes_bridge(option.gpu) and option.kind != "rent":
-            found.append("without an NVLink bridge between them: `gpuwise matters nvlink` tells what one brings")
+            found.append("without an NVLink bridge between them; `gpuwise matters nvlink` shows what one would gain")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
-        found.append(f"needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software in place of CUDA")
+        found.append(f"needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software instead of CUDA")
     found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(survey, option)]
     return tuple(found)
 
 
 def _does_not_fit(priced: Priced, pace: JobPace) -> str:
-    part = f", {pace.micro_batch} of {pace.batch} samples at once" if pace.micro_batch < pace.batch else ""
-    fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "fits too narrowly to be sure"
+    part = f", {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
+    fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
     return f"{priced.job.model} {fits}: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
 
 
@@ -303,8 +302,8 @@ def _does_not_fit(priced: Priced, pace: JobPace) -> str:
 
 
 def rejections(survey: Survey, shown: Sequence[Candidate], chosen: Selection) -> tuple[tuple[str, str], ...]:
-    """Every GPU to buy (or to rent, where nothing is bought) that is not shown, with the reason; those nearest to the verdict
-    first, or without one the cheapest."""
+    """Every GPU on sale (or for rent, where nothing is bought) that is not shown, with the reason; those nearest to the
+    recommendation first, or without one the cheapest."""
     names = {option.name for option in shown}
     kinds = survey.query.kinds & {"buy new", "buy used"} or {"rent"}
     others = [option for option in (*survey.options, *survey.refused) if option.kind in kinds and option.name not in names]
@@ -324,18 +323,18 @@ def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chos
         short = next(pace for pace in option.run.paces if not pace.fits)
         return _does_not_fit(survey.priced[option.run.paces.index(short)], short)
     if broken == "deadline":
-        return f"a run takes {format_si(option.run.seconds, 's')}, too long"
+        return f"a run takes {format_si(option.run.seconds, 's')}, longer than the deadline"
     if broken == "price":
-        return "nobody published a price; give one with --price"
+        return "no price is published; give one with --price"
     if broken == "budget":
         over = spent(option) - (limits.budget_usd or 0.0)
         return f"{survey.money(spent(option))} is {survey.money(over)} over the budget"
     failed = failures(survey, option)
-    return failed[0].text if failed else _beaten(survey, option, shown, chosen)
+    return failed[0].text if failed else _describe_rival(survey, option, shown, chosen)
 
 
-def _beaten(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
-    """By what is shown before what is not, by as many GPUs before more or fewer."""
+def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
+    """What beats this option: one that is shown before one that is not, of the same number of GPUs before others."""
     if option.total_usd is None:
         return "no price is published, and it is slower than those shown"
     if survey.query.general:
@@ -343,25 +342,27 @@ def _beaten(survey: Survey, option: Candidate, shown: Sequence[Candidate], chose
     rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
     better = [other for other in rivals if _beats(other, option)]
     if better:
-        return f"slower and dearer than {min(better, key=lambda other: other.gpu_count != option.gpu_count).name}"
+        return f"slower and more expensive than {min(better, key=lambda other: other.gpu_count != option.gpu_count).name}"
     rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option)]
     if rent:
-        return f"slower and dearer than renting {a(rent[0].name)}"
+        return f"slower and more expensive than renting {a(rent[0].name)}"
     faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
     slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    between = f"between {faster.name} and {slower.name}" if faster and slower else "at one end of what is shown"
-    return f"{between} in time and money; only some of these are shown"
+    between = f"between {faster.name} and {slower.name}" if faster and slower else "at one end of the options shown"
+    return f"{between} in time and cost; only some such options are shown"
 
 
 def _not_a_pick(survey: Survey, option: Candidate) -> str:
-    """What is taken instead at the lowest budget that buys this one."""
+    """What is recommended instead at the lowest budget that buys this one."""
     tier = next((usd for usd in TIERS_USD if usd >= spent(option)), None)
     pick = None if tier is None else pick_at(survey.options, tier)
     if tier is None or pick is None or pick.name == option.name:
-        return f"dearer than {survey.money(TIERS_USD[-1])}" if tier is None else "bought for less than what is shown beside it"
+        return (
+            f"costs more than {survey.money(TIERS_USD[-1])}" if tier is None else "cheaper than the option shown for its budget"
+        )
     ratio = option.run.seconds / pick.run.seconds
     pace = f"{ratio:.2f} times as fast" if ratio >= 1 + _SAME else "as fast" if ratio > 1 - _SAME else f"{1 - ratio:.0%} slower"
-    return f"for {survey.money(tier)} {a(pick.name)} is taken: {pace} for {survey.money(pick.upfront_usd)}"
+    return f"at a budget of {survey.money(tier)} {a(pick.name)} is better: {pace} for {survey.money(pick.upfront_usd)}"
 
 
 def _costs_less(one: Candidate, other: Candidate) -> bool:
