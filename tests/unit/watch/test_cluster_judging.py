@@ -224,7 +224,8 @@ def test_thousands_take_one_question_a_figure() -> None:
 
 def test_a_long_list_is_cut_in_the_text_and_whole_in_json() -> None:
     answer = judged(*(gpu("a", index, {"DCGM_FI_DEV_GPU_UTIL": 0}) for index in range(30)))
-    assert "and 20 more (--json has all)" in render(answer)
+    assert "and 28 more (`-v` lists more)" in render(answer)
+    assert "and 20 more (`--json` lists all)" in render(answer, verbose=True)
     assert len(answer.to_dict()["findings"][0]["gpus"]) == 30
 
 

@@ -122,7 +122,7 @@ def test_a_watched_iterator_can_be_copied_and_is_the_one_inside_in_all_else() ->
 
 
 def test_a_watch_without_a_loader_is_no_loop() -> None:
-    with pytest.raises(TypeError, match="for `with`"):
+    with pytest.raises(TypeError, match="works in `with`, not in a loop"):
         iter(gpuwise.watch()).__next__()
 
 
@@ -155,6 +155,6 @@ def test_a_fit_of_keras_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_importing_gpuwise_is_light() -> None:
-    code = "import sys, gpuwise; gpuwise.live; print([n for n in ('torch', 'numpy', 'rich', 'msgspec') if n in sys.modules])"
+    code = "import sys, gpuwise; gpuwise.watch; print([n for n in ('torch', 'numpy', 'rich', 'msgspec') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

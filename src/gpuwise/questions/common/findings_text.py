@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuwise.diagnose.types import Abstained, Finding
-from gpuwise.render.text import bold, wrapped
+from gpuwise.render.text import WIDTH, bold, wrapped
 
 __all__ = [
     "MOST_FINDINGS",
@@ -33,8 +33,8 @@ def shares_of(parts_s: Mapping[str, float], step_s: float) -> list[tuple[str, fl
     return sorted((part for part in shares if part[1] >= _LEAST_SHARE), key=lambda part: -part[1])
 
 
-def bar(shares: Sequence[tuple[str, float]]) -> str:
-    """One bar and its legend."""
+def bar(shares: Sequence[tuple[str, float]], width: int | None = None) -> str:
+    """One bar and its legend, on as many lines as the legend needs."""
     marks = [(_MARKS[place % len(_MARKS)], name, share) for place, (name, share) in enumerate(shares)]
     cells, filled, reached = [], 0, 0.0
     for mark, _, share in marks:
@@ -42,8 +42,13 @@ def bar(shares: Sequence[tuple[str, float]]) -> str:
         upto = round(reached * _BAR_WIDTH)
         cells.append(mark * (upto - filled))
         filled = upto
-    legend = "  ".join(f"{mark} {name.replace('_', ' ')} {share:.0%}" for mark, name, share in marks)
-    return f"[{''.join(cells).ljust(_BAR_WIDTH)}]\n{legend}"
+    legend = [""]
+    for mark, name, share in marks:
+        entry = f"{mark} {name.replace('_', ' ')} {share:.0%}"
+        if legend[-1] and len(legend[-1]) + 2 + len(entry) > (width or WIDTH):
+            legend.append("")
+        legend[-1] += f"  {entry}" if legend[-1] else entry
+    return "\n".join([f"[{''.join(cells).ljust(_BAR_WIDTH)}]", *legend])
 
 
 def finding_text(place: int, finding: Finding, *, width: int | None, colour: bool, verbose: bool, per: str = "a step") -> str:
@@ -78,10 +83,10 @@ def overlap(findings: Sequence[Finding]) -> list[str]:
     return ["findings overlap, so their gains do not multiply: fix the first one, then record again"]
 
 
-def brief_notes(notes: Sequence[str], abstained: Sequence[Abstained]) -> list[str]:
-    """The first notes, and which checks could not run, without their reasons."""
-    lines = [f"note: {note}" for note in notes[:_BRIEF_NOTES]]
-    left = len(notes) - _BRIEF_NOTES
+def brief_notes(notes: Sequence[str], abstained: Sequence[Abstained], most: int = _BRIEF_NOTES) -> list[str]:
+    """The first notes, and how many checks could not run, without their reasons."""
+    lines = [f"note: {note}" for note in notes[:most]]
+    left = len(notes) - most
     parts = [f"{left} more note{'s' if left > 1 else ''}"] if left > 0 else []
     parts += [f"why {len(abstained)} check{'s' if len(abstained) > 1 else ''} could not run"] if abstained else []
     return [*lines, *([f"`-v` shows {' and '.join(parts)}"] if parts else [])]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpuwise.questions.watch.here import Watch
-from gpuwise.questions.watch.text import render
-from gpuwise.questions.watch.types import WatchAnswer
+if TYPE_CHECKING:
+    from gpuwise.questions.watch.here import Watch
+    from gpuwise.questions.watch.types import WatchAnswer
 
 __all__ = ["watch"]
 
@@ -24,13 +24,15 @@ def watch(
 ) -> Watch:
     """Watch this program: `with gpuwise.watch(): ...`, or `for batch in gpuwise.watch(loader): ...`.
 
-    Prints what `gpuwise watch` would; `quiet` leaves that to you (`.answer`; `then` is called with it). `profile` records a few
-    steps of torch programs.
+    It prints what `gpuwise watch` would; with `quiet` it does not, and `.answer` holds the answer, which `then` is called with.
+    `profile` records a few steps of torch programs.
     """
+    from gpuwise.questions.watch.here import Watch
+    from gpuwise.questions.watch.text import render
 
-    def tell(answer: WatchAnswer) -> None:
+    def show(answer: WatchAnswer) -> None:
         if not quiet:
             sys.stdout.write(render(answer) + "\n")
         then(answer)
 
-    return Watch(items, model=model, precision=precision, profile=profile, then=tell)
+    return Watch(items, model=model, precision=precision, profile=profile, then=show)

@@ -29,7 +29,7 @@ def render(answer: WatchAnswer, *, width: int | None = None, colour: bool = Fals
     head = "\n".join(wrapped(line, width, "  ") for line in _head(answer).splitlines())
     blocks = [bold(wrapped(answer.verdict, width), colour=colour), head]
     if answer.pace is not None and answer.parts_s:
-        blocks.append(bar(shares_of(answer.parts_s, answer.pace.mean_s)))
+        blocks.append(bar(shares_of(answer.parts_s, answer.pace.mean_s), width))
     blocks += [
         finding_text(place, finding, width=width, colour=colour, verbose=verbose)
         for place, finding in enumerate(answer.findings[:shown], start=1)

@@ -37,7 +37,8 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if chosen.best is None:
         return f"{_nothing(survey, spared)}{rent_instead(survey)}{_describe_spared(survey, spared)}"
     beside = "" if chosen.best.kind == "rent" else rent_instead(survey)
-    return f"{_to_take(survey, chosen, chosen.best)}{sooner_together(survey, chosen.best, shown)}{beside}{_describe_spared(survey, spared)}"
+    taken = f"{_to_take(survey, chosen, chosen.best)}{sooner_together(survey, chosen.best, shown)}"
+    return f"{taken}{beside}{_describe_spared(survey, spared)}"
 
 
 def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:

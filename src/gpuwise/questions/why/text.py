@@ -27,7 +27,9 @@ _LEAST_SHARE = 0.01  # of a step: less hidden communication is not worth a line
 _UNEVEN = 0.05  # where the mean step differs from the median by more, both are shown
 _BRIEF_FINDINGS = 3  # what fits one screen with the verdict and the bar
 _FINDINGS_BESIDE_A_TABLE = 1  # what fits one screen with a table of ranks or of differences too
-_BRIEF_RANKS = 8  # one node of most clusters
+_BRIEF_RANKS = 4  # the slowest ones, with room for a finding on one screen
+_BRIEF_PARTS = 5  # those that differ most between two runs
+_BRIEF_NOTES = 2  # as many notes as findings, and no more than this
 _NAMED_RANKS = 8  # numbers of missing ranks that fit one line
 
 
@@ -41,7 +43,7 @@ def render(
     blocks = [
         bold(wrapped(answer.verdict, width), colour=colour),
         "\n".join(wrapped(line, width, "  ") for line in _head(answer).splitlines()),
-        _bar(answer),
+        _bar(answer, width),
     ]
     if len(answer.ranks) > 1:
         blocks.append(_rank_table(answer, width, colour, verbose))
@@ -50,7 +52,7 @@ def render(
         for place, finding in enumerate(answer.findings[:shown], start=1)
     ]
     if answer.difference is not None:
-        blocks.append(_difference(answer, answer.difference, width, colour))
+        blocks.append(_difference(answer, answer.difference, width, colour, verbose))
     closing = _closing(answer) if verbose else _brief_closing(answer, shown)
     return "\n\n".join(blocks) + join_notes([wrapped(line, width, "  ") for line in closing])
 
@@ -78,14 +80,14 @@ def _parts(answer: WhyAnswer) -> list[tuple[str, float]]:
     return shares_of(answer.view.parts.parts_s, answer.view.parts.step_s)
 
 
-def _bar(answer: WhyAnswer) -> str:
+def _bar(answer: WhyAnswer, width: int | None) -> str:
     hidden = answer.view.parts.hidden_communication_s / answer.view.parts.step_s
     beside = f"\nhidden beside compute: communication {hidden:.0%}" if hidden >= _LEAST_SHARE else ""
-    return bar(_parts(answer)) + beside
+    return bar(_parts(answer), width) + beside
 
 
 def _rank_table(answer: WhyAnswer, width: int | None, colour: bool, verbose: bool) -> str:
-    ranks = answer.ranks if verbose else answer.ranks[:_BRIEF_RANKS]
+    ranks = answer.ranks if verbose else sorted(answer.ranks, key=lambda rank: -rank.view.step_s)[:_BRIEF_RANKS]
     views = [rank.view for rank in ranks]
     columns = [
         Column(title="rank", cells=[rank.label for rank in ranks], right=False),
@@ -96,22 +98,25 @@ def _rank_table(answer: WhyAnswer, width: int | None, colour: bool, verbose: boo
         Column(title="loader", cells=[f"{view.whole.loader_fraction:.0%}" for view in views], drop=1),
     ]
     more = len(answer.ranks) - len(ranks)
-    return table(columns, width=width or WIDTH, colour=colour) + (f"\n… and {more} more ranks; `-v` lists all" if more else "")
+    return table(columns, width=width or WIDTH, colour=colour) + (f"\n… and {more} faster ranks; `-v` lists all" if more else "")
 
 
-def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour: bool) -> str:
+def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour: bool, verbose: bool) -> str:
+    parts = found.parts if verbose else sorted(found.parts, key=lambda part: -abs(part.after_s - part.before_s))[:_BRIEF_PARTS]
     head = f"against {answer.compared}: {found.verdict}"
-    told = f"by the median step, {time_text(found.before_s)} and {time_text(found.after_s)}; the parts are of mean steps"
+    steps = f"median step {time_text(found.before_s)} before, {time_text(found.after_s)} after; parts are of the mean step"
     columns = [
-        Column(title="part", cells=[part.part.replace("_", " ") for part in found.parts], right=False),
-        Column(title="first", cells=[time_text(part.before_s) for part in found.parts]),
-        Column(title="second", cells=[time_text(part.after_s) for part in found.parts]),
-        Column(title="faster", cells=[f"{part.speed_up:.2f}x" if part.speed_up is not None else "–" for part in found.parts]),
-        Column(title="promised", cells=[f"{part.promised:.2f}x" if part.promised else "–" for part in found.parts], drop=1),
-        Column(title="why", cells=[part.why for part in found.parts], right=False, drop=2),
+        Column(title="part", cells=[part.part.replace("_", " ") for part in parts], right=False),
+        Column(title="first", cells=[time_text(part.before_s) for part in parts]),
+        Column(title="second", cells=[time_text(part.after_s) for part in parts]),
+        Column(title="faster", cells=[f"{part.speed_up:.2f}x" if part.speed_up is not None else "–" for part in parts]),
+        Column(title="promised", cells=[f"{part.promised:.2f}x" if part.promised else "–" for part in parts], drop=1),
+        Column(title="why", cells=[part.why for part in parts], right=False, drop=2),
     ]
     notes = [f"unlike: {text}" for text in found.unlike] + [f"not known: {text}" for text in found.unknown]
-    return "\n".join([bold(head, colour=colour), told, "", table(columns, width=width or WIDTH, colour=colour), *notes])
+    return "\n".join(
+        [bold(wrapped(head, width), colour=colour), steps, "", table(columns, width=width or WIDTH, colour=colour), *notes]
+    )
 
 
 def _missing(answer: WhyAnswer) -> list[str]:
@@ -129,8 +134,9 @@ def _closing(answer: WhyAnswer) -> list[str]:
 
 
 def _brief_closing(answer: WhyAnswer, shown: int) -> list[str]:
-    lines = [*smaller(answer.findings, shown), *overlap(answer.findings), *_missing(answer)]
-    return [*lines, *brief_notes(answer.notes, answer.abstained), *folded(answer.assumptions, verbose=False)]
+    lines = [*smaller(answer.findings, shown), *overlap(answer.findings[:shown]), *_missing(answer)]
+    notes = brief_notes(answer.notes, answer.abstained, most=min(shown, _BRIEF_NOTES))
+    return [*lines, *notes, *folded(answer.assumptions, verbose=False)]
 
 
 def render_markdown(answer: WhyAnswer) -> str:

@@ -19,7 +19,16 @@ from gpuwise.surfaces.cli.runners import RUNNERS, Asked
 
 __all__ = ["command_of"]
 
-_TYPES: dict[str, Any] = {"text": str, "size": str, "amount": str, "whole": int, "number": float, "flag": bool, "file": Path}
+_TYPES: dict[str, Any] = {
+    "text": str,
+    "size": str,
+    "amount": str,
+    "whole": int,
+    "number": float,
+    "flag": bool,
+    "file": Path,
+    "names": list[str],
+}
 # What the command line adds to every question, or to those that ask for it with `SURFACE`.
 _EVERY = (
     ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print everything, with all assumptions.")),
@@ -62,10 +71,10 @@ def command_of(question: Question) -> Callable[..., None]:
 
 
 def _parameter(one: Declared) -> inspect.Parameter:
-    kind: Any = Optional[list[str]] if one.kind == "names" else _TYPES[one.kind]
+    kind: Any = _TYPES[one.kind]
     default = one.default
     if one.kind == "names":
-        default = None
+        kind, default = (list[str] if one.required else Optional[list[str]]), None
     elif one.kind == "size":
         default = "" if default is None else str(default)
     elif one.optional:
