@@ -1,4 +1,4 @@
-"""A question about plans with all that answers it: the model cut into parts and priced, the sizes to try, what is fixed."""
+"""A question about plans, prepared for the search: the model in parts with their costs, the sizes to try, what is fixed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from gpuwise.workload.transform.parts import Parts, parts_of
 __all__ = ["NODE", "PlanCase", "PlanQuery", "plan_case"]
 
 NODE = 8  # GPUs of a machine that plans are tried on
-_MOST_SIZES = 32
+_MOST_SIZES = 32  # micro-batches tried, so that a search takes seconds
 _MOST_PARTS = 4  # micro-batches that a share which does not divide is cut into
-_SURE = 0.9
+_SURE = 0.9  # of measured jobs that a plan's memory must be enough for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuery:
-    """One model on one cluster. `batch` is of all GPUs together; None is the usual one for each of them."""
+    """One model on one cluster. `batch` counts all GPUs together; None means the usual batch on each of them."""
 
     step: StepQuery
     cluster: Cluster
@@ -52,7 +52,7 @@ class PlanQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCase:
-    """A question with all that answers it."""
+    """A question with everything the search needs."""
 
     query: PlanQuery
     cluster: Cluster
@@ -68,13 +68,15 @@ class PlanCase:
 
 
 def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
-    """The question with its model captured and cut; refused with the reason where it cannot be."""
+    """The question with its model captured and divided into parts; an error gives the reason where that is impossible."""
     cluster, step = query.cluster, query.step
     workload = workload_of(step, progress)
     if workload.mode != "train":
         raise BadValue("plans are for training", hint="`gpuwise fit` splits a model for inference")
     if np.any(np.diff(workload.calls.phase) < 0):
-        raise BadValue(f"{workload.model} was captured with several micro-batches", hint="capture one; a plan chooses how many")
+        raise BadValue(
+            f"{workload.model} was captured with several micro-batches", hint="capture one micro-batch; the plan chooses how many"
+        )
     check_precision(workload.precision, [gpu for gpu, _ in cluster.kinds])
     seq = step.capture.request.seq
     if seq is not None and "seq" in workload.symbols:
@@ -84,7 +86,11 @@ def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
     batch = query.batch or workload.batch * cluster.gpu_count
     if query.batch is None:
         notes.append(
-            assumed("batch", f"{batch:,}", f"{workload.batch} a GPU, as the model is usually trained; `--batch` is of all GPUs")
+            assumed(
+                "batch",
+                f"{batch:,}",
+                f"{workload.batch} per GPU, as the model is usually trained; `--batch` counts all GPUs together",
+            )
         )
     _check_limits(parts, cluster, query.limits, batch)
     sizes = Sizes(batches=_sizes(workload, cluster, batch, query.limits), seq=_seq(workload))
@@ -111,7 +117,7 @@ def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
 
 
 def _margin() -> float:
-    """What nine of ten measured jobs needed at most over what was predicted for them: a plan should run, not just perhaps."""
+    """Measured over predicted memory that nine in ten jobs stay below: a plan should run for sure."""
     known = memory_data().ranges["device"]
     return float(np.interp(_SURE, known.probability, known.ratio))
 
@@ -121,7 +127,7 @@ def _seq(workload: Workload) -> float | None:
 
 
 def _sizes(workload: Workload, cluster: Cluster, batch: int, limits: Limits) -> Any:
-    """Micro-batches worth trying: powers of two, and what divides the samples of a GPU."""
+    """Micro-batches worth trying: powers of two, and divisors of the samples per GPU."""
     if "batch" not in workload.symbols:
         return np.array([float(workload.batch)])
     if "micro_batch" in limits.fixed:
@@ -136,12 +142,12 @@ def _sizes(workload: Workload, cluster: Cluster, batch: int, limits: Limits) -> 
 
 
 def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) -> None:
-    """Refuse what cannot be done, with the reason."""
+    """Refuse what is impossible, with the reason."""
     fixed = limits.fixed
     for axis in AXES:
         reason = whynot(parts, cluster, axis, fixed.get(axis, 1))
         if reason:
-            raise BadValue(reason, hint=f"leave `--{axis}` out to see what is possible")
+            raise BadValue(reason, hint=f"leave out `--{axis}` to see what is possible")
     named = [axis for axis in AXES[:4] if axis in fixed]
     ranks = int(np.prod([fixed[axis] for axis in named]))
     if cluster.gpu_count % ranks or (len(named) == len(AXES[:4]) and ranks != cluster.gpu_count):
@@ -149,7 +155,7 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
         raise BadValue(f"{asked} does not divide {cluster.gpu_count} GPUs", hint="their product must divide the number of GPUs")
     data = fixed.get("data", 1)
     if batch % data and (data < cluster.gpu_count or batch < data):
-        raise BadValue(f"a batch of {batch:,} does not divide by --data {data}", hint="a multiple of it for `--batch`")
+        raise BadValue(f"a batch of {batch:,} does not divide by --data {data}", hint="give a multiple of it as `--batch`")
     micro = fixed.get("micro_batch", 1)
     degrees = [data] if "data" in fixed else divisors(cluster.gpu_count)
     if not any(batch % (ranks * micro) == 0 or _uneven(cluster, batch, ranks, micro) for ranks in degrees):
@@ -159,10 +165,10 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
     stages = fixed.get("pipeline", 1) * fixed.get("chunks", 1)
     if fixed.get("chunks", 1) > 1 and len(parts.kinds) % stages:
         raise BadValue(
-            f"{len(parts.kinds)} blocks do not make {stages} equal chunks", hint="leave `--chunks` out to see what is possible"
+            f"{len(parts.kinds)} blocks do not make {stages} equal chunks", hint="leave out `--chunks` to see what is possible"
         )
 
 
 def _uneven(cluster: Cluster, batch: int, ranks: int, micro: int) -> bool:
-    """Whether samples alone are divided, some micro-batches being one smaller."""
+    """Whether only samples are divided, with some micro-batches one sample smaller."""
     return ranks == cluster.gpu_count and micro_count(Mesh(data=ranks), batch, micro) > 0

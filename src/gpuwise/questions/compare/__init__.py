@@ -1,1 +1,1 @@
-"""Card A or card B?"""
+"""Which of these GPUs is faster, and why?"""

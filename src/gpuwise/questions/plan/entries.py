@@ -1,4 +1,4 @@
-"""The few plans worth knowing of all that were tried, each with its range, what binds it and what to write."""
+"""The few plans worth knowing of all that were tried, each with its range, what limits it and its recipes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from gpuwise.workload.model.coverage import coverage
 
 __all__ = ["plain_entry", "plan_entries"]
 
-_MOST_SHOWN = 7
-_CLEARLY = 0.98  # of the GPU-seconds: fewer GPUs that save less are not worth a line
+_MOST_SHOWN = 7  # plans that a reader can compare at a glance
+_CLEARLY = 0.98  # of the GPU-seconds: a plan on fewer GPUs that saves less is not shown
 
 
 def plan_entries(case: PlanCase, found: Found, points: Sequence[ScalePoint]) -> tuple[PlanEntry, ...]:
-    """The fastest, the simplest that is near it, the one with the fewest GPU-hours, and the next fastest."""
+    """The fastest plan, the simplest that is nearly as fast, the one with the fewest GPU-hours, and the next fastest."""
     order = found.order().tolist()
     easy = simplest(found, case.batches)
     rows: dict[tuple[Any, ...], int] = {}
@@ -56,11 +56,11 @@ def plan_entries(case: PlanCase, found: Found, points: Sequence[ScalePoint]) -> 
     rest = [_one(case, found, row, labels) for row in chosen[1:room]]
     if shared is None:
         return (best, *rest, *extra)
-    return (shared, *(_beside(shared, entry) for entry in (best, *rest)), *extra)
+    return (shared, *(_relabel(shared, entry) for entry in (best, *rest)), *extra)
 
 
-def _beside(fastest: PlanEntry, entry: PlanEntry) -> PlanEntry:
-    """Without the labels that it had before a faster one was found."""
+def _relabel(fastest: PlanEntry, entry: PlanEntry) -> PlanEntry:
+    """The entry without the labels that a faster plan takes from it."""
     near = entry.estimate.step_s <= WITHIN * fastest.estimate.step_s
     kept = (label for label in entry.labels if label != "fastest" and (near or label != SIMPLEST))
     return replace(entry, labels=tuple(kept))
@@ -72,7 +72,7 @@ def _one(case: PlanCase, found: Found, row: int, labels: Mapping[int, Sequence[s
 
 
 def _cheapest(case: PlanCase, points: Sequence[ScalePoint], best: PlanEntry) -> PlanEntry | None:
-    """On fewer GPUs, if that takes clearly fewer GPU-seconds a sample."""
+    """The plan on fewer GPUs that takes clearly fewer GPU-seconds per sample, if there is one."""
     known = [point for point in points if point.strong is not None]
     if not known:
         return None
@@ -85,13 +85,13 @@ def _cheapest(case: PlanCase, points: Sequence[ScalePoint], best: PlanEntry) -> 
 
 
 def _gpu_seconds(point: ScalePoint) -> float:
-    """For one sample."""
+    """GPU-seconds per sample."""
     return point.gpu_count * point.strong.step_s / point.strong.samples if point.strong else np.inf
 
 
 def plain_entry(case: PlanCase) -> PlanEntry | None:
-    """What most would start with: every GPU holds the model and runs its share of the samples, at once or in as few micro-batches
-    as fit; the smallest ones where none does. None on one GPU, or where some GPU would have no sample."""
+    """What most people start with: every GPU holds the model and runs its share of the samples, in as few micro-batches as fit,
+    or in the smallest ones if none fits. None on one GPU, or if some GPU would have no sample."""
     cluster, batch = case.cluster, case.wishes.global_batch
     mesh = Mesh(data=cluster.gpu_count)
     counts = {size: micro_count(mesh, batch, size) for size in sorted(case.batches.astype(int).tolist(), reverse=True)}
@@ -136,14 +136,14 @@ def _entry(case: PlanCase, one: Estimate, cluster: Cluster, labels: Sequence[str
 
 
 def _alone(case: PlanCase, one: Estimate, cluster: Cluster) -> Steps:
-    """What `predict` says of a micro-batch of this plan where nothing but samples is divided, on the slowest GPU."""
+    """The step that `predict` gives for a micro-batch of this plan on the slowest GPU, with only the samples divided."""
     workload, costs = case.costs.parts.workload, case.costs
     run = replace(case.query.step.run, gpu_count=cluster.gpu_count, cluster=cluster)
     return predict_steps(workload, [costs.gpu], run, [one.plan.micro_batch], correction=case.correction, by_kind=False)
 
 
 def _bound(case: PlanCase, one: Estimate, alone: Steps) -> str:
-    """The largest part of the step; computing is told apart from memory by the kernels."""
+    """The largest part of the step; the kernels decide between compute and memory."""
     costs, last = case.costs, alone.last
     parts = {
         "communication": one.exposed_comm_s,
@@ -157,14 +157,14 @@ def _bound(case: PlanCase, one: Estimate, alone: Steps) -> str:
     shares = {name: float(last.shares[name][0, 0]) for name in ("compute", "memory")}
     busy_s = float(last.lanes["gpu"][0, 0])
     passes_s = busy_s - costs.update[0] * costs.memory(Degrees()).total_parameters
-    # the update reads and writes memory, and is here as often as in the plan: divided by ZeRO, once for many micro-batches
+    # The update only moves memory and runs as often as in the plan: divided by ZeRO, once for many micro-batches.
     products = min(1.0, shares["compute"] / sum(shares.values()) * busy_s / max(passes_s, 1e-12))
     computing = products * (one.compute_s + one.recompute_s)
     return "compute" if computing >= parts["compute"] / 2.0 else "memory"
 
 
 def _shared(case: PlanCase, best: PlanEntry) -> PlanEntry | None:
-    """Different cards, each with samples in proportion to its speed, where that beats the best plan."""
+    """Different cards, each with samples in proportion to its speed, if that beats the best plan."""
     one = best.estimate
     mesh = one.plan.mesh
     if not case.cluster.is_mixed or mesh.data != mesh.ranks or one.plan.zero_stage > 1:

@@ -17,17 +17,17 @@ _PARTS = {
     "compute": "compute_s",
     "recomputation": "recompute_s",
     "optimizer": "update_s",
-    "messages that are waited for": "exposed_comm_s",
+    "waiting for messages": "exposed_comm_s",
     "pipeline filling and emptying": "bubble_s",
     "waiting for host or slower GPUs": "wait_s",
 }
-_GROWTH = (("by GPUs, the batch stays", "samples_per_s"), ("by GPUs, the batch grows too", "weak_samples_per_s"))
+_GROWTH = (("fixed batch", "samples_per_s"), ("batch grows with the GPUs", "weak_samples_per_s"))
 
 
 def plans_figure(answer: PlanAnswer) -> Figure:
-    """Plans side by side; beside them throughput by GPU count, where it was worked out."""
+    """The time of each plan, and beside it throughput by number of GPUs where that was predicted."""
     if not answer.entries:
-        raise BadValue("no plan fits, so there is none to draw", hint="the text says what would hold the model")
+        raise BadValue("no plan fits, so there is nothing to draw", hint="the text says which cluster would hold the model")
     grown, entries = _growth(answer), _whole(answer)
     used = [part for part, name in _PARTS.items() if any(getattr(entry.estimate, name) > 0 for entry in entries)]
     legend = [(part, place) for place, part in enumerate(_PARTS) if part in used]
@@ -43,7 +43,7 @@ def plans_figure(answer: PlanAnswer) -> Figure:
 
 
 def _whole(answer: PlanAnswer) -> list[PlanEntry]:
-    """Plans on as many GPUs as the fastest: those on fewer take so much longer that nothing else could be seen."""
+    """Plans on as many GPUs as the fastest; those on fewer take so much longer that they would dwarf the others."""
     return [entry for entry in answer.entries if entry.gpu_count == answer.entries[0].gpu_count]
 
 
@@ -95,9 +95,9 @@ def _growth(answer: PlanAnswer) -> Plot | None:
     perfect = Line(points=((first.x, first.y), (last.x, first.y * last.x / first.x)), dashed=True)
     values = [mark.y for one in series for mark in one.marks] + [perfect.points[1][1]]
     return Plot(
-        title="Samples a second by GPUs; dashed: in proportion",
+        title="Samples per second by number of GPUs; dashed: perfect scaling",
         x=Axis(title="GPUs", low=first.x / 1.15, high=last.x * 1.15, log=True),
-        y=Axis(title="samples a second", low=min(values) / 1.3, high=max(values) * 1.3, log=True),
+        y=Axis(title="samples per second", low=min(values) / 1.3, high=max(values) * 1.3, log=True),
         series=tuple(series),
         lines=(*lines, perfect),
         share=0.4,
