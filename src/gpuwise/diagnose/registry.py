@@ -1,4 +1,4 @@
-"""All checks, and the order in which what they say is told."""
+"""All checks, and the order in which their findings are listed."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS, 
 def run_checks(
     ranks: Sequence[Rank], expected: Expectation | Abstained | None
 ) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
-    """What is wrong, the largest gain first, and what this trace cannot tell. That a step is slow is no cause: told last."""
+    """What is wrong, the largest gain first, and what this trace cannot tell. A slow step is not a cause and comes last."""
     view = typical(ranks).view
     answers = [check(view) for check in _CHECKS]
     late = straggler.check_ranks(ranks)

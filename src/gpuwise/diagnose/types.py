@@ -1,4 +1,4 @@
-"""What a diagnosis says: findings with a bounded gain, and what could not be told."""
+"""What a diagnosis says: findings with a bounded gain, and which checks could not run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Gain:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One cause of lost time. `seconds_per_step` is what it costs now, not what fixing it saves; `share_fraction` is that of the
-    mean step, and bounds the gain. A `circumstance` is none of the program's own: told behind its causes, however large."""
+    mean step, and bounds the gain. A `circumstance` comes from the environment, not the program, and is listed after
+    the program's own causes."""
 
     code: str
     title: str

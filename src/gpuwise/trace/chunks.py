@@ -156,7 +156,7 @@ class EventStream:
         entries = whole["_"] if self._in_object else whole
         if not any(isinstance(entry, dict) for entry in entries):
             raise BadFile(
-                f"'{self._name}' is no profiler trace: a list without events",
+                f"'{self._name}' is not a profiler trace: a list without events",
                 looked_in=f"its {len(entries):,} entries",
                 hint=_HINT,
             )

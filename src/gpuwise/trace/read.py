@@ -1,4 +1,4 @@
-"""From what a person names (files, folders, patterns) to traces. The format is told from a file's content, not its name."""
+"""From what a person names (files, folders, patterns) to traces. The content of a file tells its format, not the name."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: 
     if cut:
         raise ends_early(path.name, cut, "nothing of a trace is there", f"the {len(head):,} bytes that could be unpacked")
     raise BadFile(
-        f"'{path.name}' is no profiler trace",
+        f"'{path.name}' is not a profiler trace",
         looked_in=f"its first {len(head):,} bytes",
         hint=_HINT,
     )

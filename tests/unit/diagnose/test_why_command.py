@@ -60,7 +60,7 @@ def test_next_to_nothing_without_steps_is_no_basis_for_a_verdict(
     events = [kernel | {"name": f"k{place}", "ts": place * length_us} for place in range(kernels)]
     (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
     found = diagnose([str(tmp_path / "t.json")])
-    assert found.verdict.startswith("healthy" if tells else "cannot tell, too little: ")
+    assert found.verdict.startswith("healthy" if tells else "no verdict, too little: ")
     assert ("record three whole steps" in found.verdict) is not tells
     assert tells or not found.findings
 
@@ -87,7 +87,7 @@ def test_a_gpu_run_whose_gpu_part_is_lost_is_not_taken_for_a_cpu_run(tmp_path: P
             [],
             "neither kernels nor ops",
         ),
-        (gzip.compress(b"not a trace", mtime=0), [], "no profiler trace"),
+        (gzip.compress(b"not a trace", mtime=0), [], "not a profiler trace"),
         (None, [], "no file"),
         (b'{"traceEvents": []}', ["--format", "pdf"], "unknown format 'pdf'"),
     ],

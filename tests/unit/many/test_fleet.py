@@ -161,7 +161,7 @@ def test_what_is_for_one_run_is_refused_for_many(runs: Path) -> None:
     for asked in ({"each": "rank"}, {"gpu": "no such GPU"}, {"model": "resnet5o"}, {"out": runs / "x.txt"}):
         with pytest.raises(GpuwiseError):
             _each(runs, **asked)
-    with pytest.raises(BadValue, match="lies elsewhere"):
+    with pytest.raises(BadValue, match="is a remote path"):
         gpuwise.why(["s3://bucket/trace.json"])
     with pytest.raises(BadFile):
         gpuwise.why([f"{runs}/none/*.json"], each="file")

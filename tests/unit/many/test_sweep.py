@@ -225,7 +225,7 @@ def test_a_question_for_which_nothing_was_done_is_forgotten(tmp_path: Path) -> N
 
 def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("mine", encoding="utf-8")
-    with pytest.raises(BadFile, match="there already"):
+    with pytest.raises(BadFile, match="exists already"):
         swept(tmp_path, ("resnet18",))
     assert (tmp_path / "rows.jsonl").read_text(encoding="utf-8") == "mine"
     assert not (tmp_path / "rows.jsonl.parts").exists()
@@ -253,7 +253,7 @@ def test_a_name_that_fits_several_gpus_says_which_was_taken(tmp_path: Path) -> N
 
 
 def test_only_tables_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(BadValue, match="does not end like a table"):
+    with pytest.raises(BadValue, match="unknown table format"):
         swept(tmp_path, ("resnet18",), name="rows.xlsx")
 
 

@@ -217,14 +217,14 @@ def test_a_million_letters_are_cut(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (b"", "is empty"),
-        (b"\x89PNG\r\n\x1a\n" + b"x" * 100, "no profiler trace"),
-        (b"hello", "no profiler trace"),
+        (b"\x89PNG\r\n\x1a\n" + b"x" * 100, "not a profiler trace"),
+        (b"hello", "not a profiler trace"),
         (b"{}", "holds no traceEvents"),
         (b'{"a": 1}', "holds no traceEvents"),
         (b'[1, 2, "x", null]', "a list without events"),
         (b'{"traceEvents": [1, 2]}', "a list without events"),
-        (gzip.compress(b"hello", mtime=0), "no profiler trace"),
-        (b"PK\x03\x04" + b"\0" * 50, "no profiler trace"),
+        (gzip.compress(b"hello", mtime=0), "not a profiler trace"),
+        (b"PK\x03\x04" + b"\0" * 50, "not a profiler trace"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(content: bytes, says: str, tmp_path: Path) -> None:

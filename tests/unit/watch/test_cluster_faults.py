@@ -54,7 +54,7 @@ def complaint(address: str, **limits: float) -> GpuwiseError:
 @pytest.mark.parametrize(
     ("code", "body", "words"),
     [
-        (200, b"<html>Grafana</html>", "is no Prometheus: its answer is not JSON"),
+        (200, b"<html>Grafana</html>", "is not a Prometheus server: its answer is not JSON"),
         (200, b'{"status": "succ', "is not JSON of Prometheus"),
         (200, b"\x00\xff\xfe garbage", "is not JSON of Prometheus"),
         (200, b"[1, 2]", "is not JSON of Prometheus"),
@@ -83,7 +83,7 @@ def test_garbage_among_the_values_is_not_believed() -> None:
 
 
 def test_nobody_there_is_said() -> None:
-    assert "nobody answers at" in complaint(f"http://127.0.0.1:{free_port()}").message
+    assert "no answer from" in complaint(f"http://127.0.0.1:{free_port()}").message
     assert "no host of the address" in complaint("http://no-such-host.invalid:9090").message
 
 
@@ -154,7 +154,7 @@ def test_a_port_that_does_not_speak_http_is_told() -> None:
     with raw(b"SSH-2.0-OpenSSH_9.2\r\n") as address:
         assert "does not speak HTTP" in complaint(address).message
     with raw(b"") as address:
-        assert "nobody answers at" in complaint(address).message
+        assert "no answer from" in complaint(address).message
     with raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{") as address:
         assert complaint(address).message
 

@@ -51,7 +51,7 @@ def test_the_exit_code_is_passed_on_and_the_verdict_printed(code: str, ends: int
     done = run(code=code)
     assert done.returncode == ends
     assert f"exit code {ends}" in done.stdout
-    assert done.stdout.startswith("cannot tell: too few steps")
+    assert done.stdout.startswith("no diagnosis: too few steps")
 
 
 def test_what_the_command_prints_stays_its_own() -> None:
@@ -198,7 +198,7 @@ def test_a_loader_that_never_yields_is_named(tmp_path: Path) -> None:
     time.sleep(6.5)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
-    assert json.loads(output)["verdict"].startswith("the loader has given no batch for")
+    assert json.loads(output)["verdict"].startswith("the data loader has delivered no batch for")
 
 
 JUMPING = """

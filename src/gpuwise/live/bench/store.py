@@ -77,14 +77,16 @@ def read(path: Path) -> Profile:
     try:
         profile = msgspec.json.decode(path.read_bytes(), type=Profile)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise BadFile(f"{path} is no profile of this machine: {fault}", hint=_AGAIN) from None
+        raise BadFile(f"{path} is not a profile of this machine: {fault}", hint=_AGAIN) from None
     if profile.version != VERSION:
         raise BadFile(f"{path} was written by another version", hint=_AGAIN)
     for row in profile.rows:
         if not (
             _SHORTEST_S <= row.seconds <= _LONGEST_S and 0 < row.work < _MOST_WORK and all(0 < n < _MOST_WORK for n in row.sizes)
         ):
-            raise BadFile(f"{path} holds {row.work:g} of {row.kind:.40} in {row.seconds:g} s, which nobody measured", hint=_AGAIN)
+            raise BadFile(
+                f"{path} holds {row.work:g} of {row.kind:.40} in {row.seconds:g} s, which cannot be a measurement", hint=_AGAIN
+            )
     return profile
 
 

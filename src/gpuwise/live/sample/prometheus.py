@@ -181,13 +181,13 @@ class Server:
             return self._not_prometheus("it does not speak HTTP, or stopped in the middle of its answer")
         told = getattr(reason, "strerror", None) or str(reason)
         return GpuwiseError(
-            f"nobody answers at {self.address}: {_plain(told).lower()}",
+            f"no answer from {self.address}: {_plain(told).lower()}",
             hint="is Prometheus up, and is this its address and port?",
         )
 
     def _not_prometheus(self, why: str) -> GpuwiseError:
         return GpuwiseError(
-            f"{self.address} is no Prometheus: {why}",
+            f"{self.address} is not a Prometheus server: {why}",
             hint="give the address in front of /api and /graph, such as `--prometheus http://prometheus:9090`",
         )
 
@@ -215,13 +215,13 @@ def _address(url: str) -> str:
         parts = urlsplit(text)
         _ = parts.port
     except ValueError:
-        raise BadValue(f"'{_plain(url)}' is no address", hint=example) from None
+        raise BadValue(f"invalid address '{_plain(url)}'", hint=example) from None
     if (
         parts.scheme not in ("http", "https")
         or not parts.hostname
         or any(sign.isspace() or not sign.isprintable() for sign in text)
     ):
-        raise BadValue(f"'{_plain(url)}' is no address of a server", looked_in="http and https", hint=example)
+        raise BadValue(f"invalid server address '{_plain(url)}'", looked_in="http and https", hint=example)
     if "@" in parts.netloc:  # it would be seen in the list of processes, the history of the shell and in reports
         raise BadValue("a login does not belong into the address", hint=f"set {LOGIN}=user:password in the environment")
     if parts.query or parts.fragment:

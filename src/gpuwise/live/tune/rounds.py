@@ -38,7 +38,7 @@ def measured(
         waiting = [variant for variant, trials in found.items() if not any(trial.fault for trial in trials)]
         waiting = [variant for variant in waiting if len(found[variant]) <= turn and (found[variant] or not turn)]
         order.shuffle(waiting)
-        if not found[BASELINE]:  # what all is held against: known before anything else
+        if not found[BASELINE]:  # what everything is compared with, so it comes first
             waiting.sort(key=len)
         before = clock()
         for variant in waiting:

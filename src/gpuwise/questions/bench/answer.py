@@ -55,11 +55,11 @@ def answer(options: BenchOptions, progress: Callable[[str, float], None] = lambd
         )
     store.check()
     profile = measure(options.device, Path(gettempdir()), seconds=_SHARE * options.seconds, progress=progress)
-    path, unsaved = _saved(profile)
+    path, unsaved = _save(profile)
     return BenchAnswer(profile=profile, path=path, unsaved=unsaved, data_date=tables.data_date())
 
 
-def _saved(profile: Profile) -> tuple[Path | None, str]:
+def _save(profile: Profile) -> tuple[Path | None, str]:
     """Where it was saved, or why it was not; the measurements are shown in either case."""
     lacking = [kind for kind in NEEDED if not profile.of(kind)]
     if lacking:

@@ -30,10 +30,10 @@ from gpuwise.trace.types import Trace
 
 __all__ = ["CutFile", "WhyAnswer", "diagnose", "finding_dict"]
 
-_FRAGMENT = 0.25
-_LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, are no picture of a run; assumed
+_FRAGMENT = 0.25  # of what was recorded on the device: a single step that covers less is a fragment; assumed
+_LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, do not represent a run; assumed
 _RECORD = "record three whole steps"
-_BEHIND = 0.1
+_BEHIND = 0.1  # of the work outside of the steps, from which on it is mentioned; assumed
 _NO_GPU = ("no work of a GPU", "on a CPU `gpuwise bench` once, then `gpuwise watch --model` compares")
 _UNNAMED = ("no GPU that is known", "name it with --gpu")
 _STEPS_BY = {
@@ -143,7 +143,7 @@ def diagnose(
     for file in files:
         if "://" in file:
             raise BadValue(
-                f"'{file}' lies elsewhere",
+                f"'{file}' is a remote path; `why` reads local files",
                 hint="`--each file` diagnoses such files one by one, `--each folder` as ranks of one run",
             )
     paths = find_files(files)
@@ -184,7 +184,7 @@ def _expected(view: View, model: str, progress: Progress) -> Expectation | Absta
     if view.gpu is None or view.scene.on_cpu:
         check_name(model)
         missing, then = _NO_GPU if view.scene.on_cpu else _UNNAMED
-        return Abstained(code=SLOWER, reason=f"{model} is not compared: the trace holds {missing}", record_next=then)
+        return Abstained(code=SLOWER, reason=f"{model} is not compared: the trace has {missing}", record_next=then)
     batch = shapes.batch_of(view.scene)
     precision = _precision(view)
     mode = "train" if _is_training(view.scene.trace) else "infer"
@@ -213,7 +213,7 @@ def _is_training(trace: Trace) -> bool:
 
 
 def _lacking(view: View) -> str:
-    """Why what was recorded is no basis for a verdict, if it is none: one step that fills a small part of what was recorded on
+    """Why the recording is too little for a verdict, or nothing: one step that fills a small part of what was recorded on
     the device, or no steps and next to no work."""
     begin, end = view.scene.steps.window
     work = view.scene.work
@@ -241,14 +241,14 @@ def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     serious = [finding for finding in findings if finding.severity != "minor"]
     busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.0%}"
     if lacking:
-        return f"cannot tell, {lacking} ({busy}); {_RECORD}"
+        return f"no verdict, {lacking} ({busy}); {_RECORD}"
     if serious:
         top = serious[0]
         gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times the speed"
         of = "step" if view.scene.steps.marked else "recording"
         return f"{top.title}: {top.share_fraction:.0%} of the {of}; fixing it gives {gain}"
     if view.parts.share("idle_unexplained", "graph_wait") > 0.3 and not view.scene.on_cpu:
-        return f"the device idles and the trace does not hold the cause ({busy})"
+        return f"the device is idle much of the time, and the trace does not show why ({busy})"
     if view.facts.busy_fraction >= 0.8:
         return f"healthy: {busy}, and no check found more than a minor loss"
     return f"no single cause above minor was found ({busy})"
@@ -282,7 +282,7 @@ def _cut_first(cut: Sequence[CutFile], file_count: int) -> str:
 def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     notes = []
     if view.scene.on_cpu:
-        notes.append("no GPU in the trace: the innermost ops of the host are taken as the work")
+        notes.append("no GPU in the trace: the innermost ops on the host count as the work")
     notes += view.scene.steps.notes
     if not view.scene.steps.marked:
         notes.append("no steps were found; shares are of the whole recording, warm-up included")
@@ -290,12 +290,12 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     if view.whole.outside_fraction > _BEHIND and several:
         notes.append(f"the GPU runs behind the host: {view.whole.outside_fraction:.0%} of its work lies outside of the steps")
     if not view.scene.on_cpu and not _is_training(view.scene.trace):
-        notes.append("nothing of a backward pass: this looks like inference")
+        notes.append("there is no backward pass: this looks like inference")
     for rank in ranks:
         notes += [f"{rank.view.scene.trace.file}: {_loss(loss.count)}{loss.what}" for loss in rank.view.scene.trace.losses]
     if len(ranks) > 1:
         notes.append(f"the parts and findings are those of {typical(ranks).label}, the one with the median step")
-    notes.append("a profiler slows the host down: idle time is somewhat less without it")
+    notes.append("the profiler slows the host, so there is somewhat less idle time without it")
     return tuple(notes)
 
 

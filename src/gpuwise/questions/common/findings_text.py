@@ -12,12 +12,12 @@ __all__ = [
     "bar",
     "brief_notes",
     "cost",
+    "describe_abstained",
     "finding_text",
     "overlap",
     "shares_of",
     "smaller",
     "time_text",
-    "untold",
 ]
 
 MOST_FINDINGS = 5  # more than anybody acts on in one go; JSON has all
@@ -92,7 +92,7 @@ def brief_notes(notes: Sequence[str], abstained: Sequence[Abstained], most: int 
     return [*lines, *([f"`-v` shows {' and '.join(parts)}"] if parts else [])]
 
 
-def untold(abstained: Sequence[Abstained], otherwise: str = "not in a trace") -> list[str]:
+def describe_abstained(abstained: Sequence[Abstained], otherwise: str = "not in a trace") -> list[str]:
     """Which checks could not run; those that share a remedy are put in one line."""
     groups: dict[str, list[Abstained]] = {}
     for entry in abstained:

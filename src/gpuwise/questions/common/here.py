@@ -65,7 +65,7 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
     low, high = _RANGE[0] / (1 + found.spread_fraction), _RANGE[1] * (1 + found.spread_fraction)
     rows = [replace(row, seconds=found.by_kind.get(row.op, 0.0)) for row in result.by_op]
     parts = _parts(found)
-    peak = None if profile.device == "cpu" else result.peak_flops_per_s  # nobody knows that of this CPU
+    peak = None if profile.device == "cpu" else result.peak_flops_per_s  # not known for this CPU
     return replace(
         result,
         step_s=found.seconds,
@@ -77,7 +77,7 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
         lanes_s={"gpu": found.seconds - found.overhead_s, "host": found.overhead_s, "copy": 0.0, "input": 0.0},
         utilisation_fraction=sum(row.flops for row in rows) / found.seconds / peak if peak else None,
         by_op=tuple(sorted(rows, key=lambda row: -row.seconds)),
-        assumptions=(*without_assumed(result.assumptions), _told(profile), _range_told(found)),
+        assumptions=(*without_assumed(result.assumptions), _profile_note(profile), _range_note(found)),
     )
 
 
@@ -89,12 +89,12 @@ def _parts(found: Priced) -> dict[str, float]:
     return {"compute": compute / whole, "memory": memory / whole, "launch": found.overhead_s / whole}
 
 
-def _range_told(found: Priced) -> Assumption:
+def _range_note(found: Priced) -> Assumption:
     low, high = _RANGE
     effect = f"widened by the spread of the rows used, ±{found.spread_fraction:.1%}"
     return assumed("range", f"{low:g} to {high:g} times, as for ten small models", effect, basis="measured")
 
 
-def _told(profile: Profile) -> Assumption:
+def _profile_note(profile: Profile) -> Assumption:
     effect = f"{len(profile.rows)} rows measured on {profile.day} with torch {profile.torch}, {profile.threads} thread(s)"
     return assumed("this machine", f"{profile.device}: {profile.name}", effect, basis="measured")

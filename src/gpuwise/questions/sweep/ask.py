@@ -17,7 +17,7 @@ from gpuwise.questions.common.options import names
 from gpuwise.questions.common.runs.versions import Versions, versions
 from gpuwise.questions.common.step import named_gpus, step_query
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.questions.sweep.models_file import digests, read_models, stated
+from gpuwise.questions.sweep.models_file import digests, read_models, resolve_model
 from gpuwise.questions.sweep.options import SweepOptions
 from gpuwise.workload import find
 from gpuwise.workload.capture.settings import PRECISIONS
@@ -61,7 +61,7 @@ class SweepQuery(msgspec.Struct, frozen=True, kw_only=True):
         return [
             SweepTask(
                 model=model,
-                step=replace(self.step, model=stated(model), precision=precision),
+                step=replace(self.step, model=resolve_model(model), precision=precision),
                 gpus=self.gpus,
                 batches=self.batches,
                 versions=versions(),
@@ -82,7 +82,7 @@ class SweepQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ask(options: SweepOptions) -> SweepQuery:
-    """The question, checked and completed with stated defaults."""
+    """The question, checked and completed with resolve_model defaults."""
     sizes, notes = parse_batches(options.batches)
     precisions = _precisions(options, notes)
     named = tuple(

@@ -31,7 +31,7 @@ _AT_ONCE = 200_000  # points × ops × GPUs priced together: more leaves the cac
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """Points × GPUs, as bytes of arrays: seconds as float64 (step, low, high), memory as float64, the bound and the reason as
-    numbers of `BOUNDS` and `reasons` (0: none). Where `refusal` is told nothing was predicted and the arrays are empty."""
+    numbers of `BOUNDS` and `reasons` (0: none). With a `refusal` nothing was predicted and the arrays are empty."""
 
     model: str
     mode: str

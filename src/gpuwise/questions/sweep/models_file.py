@@ -1,4 +1,4 @@
-"""A list of models, one a line: names, `file.py:Net`, workload files; `#` begins a comment. All bad lines are told at once."""
+"""A list of models, one a line: names, `file.py:Net`, workload files; `#` begins a comment. One error names all bad lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwise.workload.capture.registry import PREFIXES, source_of
 from gpuwise.workload.store import files
 from gpuwise.workload.store.zoo import close, has
 
-__all__ = ["digests", "read_models", "stated"]
+__all__ = ["digests", "read_models", "resolve_model"]
 
 _PACKAGES = {"timm": "timm", "torchvision": "torchvision", "hf": "transformers", "keras": "keras"}
 _TOLD = 20
@@ -26,11 +26,13 @@ def read_models(path: Path, *, here: bool) -> tuple[str, ...]:
     except OSError as fault:
         raise BadFile(f"the list of models '{path}' cannot be read: {fault.strerror}", hint="one model a line") from None
     except UnicodeDecodeError:
-        raise BadFile(f"'{path}' is no text", hint="a list of models has one name a line, such as `resnet50`") from None
+        raise BadFile(
+            f"'{path}' is not a text file", hint="a list of models has one name on each line, such as `resnet50`"
+        ) from None
     found: dict[str, int] = {}
     faults: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        model = _named(line)
+        model = _model_of(line)
         if not model:
             continue
         told = f"the same as line {found[model]}" if model in found else _fault(model, here)
@@ -44,21 +46,21 @@ def read_models(path: Path, *, here: bool) -> tuple[str, ...]:
             hint="correct these lines, or put `#` before them; nothing was begun",
         )
     if not found:
-        raise BadFile(f"{path} names no model", hint="one model a line, such as `resnet50` or `my_model.py:Net`")
+        raise BadFile(f"{path} names no model", hint="one model on each line, such as `resnet50` or `my_model.py:Net`")
     return tuple(found)
 
 
-def _named(line: str) -> str:
+def _model_of(line: str) -> str:
     """The model of a line.
 
-    >>> _named("resnet50   # the usual one")
+    >>> _model_of("resnet50   # the usual one")
     'resnet50'
     """
     return "" if line.lstrip().startswith("#") else line.split(" #")[0].split("\t#")[0].strip()
 
 
 def _fault(model: str, here: bool) -> str:
-    """What is wrong with a name, as far as can be told without running anything."""
+    """What is wrong with a name, as far as it shows without running anything."""
     try:
         if has(model):
             return ""
@@ -81,7 +83,7 @@ def _file_fault(model: str, file: Path) -> str:
     if not file.is_file():
         return f"there is no file '{file}'"
     if find.tells_itself(model) and model.endswith(files.ENDINGS):
-        files.read(file)  # complains of what is no whole workload
+        files.read(file)  # raises where it is not a complete workload
     return ""
 
 
@@ -99,7 +101,7 @@ def _file(model: str) -> tuple[Path, str] | None:
     return (Path(head), colon + inside) if head.endswith(".py") else None
 
 
-def stated(model: str) -> str:
+def resolve_model(model: str) -> str:
     """The same model for a worker in another folder: files by their whole path."""
     found = None if has(model) else _file(model)
     return model if found is None else f"{found[0].resolve()}{found[1]}"

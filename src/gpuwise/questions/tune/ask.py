@@ -29,7 +29,7 @@ _FOR_MODELS_ONLY = ("batch", "seq", "image", "precision", "mode", "optimizer", "
 _BUILDS = ("timm:", "torchvision:", "hf:")
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "amp-bf16", "amp")
 _OPTIMIZERS = ("none", "sgd", "momentum", "adam", "adamw")
-_SHORTEST_S, _USUAL_S, _LONGEST_S = 5.0, 600.0, 7200.0  # less is one run at most; nobody waits longer than two hours
+_SHORTEST_S, _USUAL_S, _LONGEST_S = 5.0, 600.0, 7200.0  # less is one run at most; more than two hours is a typing error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

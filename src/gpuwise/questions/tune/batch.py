@@ -104,12 +104,12 @@ def tune_batch(query: StepQuery, progress: Callable[[str], None] = lambda text: 
         precision=workload.precision,
         batches=_batches(workload, query, gpu, most),
         largest_batch=most,
-        assumptions=(*query.assumptions, *_told(query)),
+        assumptions=(*query.assumptions, *_profile_note(query)),
         data_date=tables.data_date(),
     )
 
 
-def _told(query: StepQuery) -> tuple[Assumption, ...]:
+def _profile_note(query: StepQuery) -> tuple[Assumption, ...]:
     if not query.on_this_machine:
         return ()
     profile = store.latest()

@@ -58,7 +58,7 @@ class Plan:
 
 
 def start_of(facts: DeviceFacts) -> str:
-    """How PyTorch runs an optimizer on this device where nobody says."""
+    """How PyTorch runs an optimizer on this device by default."""
     return "foreach" if facts.device.startswith("cuda") else "for-loop"
 
 
@@ -176,7 +176,7 @@ def script_plan(names: Sequence[str], own: Sequence[OwnSetting], first: Trial, f
         setting = flags.get(name)
         values = setting.values if setting and setting.values else tuple(_usual_values(name, first, facts))
         if name == "batch" and not first.batch:
-            values = ()  # without the samples of a step, steps of other batches cannot be held against each other
+            values = ()  # without the samples of a step, steps of other batches cannot be compared
         if setting is None and name not in HOOKED:
             plan.leave(name, "", f"cannot be changed from outside; if the script has a flag for it, `--set {name}='--FLAG'`")
         elif not values:

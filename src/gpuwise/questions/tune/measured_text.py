@@ -44,7 +44,7 @@ def _table(answer: MeasuredAnswer, width: int | None, colour: bool) -> str:
         Column(title="predicted", cells=[_expected(one) for one in rows]),
         Column(title="measured", cells=[f"{one.gain.middle:.2f}" for one in rows if one.gain]),
         Column(title="range", cells=[_range(one.gain) for one in rows if one.gain]),
-        Column(title="as predicted", cells=[_held(one) for one in rows], drop=1),
+        Column(title="as predicted", cells=[_against_prediction(one) for one in rows], drop=1),
         Column(title="rounds", cells=[str(len(one.trials)) for one in rows], drop=2),
     ]
     head = "times as many samples a second:\n" if rows else ""
@@ -62,7 +62,7 @@ def _expected(one: Tried) -> str:
     return f"{one.expected.low:.2f} to {one.expected.high:.2f}"
 
 
-def _held(one: Tried) -> str:
+def _against_prediction(one: Tried) -> str:
     if one.expected is None or one.gain is None:
         return "–"
     if one.is_as_predicted:

@@ -59,7 +59,7 @@ def _model(query: TuneQuery, facts: DeviceFacts, begun: float, progress: Progres
         def run(variant: Variant) -> Trial:
             return run_model(applied(runs, variant), facts, timeout_s=query.timeout_s, cache=Path(folder))
 
-        told = (*query.assumptions, *assumptions, *predictor.told(tuple(dict.fromkeys(change.name for change in plan.tried))))
+        told = (*query.assumptions, *assumptions, *predictor.notes(tuple(dict.fromkeys(change.name for change in plan.tried))))
         return _answer(query, facts, plan, run, None, told, begun, progress)
 
 
@@ -83,7 +83,7 @@ def _capturing(query: TuneQuery, progress: Progress) -> Callable[[Order], Worklo
 def _start(
     query: TuneQuery, facts: DeviceFacts, predictor: Predictor, captured: Callable[[Order], Workload]
 ) -> tuple[Order, tuple[Assumption, ...]]:
-    """The run that all is held against."""
+    """The run that every change is compared with."""
     asked = query.capture
     assert asked is not None  # noqa: S101
     request = asked.request

@@ -138,12 +138,12 @@ def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text:
         rated_watts=gpu.tdp_watts or 0.0,
         points=points,
         is_measured=query.apply,
-        assumptions=(*step.assumptions, *_told(workload)),
+        assumptions=(*step.assumptions, *_curve_notes(workload)),
         data_date=tables.data_date(),
     )
 
 
-def _told(workload: Workload) -> tuple[Assumption, ...]:
+def _curve_notes(workload: Workload) -> tuple[Assumption, ...]:
     off = f"e^±{_OFF:g} a whole limit taken away, from published curves of four GPUs"
     draws = "what a step draws is taken to be the lowest limit that keeps 99 % of its speed; a lower limit is drawn in full"
     told: list[Assumption] = [

@@ -90,8 +90,8 @@ class Predictor:
         found = change_range(name)
         return (found.low, found.high) if found else _UNKNOWN
 
-    def told(self, names: tuple[str, ...]) -> tuple[Assumption, ...]:
-        """What predicted gains rest on."""
+    def notes(self, names: tuple[str, ...]) -> tuple[Assumption, ...]:
+        """What the predicted gains are based on."""
         if self.profile is not None:
             effect = f"{_PROFILED[0]:g} to {_PROFILED[1]:g} times the predicted gain is assumed for it"
             return (assumed("predicted by", f"the profile of {self.profile.day} (gpuwise bench)", effect, basis="measured"),)

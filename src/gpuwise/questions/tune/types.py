@@ -140,7 +140,7 @@ class MeasuredAnswer(Shown):
             return []
         lines = []
         for change in self.best.changes:
-            before, after = _written(change, self)
+            before, after = _write_setting(change, self)
             lines += ([f"- {before}"] if before else []) + [f"+ {after}"]
         return lines
 
@@ -159,7 +159,7 @@ def _figures(trials: tuple[Trial, ...]) -> dict[str, Any]:
     }
 
 
-def _written(change: Change, answer: MeasuredAnswer) -> tuple[str, str]:
+def _write_setting(change: Change, answer: MeasuredAnswer) -> tuple[str, str]:
     """A setting before and after, as it stands in code."""
     kind, value, start = answer.facts.device.partition(":")[0], change.value, answer.start[0]
     dtype = "bfloat16" if value == "amp-bf16" else "float16"

@@ -18,7 +18,7 @@ from gpuwise.live.sample.dcgm import Device, Fleet, read_fleet
 from gpuwise.live.sample.prometheus import Server
 from gpuwise.questions.common.diagnosis import finding_dict
 from gpuwise.questions.common.showing import Shown
-from gpuwise.questions.watch.members import members_of, untold
+from gpuwise.questions.watch.members import members_of, missing_metrics
 
 __all__ = ["ClusterAnswer", "judge_fleet", "watch_cluster"]
 
@@ -146,7 +146,7 @@ def judge_fleet(fleet: Fleet, *, address: str) -> ClusterAnswer:
         members=members,
         products=products,
         findings=findings,
-        abstained=untold(fleet, members),
+        abstained=missing_metrics(fleet, members),
         verdict=_verdict(members, findings),
         notes=_notes(members),
         assumptions=assumptions,
@@ -158,7 +158,7 @@ def _seconds(text: str) -> float:
     match = _SPAN.fullmatch(text)
     example = "for example `--last 10m`, `--last 90s` or `--last 2h`"
     if match is None:
-        raise BadValue(f"'{text}' is no length of time", hint=example)
+        raise BadValue(f"invalid length of time '{text}'", hint=example)
     seconds = float(match[1]) * _UNITS[match[2]]
     if not _SHORTEST_S <= seconds <= _LONGEST_S:
         raise BadValue(f"'{text}' is too {'short' if seconds < _SHORTEST_S else 'long'}: 10 seconds to 30 days", hint=example)

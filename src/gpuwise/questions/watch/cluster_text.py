@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from gpuwise.diagnose.fleet import FleetFinding, Member
-from gpuwise.questions.common.findings_text import brief_notes, untold
+from gpuwise.questions.common.findings_text import brief_notes, describe_abstained
 from gpuwise.questions.watch.cluster import ClusterAnswer
 from gpuwise.render.text import assumption_lines, bold, folded, join_notes, wrapped
 
@@ -73,7 +73,7 @@ def _finding(
 
 
 def _closing(answer: ClusterAnswer) -> list[str]:
-    lines = untold(answer.abstained, otherwise="not exported")
+    lines = describe_abstained(answer.abstained, otherwise="not exported")
     lines += [f"note: {note}" for note in answer.notes]
     return lines + assumption_lines(answer.assumptions)
 

@@ -32,7 +32,7 @@ _LEAST_LEFT = 0.05  # of a step, whatever is mended
 
 
 def check_expected(model: str, precision: str) -> None:
-    """Refuse a model or precision that cannot be predicted, before hours of training: afterwards there is nobody to ask."""
+    """Refuse a model or precision that cannot be predicted, before hours of training rather than after them."""
     if precision and not model:
         raise BadValue("--precision is for --model", hint="for example `--model resnet50 --precision amp`")
     if model:
@@ -47,7 +47,7 @@ def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> Watc
     pace = typical_pace(run.marks)
     notes: list[str] = []
     window = _window(run.traces, notes)
-    held, assumptions = _held_against(run, pace, model, precision) if model else (None, ())
+    held, assumptions = _expect_or_abstain(run, pace, model, precision) if model else (None, ())
     expected = held if isinstance(held, Expectation) else None
     vitals = vitals_of(run, pace, expected.step_s if expected else None)
     findings, abstained = run_live_checks(vitals)
@@ -115,14 +115,14 @@ def _as_timed(finding: Finding, window: WhyAnswer, pace: Pace | None) -> Finding
     )
 
 
-def _held_against(
+def _expect_or_abstain(
     run: Run, pace: Pace | None, model: str, precision: str
 ) -> tuple[Expectation | Abstained, tuple[Assumption, ...]]:
-    """What is expected of the model, or why that cannot be told of the GPU and batch that were seen."""
+    """What is expected of the model, or why it cannot be predicted on the GPU and at the batch that were seen."""
     try:
         return _expected(run, pace, model, precision)
     except GpuwiseError as fault:
-        reason = f"nothing is expected of {model}: {fault.message}"
+        reason = f"no prediction for {model}: {fault.message}"
         return Abstained(code=SLOWER, reason=reason, record_next=fault.hint or "`gpuwise predict` says what it needs"), ()
 
 
@@ -135,10 +135,8 @@ def _expected(run: Run, pace: Pace | None, model: str, precision: str) -> tuple[
     gpu = _gpu(run)
     batch = pace.batch if pace and pace.batch else None
     if gpu is None and not _cpu_was_measured():
-        reason = f"nothing is expected of {model}: no GPU of the catalogue was seen"
-        return Abstained(
-            code=SLOWER, reason=reason, record_next="`gpuwise bench` measures the CPU, to expect something of it"
-        ), ()
+        reason = f"no prediction for {model}: no GPU of the catalogue was seen"
+        return Abstained(code=SLOWER, reason=reason, record_next="run `gpuwise bench` to measure the CPU first"), ()
     options = StepOptions(
         model,
         mode="train",
@@ -195,12 +193,12 @@ def _parts(pace: Pace | None, vitals: Vitals, window: WhyAnswer | None) -> dict[
 
 def _verdict(run: Run, pace: Pace | None, vitals: Vitals, findings: tuple[Finding, ...]) -> str:
     if run.waiting_s is not None:
-        return f"the loader has given no batch for {run.waiting_s:.0f} s: the run hangs in it"
+        return f"the data loader has delivered no batch for {run.waiting_s:.0f} s: the run hangs there"
     if pace is None:
         ended = f" before exit code {run.exit_code}" if run.exit_code else ""
         load = [gpu.busy_fraction for gpu in vitals.gpus if gpu.busy_fraction is not None]
         seen = f"; GPU busy {max(load):.0%}" if load else ""
-        return f"cannot tell: too few steps were seen{ended}{seen}"
+        return f"no diagnosis: too few steps were seen{ended}{seen}"
     serious = [finding for finding in findings if finding.severity != "minor"]
     if serious:
         top = serious[0]
@@ -210,7 +208,9 @@ def _verdict(run: Run, pace: Pace | None, vitals: Vitals, findings: tuple[Findin
 
 
 def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
-    notes = [fault for fault in run.faults if vitals.gpus or fault != vitals.blind]  # what blinds a check is told there
+    notes = [
+        fault for fault in run.faults if vitals.gpus or fault != vitals.blind
+    ]  # a fault that stops a check is reported with that check
     if pace is not None and pace.apart_fraction > _UNEVEN:
         notes.append(
             f"{pace.apart_fraction:.0%} of the time lies in steps that begin a pass over the data (workers start, caches fill), "
@@ -221,5 +221,7 @@ def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
     if len(run.marks) > 1 and pace is not None:
         notes.append(f"steps are those of process {pace.pid}, the typical one of {len(run.marks)}")
     if any(gpu.other_processes is None and gpu.load_count for gpu in vitals.gpus):
-        notes.append("the driver lists none of our processes on the GPU, so other processes cannot be told from ours")
+        notes.append(
+            "the driver lists none of our processes on the GPU, so processes of others cannot be distinguished from ours"
+        )
     return notes

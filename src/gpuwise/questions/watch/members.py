@@ -17,7 +17,7 @@ from gpuwise.live.sample.dcgm import METRICS, Fleet
 from gpuwise.live.sample.nvidia import REASONS
 from gpuwise.questions.watch.vitals import catalogue_gpu
 
-__all__ = ["members_of", "untold"]
+__all__ = ["members_of", "missing_metrics"]
 
 _AT_LOAD = 0.5
 _SILENT_S = 60.0
@@ -35,8 +35,8 @@ def members_of(fleet: Fleet) -> tuple[tuple[Member, ...], tuple[str, ...], tuple
     return members, products, _assumptions(fleet, members, found)
 
 
-def untold(fleet: Fleet, members: tuple[Member, ...]) -> tuple[Abstained, ...]:
-    """What cannot be told, and what to export to have it told."""
+def missing_metrics(fleet: Fleet, members: tuple[Member, ...]) -> tuple[Abstained, ...]:
+    """Checks that cannot run, and the metrics to export for them."""
     needs: dict[str, list[tuple[str, ...]]] = {
         "idle_gpu": [("busy_fraction", "engine_fraction")],
         "throttled": [("reasons",)],
@@ -192,7 +192,10 @@ def _value(number: float) -> float | None:
 def _assumptions(fleet: Fleet, members: tuple[Member, ...], found: list[Gpu | None]) -> tuple[Assumption, ...]:
     made: list[Assumption] = []
     if any(one.assumed for one in members):
-        value, effect = "GPUs of one host and product, where no label names their job", "who is held against whom as a straggler"
+        value, effect = (
+            "GPUs of one host and product, where no label names their job",
+            "decides which GPUs are compared to find stragglers",
+        )
         made.append(assumed("peers", value, effect))
     if any(found) and not fleet.has("power_limit_watts"):
         effect = "whether a low clock is the power cap"

@@ -7,12 +7,12 @@ from gpuwise.questions.common.findings_text import (
     MOST_FINDINGS,
     bar,
     brief_notes,
+    describe_abstained,
     finding_text,
     overlap,
     shares_of,
     smaller,
     time_text,
-    untold,
 )
 from gpuwise.questions.watch.types import WatchAnswer
 from gpuwise.render.text import assumption_lines, bold, folded, join_notes, wrapped
@@ -86,7 +86,7 @@ def _gpu(gpu: GpuVitals) -> str:
 
 def _closing(answer: WatchAnswer) -> list[str]:
     lines = [*smaller(answer.findings), *overlap(answer.findings)]
-    lines += untold(answer.abstained, otherwise="not seen")
+    lines += describe_abstained(answer.abstained, otherwise="not seen")
     lines += [f"note: {note}" for note in _notes(answer)]
     lines += assumption_lines(answer.assumptions)
     return lines

@@ -1,4 +1,4 @@
-"""Many runs diagnosed at once: one row a run, the worst first; killed, it goes on where it stopped.
+"""Many runs diagnosed at once: one row for each, the worst first. If interrupted, it continues where it stopped.
 
 A run is one file, or all files of one folder as its ranks (`--each`). Files of one run alone are for `why`.
 """
@@ -177,7 +177,7 @@ def _question(tasks: Sequence[FleetTask], each: str, model: str, gpu: str) -> di
     try:
         stamps = "\n".join(f"{file} {stamp(file)}" for file in files)
     except OSError as fault:
-        raise BadFile(f"'{fault.filename}' has gone away", hint="check the folder, and ask again") from None
+        raise BadFile(f"'{fault.filename}' no longer exists", hint="check the folder and run the command again") from None
     asked = {"each": each, "model": model, "gpu": gpu, "files": files, "contents": _digest(stamps)}
     return {**asked, **msgspec.structs.asdict(versions())}
 

@@ -1,4 +1,4 @@
-"""Traces that lie elsewhere: patterns of URLs (s3:// and whatever fsspec knows) listed, files fetched while they are needed."""
+"""Remote traces: lists URLs and patterns of them (s3:// and whatever fsspec knows), and fetches files while they are needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["at_hand", "is_url", "list_urls", "stamp"]
 
 
 def is_url(text: str) -> bool:
-    """Whether it lies elsewhere.
+    """Whether it is a remote path.
 
     >>> is_url("s3://bucket/*.json.gz"), is_url("traces/*.json")
     (True, False)
@@ -36,7 +36,7 @@ def _system(url: str) -> tuple[Any, str]:
             raise MissingExtra("s3fs", extra="s3", needed_for=f"'{url}'") from None
         raise BadValue(f"'{url}' cannot be reached: {missing}", hint=f"pip install what fsspec needs for {scheme}://") from None
     except ValueError as fault:
-        raise BadValue(f"'{url}' is no place we can read: {fault}", hint="for example `s3://bucket/runs/*.json.gz`") from None
+        raise BadValue(f"cannot read from '{url}': {fault}", hint="for example `s3://bucket/runs/*.json.gz`") from None
     return system, str(path)
 
 
@@ -47,7 +47,9 @@ def list_urls(pattern: str) -> list[str]:
         found = sorted(system.glob(path)) if any(mark in path for mark in "*?[") else [path] * bool(system.isfile(path))
         files = [one for one in found if not system.isdir(one)]
     except Exception as fault:  # each file system has errors of its own
-        raise BadFile(f"'{pattern}' cannot be listed: {_told(fault)}", hint="check the address and your rights to it") from None
+        raise BadFile(
+            f"'{pattern}' cannot be listed: {_describe(fault)}", hint="check the address and your rights to it"
+        ) from None
     if not files:
         raise BadFile(f"no file matches '{pattern}'", hint="check the address; quote patterns")
     return [str(system.unstrip_protocol(one)) for one in files]
@@ -75,12 +77,12 @@ def at_hand(files: Sequence[str]) -> Iterator[list[str]]:
                 try:
                     system.get_file(path, str(place))
                 except Exception as fault:
-                    raise BadFile(f"'{file}' cannot be fetched: {_told(fault)}", hint="check your rights to it") from None
+                    raise BadFile(f"'{file}' cannot be fetched: {_describe(fault)}", hint="check your rights to it") from None
                 found.append(str(place))
             else:
                 found.append(file)
         yield found
 
 
-def _told(fault: Exception) -> str:
+def _describe(fault: Exception) -> str:
     return f"{type(fault).__name__}: {fault}".split("\n")[0]

@@ -1,4 +1,4 @@
-"""A diagnosis as text, Markdown or HTML: verdict, one bar of the step, at most five findings, what could not be told."""
+"""A diagnosis as text, Markdown or HTML: verdict, one bar of the step, at most five findings, and which checks could not run."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from gpuwise.questions.common.findings_text import (
     bar,
     brief_notes,
     cost,
+    describe_abstained,
     finding_text,
     overlap,
     shares_of,
     smaller,
     time_text,
-    untold,
 )
 from gpuwise.render.text import WIDTH, Column, assumption_lines, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render", "render_html", "render_markdown"]
 
+_CERTAIN = ("profiler", "steps line")  # marks of steps that need no mention in a brief answer
 _LEAST_SHARE = 0.01  # of a step: less hidden communication is not worth a line
 _UNEVEN = 0.05  # where the mean step differs from the median by more, both are shown
 _BRIEF_FINDINGS = 3  # what fits one screen with the verdict and the bar
 _FINDINGS_BESIDE_A_TABLE = 1  # what fits one screen with a table of ranks or of differences too
 _BRIEF_RANKS = 4  # the slowest ones, with room for a finding on one screen
-_BRIEF_PARTS = 5  # those that differ most between two runs
+_BRIEF_PARTS = 3  # those that differ most between two runs
 _BRIEF_NOTES = 2  # as many notes as findings, and no more than this
 _NAMED_RANKS = 8  # numbers of missing ranks that fit one line
 
@@ -42,7 +43,7 @@ def render(
     shown = MOST_FINDINGS if verbose else _brief_findings(answer)
     blocks = [
         bold(wrapped(answer.verdict, width), colour=colour),
-        "\n".join(wrapped(line, width, "  ") for line in _head(answer).splitlines()),
+        "\n".join(wrapped(line, width, "  ") for line in _head(answer, verbose).splitlines()),
         _bar(answer, width),
     ]
     if len(answer.ranks) > 1:
@@ -62,7 +63,7 @@ def _brief_findings(answer: WhyAnswer) -> int:
     return _FINDINGS_BESIDE_A_TABLE if len(answer.ranks) > 1 or answer.difference is not None else _BRIEF_FINDINGS
 
 
-def _head(answer: WhyAnswer) -> str:
+def _head(answer: WhyAnswer, verbose: bool = True) -> str:
     view = answer.view
     steps = view.scene.steps
     where = "CPU" if view.scene.on_cpu else answer.device_name or "unknown GPU"
@@ -73,7 +74,8 @@ def _head(answer: WhyAnswer) -> str:
     if abs(view.step_s / max(steps.median_s, 1e-12) - 1.0) > _UNEVEN:
         count += f"; the median is {time_text(steps.median_s)}"
     length = f"step {time_text(view.step_s)} ({count})" if steps.marked else f"{time_text(view.step_s)} recorded"
-    return "\n".join([*map(str, answer.cut), f"{where}, {length}, {busy}", f"steps: {answer.steps_by}"])
+    by = [f"steps: {answer.steps_by}"] if verbose or steps.by not in _CERTAIN else []
+    return "\n".join([*map(str, answer.cut), f"{where}, {length}, {busy}", *by])
 
 
 def _parts(answer: WhyAnswer) -> list[tuple[str, float]]:
@@ -127,7 +129,7 @@ def _missing(answer: WhyAnswer) -> list[str]:
 
 def _closing(answer: WhyAnswer) -> list[str]:
     lines = [*smaller(answer.findings), *overlap(answer.findings), *_missing(answer)]
-    lines += untold(answer.abstained)
+    lines += describe_abstained(answer.abstained)
     lines += [f"note: {note}" for note in answer.notes]
     lines += assumption_lines(answer.assumptions)
     return lines

@@ -13,27 +13,29 @@ from gpuwise.core.errors import BadValue, MissingExtra
 
 __all__ = ["serve"]
 
-_LAST_SECONDS = 3
+_LAST_SECONDS = 3  # that running requests have after Ctrl-C
 _NEEDED = ("fastapi", "uvicorn", "plotly")
 
 
 def serve(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
-    host: Annotated[str, typer.Option(help="Address to listen on. Anything else lets other machines ask, too.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Any other than the default lets other machines connect.")
+    ] = "127.0.0.1",
     allow_host: Annotated[
-        Optional[list[str]], typer.Option("--allow-host", help="A further name this server answers to.")
+        Optional[list[str]], typer.Option("--allow-host", help="Another host name this server answers to.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes that work out answers.")] = 2,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    workers: Annotated[int, typer.Option(help="Processes that compute answers.")] = 2,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Serve the page and its JSON API on this machine. Nothing leaves it; stop with Ctrl-C."""
     for package in _NEEDED:
         if find_spec(package) is None:
             raise MissingExtra(package, extra="web", needed_for="the page")
     if not 0 <= port <= 65535:
-        raise BadValue(f"{port} is no port", hint="between 1 and 65535, or 0 for a free one")
+        raise BadValue(f"invalid --port {port}", hint="between 1 and 65535, or 0 for a free one")
     if not 1 <= workers <= 64:
-        raise BadValue(f"--workers {workers} is no number of processes", hint="between 1 and 64")
+        raise BadValue(f"invalid --workers {workers}", hint="between 1 and 64")
     listener = _listen(host, port)
     _run(listener, host, allow_host or [], workers, browser)
 
@@ -63,7 +65,7 @@ def _run(listener: socket.socket, host: str, names: list[str], workers: int, bro
 
     port = listener.getsockname()[1]
     address = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}/"  # noqa: S104
-    sys.stdout.write(f"gpuwise is at {address}  (Ctrl-C ends it)\n")
+    sys.stdout.write(f"gpuwise is running at {address}  (press Ctrl-C to stop)\n")
     sys.stdout.flush()
     if browser:
         webbrowser.open(address)

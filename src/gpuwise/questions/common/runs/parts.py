@@ -44,7 +44,7 @@ class Parts:
                 hint="ask as before to go on, choose another --out, or drop what is there with `--fresh`",
             )
         if known is None and out is not None and out.exists() and not fresh:
-            raise BadFile(f"{out} is there already, and not from this question", hint="choose another --out, or `--fresh`")
+            raise BadFile(f"{out} exists already and was not written by this command", hint="choose another --out, or `--fresh`")
         gone = known is not None and known["finished"] is not None and out is not None and not out.exists()
         if known is None or gone:
             self.empty()
@@ -105,7 +105,7 @@ class Parts:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Make the folder and hold it, so that no second run works in it. The hold ends with the process, however it ends; a folder
-    in which nothing is left goes away."""
+    in which nothing is left is removed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
@@ -120,7 +120,7 @@ def alone(folder: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise BadFile(f"another run works in {folder}", hint="wait for it, stop it, or choose another --out") from None
+        raise BadFile(f"another run is using {folder}", hint="wait for it, stop it, or choose another --out") from None
     finally:
         with suppress(OSError):
             folder.rmdir()

@@ -14,7 +14,7 @@ from gpuwise.questions.common.runs.parts import Parts
 __all__ = ["Progress", "carry_out", "spread"]
 
 _AHEAD = 256  # tasks that are submitted and not done: enough for a cluster, little to lose or to hold in memory
-_HINT = "what is done is kept: the same command goes on from here"
+_HINT = "finished parts are kept: run the same command again to continue"
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 
@@ -85,7 +85,7 @@ def _result(future: Future[bytes], task: T, lost: Callable[[T, str], bytes]) -> 
     except BrokenExecutor:
         raise GpuwiseError("a worker process ended, killed or out of memory", hint=_HINT) from None
     except CancelledError:
-        raise GpuwiseError("the cluster has gone away", hint=_HINT) from None
+        raise GpuwiseError("the connection to the cluster was lost", hint=_HINT) from None
     except Exception as fault:
         if type(fault).__name__ != "KilledWorker":  # of Dask, which has tried it on several workers
             raise

@@ -29,7 +29,7 @@ def check_table(path: Path) -> None:
     """Whether such a table can be written there: asked before the work."""
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
-            f"{path} does not end like a table",
+            f"unknown table format: {path}",
             looked_in=f"its ending; known are {', '.join(ENDINGS)}",
             hint=f"for example `--out {path.stem or 'results'}.parquet`",
         )
