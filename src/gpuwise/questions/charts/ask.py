@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from gpuwise.advise.market import whole
-from gpuwise.advise.tasks import Job
+from gpuwise.advise.tasks import Job, stand_ins
 from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -36,18 +36,15 @@ class Work:
     stack: str = ""
 
 
-WORK = (
-    Work(name="cnn", title="CNN training", job=Job(model="resnet50", samples=1.0, batch=128)),
-    Work(name="transformer", title="transformer training", job=Job(model="bert-large", samples=1.0, batch=32, seq=128)),
-    Work(name="rnn", title="RNN training", job=Job(model="gnmt", samples=1.0, batch=128)),
+WORK = tuple(
     Work(
-        name="llm",
-        title="LLM answering",
-        job=Job(model="llama-3-8b", samples=1.0, batch=1, mode="infer", phase="decode"),
-        precisions=("16 bit", "8 bit", "4 bit"),
-        stack="torch compile",  # servers replay a graph; issued op by op, all fast GPUs would wait for the host
-    ),
-    Work(name="images", title="image generation", job=Job(model="sdxl_unet", samples=1.0, batch=2, mode="infer")),
+        name=one.name,
+        title=one.title,
+        job=Job(model=one.model, samples=1.0, batch=one.batch, seq=one.seq, mode=one.mode, phase=one.phase),
+        precisions=one.precisions,
+        stack=one.stack,
+    )
+    for one in stand_ins("charts")
 )
 
 

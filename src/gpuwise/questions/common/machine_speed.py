@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from gpuwise.advise.tasks import StandIn, stand_ins
 from gpuwise.box.lanes import CardLink
 from gpuwise.box.power import least_limit
 from gpuwise.box.types import Cards
@@ -17,30 +18,14 @@ from gpuwise.questions.common.step import StepQuery, step_query, workload_of
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["KINDS", "Kind", "LaneCost", "PowerLimit", "images_per_s_of", "lane_costs", "power_limits"]
+__all__ = ["KINDS", "LaneCost", "PowerLimit", "images_per_s_of", "lane_costs", "power_limits"]
 
 _SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 _STEP_WATTS = 5
 _WIDTHS = (1, 4, 8, 16)  # lanes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A kind of work and the model that stands for it."""
-
-    name: str
-    title: str
-    model: str
-    mode: str
-    batch: int
-    phase: str = ""
-
-
-KINDS = (
-    Kind(name="cnn_training", title="CNN training", model="resnet50", mode="train", batch=64),
-    Kind(name="transformer_training", title="transformer training", model="bert-base", mode="train", batch=64),
-    Kind(name="llm_decode", title="LLM answering", model="llama-2-7b", mode="infer", batch=1, phase="decode"),
-)
+KINDS = stand_ins("machine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +65,14 @@ def power_limits(cards: Cards, further: Sequence[float] = ()) -> tuple[PowerLimi
 
 
 @lru_cache(maxsize=64)
-def _asked(kind: Kind, gpu: Gpu) -> tuple[StepQuery, Workload]:
+def _asked(kind: StandIn, gpu: Gpu) -> tuple[StepQuery, Workload]:
     """The work on this GPU; kept, since a page asks for the same GPU with another power supply again and again."""
     query = step_query(StepOptions(kind.model, mode=kind.mode, batch=kind.batch, phase=kind.phase), gpus=[gpu])
     return query, workload_of(query)
 
 
 @lru_cache(maxsize=256)
-def _curve(kind: Kind, gpu: Gpu, limits_watts: tuple[float, ...]) -> tuple[float, ...]:
+def _curve(kind: StandIn, gpu: Gpu, limits_watts: tuple[float, ...]) -> tuple[float, ...]:
     """Speed at each power limit, over that at the card's own."""
     query, workload = _asked(kind, gpu)
     return power_curve(workload, query.gpus[0], query.run, limits_watts, query.batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from gpuwise.advise.tasks import stand_ins
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.rigs import Rig, Throughput, throughput
@@ -34,16 +35,11 @@ class RunJob:
     found: tuple[Throughput, ...]
 
 
-COMMON_JOBS = (
-    ComparedJob(title="CNN training (resnet50)", model="resnet50", batch=64),
-    ComparedJob(title="CNN training in fp32 (resnet50)", model="resnet50", precision="fp32", batch=64),
-    ComparedJob(title="transformer training (bert-base)", model="bert-base", batch=16),
-    ComparedJob(title="transformer training in fp32 (bert-base)", model="bert-base", precision="fp32", batch=16),
-    ComparedJob(title="RNN training (word_lstm)", model="word_lstm", batch=64),
-    ComparedJob(title="RNN training in fp32 (word_lstm)", model="word_lstm", precision="fp32", batch=64),
-    ComparedJob(title="image generation (sd15)", model="sd15", mode="infer", batch=1),
-    ComparedJob(title="LLM answering (llama-2-7b decode)", model="llama-2-7b", mode="infer", phase="decode", batch=1),
-    ComparedJob(title="small CNN, batch 32 (mnist_cnn)", model="mnist_cnn", batch=32),
+COMMON_JOBS = tuple(
+    ComparedJob(
+        title=job.title, model=job.model, mode=job.mode, precision=job.precision or None, phase=job.phase, batch=job.batch
+    )
+    for job in stand_ins("compare")
 )
 
 
