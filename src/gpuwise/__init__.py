@@ -12,49 +12,30 @@ and gives the command's JSON with `to_dict()`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from gpuwise.questions.bench.answer import bench
-    from gpuwise.questions.build.answer import build
-    from gpuwise.questions.capture.answer import capture
-    from gpuwise.questions.charts.answer import charts
-    from gpuwise.questions.compare.answer import compare
-    from gpuwise.questions.cost.answer import cost
-    from gpuwise.questions.doctor.answer import doctor
-    from gpuwise.questions.fit.answer import fit
-    from gpuwise.questions.gpus.answer import gpus
-    from gpuwise.questions.matters.answer import matters
-    from gpuwise.questions.plan.answer import plan
-    from gpuwise.questions.predict.answer import predict
-    from gpuwise.questions.prices.answer import prices
-    from gpuwise.questions.sweep.answer import sweep
-    from gpuwise.questions.tune.answer import tune
-    from gpuwise.questions.validate.answer import validate
-    from gpuwise.questions.watch.face import watch
-    from gpuwise.questions.which.answer import which
-    from gpuwise.questions.why.answer import why
+from gpuwise.questions.registry import QUESTIONS
 
-__all__ = [
-    "__version__",
-    "bench",
-    "build",
-    "capture",
-    "charts",
-    "compare",
-    "cost",
-    "doctor",
-    "fit",
-    "gpus",
-    "matters",
-    "plan",
-    "predict",
-    "prices",
-    "sweep",
-    "tune",
-    "validate",
-    "watch",
-    "which",
-    "why",
-]
+if TYPE_CHECKING:
+    from gpuwise.questions.bench.answer import bench as bench
+    from gpuwise.questions.build.answer import build as build
+    from gpuwise.questions.capture.answer import capture as capture
+    from gpuwise.questions.charts.answer import charts as charts
+    from gpuwise.questions.compare.answer import compare as compare
+    from gpuwise.questions.cost.answer import cost as cost
+    from gpuwise.questions.doctor.answer import doctor as doctor
+    from gpuwise.questions.fit.answer import fit as fit
+    from gpuwise.questions.gpus.answer import gpus as gpus
+    from gpuwise.questions.matters.answer import matters as matters
+    from gpuwise.questions.plan.answer import plan as plan
+    from gpuwise.questions.predict.answer import predict as predict
+    from gpuwise.questions.prices.answer import prices as prices
+    from gpuwise.questions.sweep.answer import sweep as sweep
+    from gpuwise.questions.tune.answer import tune as tune
+    from gpuwise.questions.validate.answer import validate as validate
+    from gpuwise.questions.watch.face import watch as watch
+    from gpuwise.questions.which.answer import which as which
+    from gpuwise.questions.why.answer import why as why
+
+__all__ = ["__version__", *QUESTIONS]
 
 __version__ = "0.1.0"
 
@@ -63,6 +44,6 @@ def __getattr__(name: str) -> Any:
     """Nothing heavy is imported before it is asked for."""
     if name == "watch":
         return import_module("gpuwise.questions.watch.face").watch
-    if name in __all__:
+    if name in QUESTIONS:
         return getattr(import_module(f"gpuwise.questions.{name}.answer"), name)
     raise AttributeError(f"module 'gpuwise' has no attribute '{name}'")

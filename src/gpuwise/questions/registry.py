@@ -12,9 +12,11 @@ __all__ = ["QUESTIONS", "Question"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question; its modules are imported when they are looked at. `page` where the page asks it too."""
+    """A question; its modules are imported when they are looked at. `example` is a command that works; `page` where the page asks
+    it too."""
 
     name: str
+    example: str
     page: bool = False
 
     @property
@@ -30,27 +32,28 @@ class Question:
         return found
 
 
+# In the order of the help.
 QUESTIONS = {
     question.name: question
     for question in (
-        Question("predict", page=True),
-        Question("fit", page=True),
-        Question("gpus", page=True),
-        Question("prices"),
-        Question("charts"),
-        Question("build", page=True),
-        Question("cost", page=True),
-        Question("which", page=True),
-        Question("compare", page=True),
-        Question("plan", page=True),
-        Question("matters", page=True),
-        Question("capture"),
-        Question("validate"),
-        Question("doctor"),
-        Question("why"),
-        Question("bench"),
-        Question("sweep"),
-        Question("tune"),
-        Question("watch"),
+        Question("gpus", 'gpuwise gpus "RTX 3090"', page=True),
+        Question("capture", "gpuwise capture resnet50 --output resnet50.json"),
+        Question("predict", 'gpuwise predict resnet50 --gpu "RTX 3090"', page=True),
+        Question("fit", 'gpuwise fit llama-2-7b --gpu "RTX 3090"', page=True),
+        Question("compare", 'gpuwise compare "RTX 3090" "RTX 4070 Ti"', page=True),
+        Question("which", "gpuwise which --model resnet50 --budget 800", page=True),
+        Question("charts", "gpuwise charts --figure charts.html"),
+        Question("matters", "gpuwise matters pcie-lanes", page=True),
+        Question("cost", 'gpuwise cost --gpu "RTX 3090" --cloud-price 2.14', page=True),
+        Question("prices", "gpuwise prices"),
+        Question("build", 'gpuwise build --gpu "RTX 3090" --psu 850', page=True),
+        Question("plan", 'gpuwise plan llama-2-7b --cluster "8x A100"', page=True),
+        Question("sweep", "gpuwise sweep models.txt --gpus curated --batches 1..64 --out table.csv"),
+        Question("validate", "gpuwise validate"),
+        Question("why", "gpuwise why trace.json.gz"),
+        Question("watch", "gpuwise watch -- python train.py"),
+        Question("bench", "gpuwise bench"),
+        Question("tune", "gpuwise tune train.py"),
+        Question("doctor", "gpuwise doctor"),
     )
 }

@@ -13,28 +13,7 @@ from gpuwise.questions.registry import QUESTIONS
 
 __all__ = ["COMMANDS", "app_of"]
 
-COMMANDS = (
-    "gpus",
-    "capture",
-    "predict",
-    "fit",
-    "compare",
-    "which",
-    "charts",
-    "matters",
-    "cost",
-    "prices",
-    "build",
-    "plan",
-    "sweep",
-    "validate",
-    "why",
-    "watch",
-    "bench",
-    "tune",
-    "serve",
-    "doctor",
-)
+COMMANDS = (*QUESTIONS, "serve")
 _OPTIONS_FIRST = ("watch",)  # what follows its first word belongs to another program
 _NO_ANSWER = ("serve",)  # nothing that could be written as a report
 

@@ -6,32 +6,11 @@ import difflib
 from typing import Any
 
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.registry import QUESTIONS
 from gpuwise.surfaces.cli.commands import COMMANDS
 
 __all__ = ["usage_error"]
 
-_EXAMPLES = {
-    "gpus": 'gpuwise gpus "RTX 3090"',
-    "capture": "gpuwise capture resnet50 --output resnet50.json",
-    "predict": 'gpuwise predict resnet50 --gpu "RTX 3090"',
-    "fit": 'gpuwise fit llama-2-7b --gpu "RTX 3090"',
-    "compare": 'gpuwise compare "RTX 3090" "RTX 4070 Ti"',
-    "which": "gpuwise which --model resnet50 --budget 800",
-    "charts": "gpuwise charts --figure charts.html",
-    "matters": "gpuwise matters pcie-lanes",
-    "cost": 'gpuwise cost --gpu "RTX 3090" --cloud-price 2.14',
-    "prices": "gpuwise prices",
-    "build": 'gpuwise build --gpu "RTX 3090" --psu 850',
-    "plan": 'gpuwise plan llama-2-7b --cluster "8x A100"',
-    "sweep": "gpuwise sweep models.txt --gpus curated --batches 1..64 --out table.csv",
-    "validate": "gpuwise validate",
-    "why": "gpuwise why trace.json.gz",
-    "watch": "gpuwise watch -- python train.py",
-    "bench": "gpuwise bench",
-    "tune": "gpuwise tune train.py",
-    "serve": "gpuwise serve",
-    "doctor": "gpuwise doctor",
-}
 # What people write, and what the command calls it. "" stands for a word too many.
 _MEANT = {
     ("which", ""): "--model",
@@ -60,12 +39,16 @@ def usage_error(fault: Any, command: str) -> BadValue:
         hints.append(f"`gpuwise {command}` takes {meant} there")
     elif near := getattr(fault, "possibilities", None):
         hints.append(f"{difflib.get_close_matches(option, near, n=1, cutoff=0.0)[0]} is near")
-    hints.append(f"for example `{_EXAMPLES[command]}`")
+    hints.append(f"for example `{_example(command)}`")
     return BadValue(
         f"gpuwise {command}: {said[:1].lower()}{said[1:]}",
         looked_in=f"what it takes (`gpuwise {command} --help`)",
         hint="; ".join(hints),
     )
+
+
+def _example(command: str) -> str:
+    return QUESTIONS[command].example if command in QUESTIONS else f"gpuwise {command}"
 
 
 def _unknown_command(said: str) -> BadValue:
