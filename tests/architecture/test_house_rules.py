@@ -15,6 +15,7 @@ import grimp
 import pytest
 
 import gpuwise
+from gpuwise.questions.registry import QUESTIONS
 from whole_tables import every_row
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +113,23 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     while ready := [name for name, needed in imports.items() if name not in done and needed <= done]:
         done.update(ready)
     assert sorted(imports.keys() - done) == []
+
+
+def test_questions_do_not_know_each_other_nor_does_what_they_share_know_them() -> None:
+    graph = grimp.build_graph("gpuwise")
+    asked = {question: f"gpuwise.questions.{question}" for question in QUESTIONS}
+    wrong = []
+    for name in (one for one in graph.modules if one.startswith("gpuwise.questions.")):
+        own = name.split(".")[2]
+        if own in ("registry", "face"):
+            continue
+        for other in graph.find_modules_directly_imported_by(name):
+            whose = other.split(".")[2] if other.startswith("gpuwise.questions.") else own
+            if whose != own and whose in asked:
+                wrong.append(f"{name} imports {other}")
+    assert wrong == []
+    folders = {folder.name for folder in (ROOT / "src/gpuwise/questions").iterdir() if (folder / "__init__.py").exists()}
+    assert folders == {*QUESTIONS, "common"}
 
 
 def test_the_picture_of_the_house_shows_every_room() -> None:

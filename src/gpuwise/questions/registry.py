@@ -37,6 +37,7 @@ QUESTIONS = {
     question.name: question
     for question in (
         Question("gpus", 'gpuwise gpus "RTX 3090"', page=True),
+        Question("models", "gpuwise models llama", page=True),
         Question("capture", "gpuwise capture resnet50 --output resnet50.json"),
         Question("predict", 'gpuwise predict resnet50 --gpu "RTX 3090"', page=True),
         Question("fit", 'gpuwise fit llama-2-7b --gpu "RTX 3090"', page=True),

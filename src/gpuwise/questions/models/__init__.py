@@ -1,0 +1,1 @@
+"""Which models can be asked about by name alone?"""

@@ -1,0 +1,19 @@
+"""What `models` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from gpuwise.questions.common.options import Option
+
+__all__ = ["ModelsOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsOptions:
+    """List the models that are included, with their size and usual batch; they need no framework."""
+
+    search: Annotated[str, Option(help="Only names, titles and families that contain this text.", argument=True)] = field(
+        default="", kw_only=False
+    )
