@@ -115,7 +115,8 @@ def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour:
         Column(title="promised", cells=[f"{part.promised:.2f}x" if part.promised else "–" for part in parts], drop=1),
         Column(title="why", cells=[part.why for part in parts], right=False, drop=2),
     ]
-    notes = [f"unlike: {text}" for text in found.unlike] + [f"not known: {text}" for text in found.unknown]
+    unlike = [f"unlike: {text}" for text in found.unlike[0 if verbose else 1 :]]  # the verdict names the first one
+    notes = unlike + [f"not known: {text}" for text in found.unknown]
     return "\n".join(
         [bold(wrapped(head, width), colour=colour), steps, "", table(columns, width=width or WIDTH, colour=colour), *notes]
     )
