@@ -11,6 +11,7 @@ from gpuwise.kernels.ops.conv import CONV
 from gpuwise.kernels.ops.copy import COPY
 from gpuwise.kernels.ops.elementwise import ELEMENTWISE
 from gpuwise.kernels.ops.embedding import EMBEDDING
+from gpuwise.kernels.ops.fft import FFT
 from gpuwise.kernels.ops.index import INDEX
 from gpuwise.kernels.ops.loss import LOSS
 from gpuwise.kernels.ops.matmul import MATMUL
@@ -43,6 +44,7 @@ _ALL = (
     COPY,
     INDEX,
     SORT,
+    FFT,
     RANDOM,
     OTHER,
 )

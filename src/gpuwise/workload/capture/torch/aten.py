@@ -274,6 +274,14 @@ def _sort(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     return [Kernel("sort", (_without(tuple(x.shape), row), row), tuple(reads), tuple(writes), dtype=x.dtype)]
 
 
+def _fft(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+    """Along the dimensions of the second argument; a real side has all points, its complex side about half of them."""
+    shape = _shape((reads[0], writes[0]))
+    along = {dim % len(shape) for dim in args[1]}
+    batch, points = (tuple(size for dim, size in enumerate(shape) if (dim in along) == inside) for inside in (False, True))
+    return [Kernel("fft", (batch, points), (reads[0],), (writes[0],), dtype=reads[0].dtype)]
+
+
 def _table() -> dict[str, Handler]:
     last = _along(1)
     handlers: dict[str, Handler] = {
@@ -316,6 +324,9 @@ def _table() -> dict[str, Handler]:
         "sort": _sort,
         "topk": _sort,
         "argsort": _sort,
+        "_fft_c2c": _fft,
+        "_fft_r2c": _fft,
+        "_fft_c2r": _fft,
     }
     handlers |= dict.fromkeys(FILLS, _fills("elementwise"))
     handlers |= window_handlers()
