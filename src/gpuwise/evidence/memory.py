@@ -19,13 +19,14 @@ from gpuwise.evidence.memory_language import causal_masks_bytes, counted_bytes
 from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.registry import KINDS
 from gpuwise.step.memory.device import MemoryData, memory_data
 from gpuwise.step.memory.peak import memory_of
 from gpuwise.workload.capture.many import capture_many
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import call_counts, peak_memory, product_values
-from gpuwise.workload.model.types import KINDS, Workload
+from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo
 
 __all__ = ["MemoryQuestion", "fitted_half", "memory_baselines", "memory_questions", "predicted_bytes", "score_memory"]
@@ -190,7 +191,7 @@ def _scores(question: MemoryQuestion, workload: Workload, batch: float | None, s
     """What attention without a fused kernel keeps more when training: its scores."""
     width = _SCORE_BYTES.get(question.cells["model"], 0) if workload.mode == "train" else 0
     values, counts = product_values(workload, batch, seq)[0], call_counts(workload)[0]
-    places = [KINDS["attention"].index(name) for name in ("batch", "heads", "q_len", "kv_len")]
+    places = [KINDS["attention"].sizes.index(name) for name in ("batch", "heads", "q_len", "kv_len")]
     scores = [
         count * float(np.prod([values[op.sizes[place]] for place in places]))
         for op, count in zip(workload.ops, counts, strict=True)

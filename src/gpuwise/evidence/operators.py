@@ -22,7 +22,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.limits import longer
 from gpuwise.kernels.machine import gpus_of
 from gpuwise.kernels.memory_bound import CLASSES
-from gpuwise.kernels.registry import times
+from gpuwise.kernels.times import times
 from gpuwise.kernels.types import Array, Group, Ops, dtype_code
 
 __all__ = ["Batch", "batches", "fitted_table", "floor_key", "score_operators"]

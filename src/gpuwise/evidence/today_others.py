@@ -16,7 +16,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.constants import load_constants
 from gpuwise.kernels.floors import floors_s
 from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.registry import times
+from gpuwise.kernels.times import times
 from gpuwise.kernels.types import Group, Ops, dtype_code
 from gpuwise.step.memory.device import memory_data
 from gpuwise.step.memory.peak import memory_of

@@ -6,16 +6,14 @@ Nothing here is fitted. Cards that run above their rated clock may do a little b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
 
+from gpuwise.kernels.registry import MODELS
 from gpuwise.kernels.types import Array, Columns, Gpus, Ops, dtype_code
 
 __all__ = ["floors_s"]
 
 _FP32, _TF32 = dtype_code("fp32"), dtype_code("tf32")
-_SAVED = 4.0  # products of F(4×4, 3×3) against those of the sum: Lavin and Gray 2015; other windows may run by FFT
 _CACHES = 2.0  # weights of more than so many caches are gone from them before they are read again, assumed
 
 
@@ -25,8 +23,9 @@ def floors_s(ops: Ops, gpus: Gpus) -> Array:
     for group in ops.groups:
         op = {name: column.astype(found.dtype, copy=False) for name, column in group.columns.items()}
         least = _moving(op, gpus)
-        if group.kind in _FLOPS:
-            least = np.maximum(least, _FLOPS[group.kind](op) / _peak(op, gpus))
+        least_flops = MODELS[group.kind].least_flops
+        if least_flops is not None:
+            least = np.maximum(least, least_flops(op) / _peak(op, gpus))
         found[group.rows] = least
     return found
 
@@ -44,36 +43,3 @@ def _moving(op: Columns, gpu: Gpus) -> Array:
     other = np.maximum(op["read"] + op["written"] - cold - gpu.cache, 0.0)
     result: Array = (cold + other) / gpu.bandwidth
     return result
-
-
-def _matmul(op: Columns) -> Array:
-    result: Array = 2.0 * op["batch"] * op["m"] * op["n"] * op["k"]
-    return result
-
-
-def _conv(op: Columns) -> Array:
-    """Windows that overlap may need fewer products. Of one channel a group, which runs on vector lanes, nothing is claimed."""
-    flops = 2.0 * op["n"] * op["out_positions"] * op["c_in"] * op["c_out"] / op["groups"] * op["kernel"]
-    overlaps = (op["kernel"] > 1) & (op["strided"] == 0)
-    result: Array = np.where(op["depthwise"] > 0, 0.0, flops / np.where(overlaps, _SAVED, 1.0))
-    return result
-
-
-def _attention(op: Columns) -> Array:
-    """Two products forward, four backward; half of them under a causal mask."""
-    products = 2.0 * (1.0 + op["backward"])
-    flops = 2.0 * products * op["batch"] * op["heads"] * op["q_len"] * op["kv_len"] * op["head_dim"]
-    result: Array = flops * np.where(op["causal"] > 0, 0.5, 1.0)
-    return result
-
-
-def _rnn(op: Columns) -> Array:
-    later = np.maximum(op["layers"] - 1.0, 0.0) * op["hidden"] * op["directions"]
-    deep = op["input"] + later + op["layers"] * op["hidden"]
-    result: Array = (
-        2.0 * op["steps"] * op["batch"] * op["gates"] * op["hidden"] * op["directions"] * deep * (1.0 + op["backward"])
-    )
-    return result
-
-
-_FLOPS: Mapping[str, Callable[[Columns], Array]] = {"matmul": _matmul, "conv": _conv, "attention": _attention, "rnn": _rnn}

@@ -8,17 +8,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DTYPES", "Array", "Columns", "Constants", "Cost", "Gpus", "Group", "Ops", "dtype_code"]
+__all__ = [
+    "DTYPES",
+    "DTYPE_BYTES",
+    "Array",
+    "AttrValue",
+    "Choices",
+    "Columns",
+    "Constants",
+    "Cost",
+    "Gpus",
+    "Group",
+    "Ops",
+    "Signature",
+    "dtype_code",
+    "engine_code",
+]
 
 Array = NDArray[Any]
 Columns = Mapping[str, Array]
 Constants = Mapping[str, float]
+AttrValue = int | float | str | bool | tuple[int, ...]
 
+DTYPE_BYTES: Mapping[str, float] = {
+    "fp64": 8,
+    "fp32": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "fp8": 1,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+    "complex64": 8,
+    "complex128": 16,
+}
 # Types a matrix product or convolution can run in. What is not listed (int64 indices) has no arithmetic rate.
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp64", "fp4")
 _CODES = {name: code for code, name in enumerate(DTYPES)}
@@ -29,9 +60,40 @@ def dtype_code(name: str) -> int:
     return _CODES.get(name, 0)
 
 
+class Signature(Protocol):
+    """What kinds of ops know of an op beside its sizes and bytes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def attrs(self) -> Mapping[str, AttrValue]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the software decides: whether fp32 products may run as TF32, whether attention is one kernel, the image layout,
+    whether a compiler may choose that, and whether the step trains a model or only asks it (`mode`)."""
+
+    tf32: bool = False
+    tf32_convolutions: bool = False
+    fused_attention: bool = True
+    nhwc: bool | None = None
+    lays_out: bool = False
+    mode: str = "train"
+
+
+def engine_code(op: Signature, tf32: bool) -> float:
+    """The row in `Gpus.peak` of the type that an op computes in, where fp32 products may run as TF32 or not."""
+    return float(dtype_code("tf32" if tf32 and op.dtype == "fp32" else op.dtype))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Ops of one kind: their places among all ops, and their columns."""
+    """Ops that one model prices, called `kind` after it: their places among all ops, and their columns."""
 
     kind: str
     rows: NDArray[np.intp]
@@ -40,7 +102,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ops:
-    """Ops of many kinds, in groups of one kind."""
+    """Ops of many kinds, in groups of one model."""
 
     count: int
     groups: tuple[Group, ...]

@@ -15,8 +15,9 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.kernels.constants import load_constants
 from gpuwise.kernels.limits import moved_s, peak_of, powered
 from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.matmul import tiled_s
-from gpuwise.kernels.registry import MODELS, times
+from gpuwise.kernels.registry import MODELS
+from gpuwise.kernels.tiles import tiled_s
+from gpuwise.kernels.times import times
 from gpuwise.kernels.types import Array, Cost, Gpus, Ops
 from making_ops import attention, convolution, moved, product, recurrent
 
@@ -35,7 +36,7 @@ def unlimited() -> Gpus:
 
 def cost(work: Ops, on: Gpus | None = None, **constants: float) -> Cost:
     group = work.groups[0]
-    return MODELS[group.kind](group.columns, on or unlimited(), {**load_constants(), **constants})
+    return MODELS[group.kind].price(group.columns, on or unlimited(), {**load_constants(), **constants})
 
 
 # ---------------------------------------------------------------- bytes

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.kernels.constants import load_constants
 from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.registry import MODELS, times
+from gpuwise.kernels.registry import MODELS
+from gpuwise.kernels.times import times
 from gpuwise.kernels.types import DTYPES, Gpus, Ops
 from making_ops import attention, convolution, moved, product, recurrent
 
@@ -160,7 +161,7 @@ def test_every_constant_of_the_file_is_used() -> None:
             return super().__getitem__(name)
 
     for group in (group for work in SAMPLES for group in work.groups):
-        MODELS[group.kind](group.columns, gpus(), Spy(load_constants()))
+        MODELS[group.kind].price(group.columns, gpus(), Spy(load_constants()))
     assert sorted(name for name in set(load_constants()) - used if not name.startswith("host.")) == []
 
 
@@ -170,7 +171,7 @@ def test_times_stay_in_the_precision_they_are_asked_in(kind: type) -> None:
     for work in SAMPLES:
         for group in work.groups:
             columns = {name: column.astype(kind) for name, column in group.columns.items()}
-            cost = MODELS[group.kind](columns, asked, {name: kind(value) for name, value in load_constants().items()})
+            cost = MODELS[group.kind].price(columns, asked, {name: kind(value) for name, value in load_constants().items()})
             assert {cost.compute_s.dtype, cost.memory_s.dtype} == {np.dtype(kind)}, group.kind
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpuwise.kernels.types import Choices
 from gpuwise.questions.capture.answer import capture
 from gpuwise.step.time.layout import lays_channels_last
-from gpuwise.step.time.ops import Choices, ops_of
+from gpuwise.step.time.ops import ops_of
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import Workload
 

@@ -14,7 +14,7 @@ if find_spec("torchvision") is None:
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the framework
 
 from gpuwise.core.errors import BadValue
-from gpuwise.workload.capture import capture
+from gpuwise.workload.capture.process import capture
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.torchvision import _unweighted, import_torchvision, subject

@@ -21,7 +21,7 @@ from gpuwise.step.time.ops import ops_of
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.time.stacks import as_run, default_stack
 from gpuwise.step.types import Setting
-from gpuwise.workload.capture import capture as capture_model
+from gpuwise.workload.capture.process import capture as capture_model
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.step import Subject, capture

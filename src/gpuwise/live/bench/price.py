@@ -12,17 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuwise.core.errors import BadFile
+from gpuwise.kernels.registry import KINDS
 from gpuwise.live.bench.types import Profile, Row
 from gpuwise.workload.model.evaluate import call_counts, op_bytes, op_flops, product_values
-from gpuwise.workload.model.types import KINDS, Op, Workload
+from gpuwise.workload.model.types import Op, Workload
 
 __all__ = ["NEEDED", "Priced", "price"]
 
 NEEDED = ("chain.forward", "chain.step", "matmul.fp32", "elementwise", "columns")  # by the framework's part of every step
 
-_CURVES = ("gelu", "tanh", "sigmoid", "silu", "exp", "erf", "log", "softplus", "elu", "mish", "hardswish", "pow", "sin", "cos")
 _NEAR = 0.05  # of a doubling, below which a measured size is the same
-_LAYERS = frozenset("conv matmul attention rnn norm pool embedding".split())
 
 
 class Priced:
@@ -45,7 +44,7 @@ def price(workload: Workload, profile: Profile, batch: float | None = None, seq:
     for place, op in enumerate(workload.ops):
         if op.kind == "optimizer":
             continue
-        sizes = dict(zip(KINDS[op.kind], (float(values[0][size]) for size in op.sizes), strict=False))
+        sizes = dict(zip(KINDS[op.kind].sizes, (float(values[0][size]) for size in op.sizes), strict=False))
         each, spread = _op_s(op, sizes, float(flops[place]), float(moved[place]), profile)
         all_s = each * float(counts[:, place].sum())
         by_kind[op.kind] = by_kind.get(op.kind, 0.0) + all_s
@@ -59,38 +58,9 @@ def price(workload: Workload, profile: Profile, batch: float | None = None, seq:
 
 def _op_s(op: Op, sizes: dict[str, float], flops: float, moved: float, profile: Profile) -> tuple[float, float]:
     """Seconds of one call, and the spread of the rows they come from."""
-    half = "backward" if op.attrs.get("pass") == "backward" or "backward" in op.name else "forward"
-    if op.kind == "matmul":
-        kind = f"matmul.{op.dtype}" if profile.of(f"matmul.{op.dtype}") else "matmul.fp32"
-        return _by_rate(profile.of(kind), (sizes["batch"], sizes["m"], sizes["n"], sizes["k"]), flops)
-    if op.kind == "conv":
-        depthwise = int(op.attrs["groups"]) > 1 and int(op.attrs["groups"]) >= sizes["c_in"]  # type: ignore[arg-type]
-        stride = op.attrs["stride"]
-        strided = isinstance(stride, tuple) and max(stride) > 1
-        kind = f"{'depthwise' if depthwise else 'strided' if strided else 'conv'}.{op.attrs['pass']}"
-        own = (sizes["n"], 1.0 if depthwise else sizes["c_in"], sizes["c_out"], sizes["kernel"], sizes["out_positions"])
-        return _by_rate(profile.of(kind), own, flops)
-    if op.kind == "attention":
-        shape = (sizes["batch"], sizes["heads"], sizes["q_len"], sizes["head_dim"])
-        return _by_rate(profile.of(f"attention.{half}"), shape, flops)
-    if op.kind == "rnn":
-        return _by_rate(profile.of(f"rnn.{half}"), (sizes["steps"], sizes["batch"], sizes["hidden"]), flops)
-    return _by_bytes(profile.of(_memory_kind(op, sizes, half)), moved)
-
-
-def _memory_kind(op: Op, sizes: dict[str, float], half: str) -> str:
-    """The measured kind that moves bytes as this op does."""
-    if op.kind == "norm":
-        return f"{'batch_norm' if 'batch_norm' in op.name else 'row_norm'}.{half}"
-    if op.kind in ("softmax", "pool", "embedding"):
-        return f"{op.kind}.{half}"
-    if op.kind == "loss":
-        return f"softmax.{half}"
-    if op.kind == "reduction":
-        return "columns" if 1.0 < sizes["out_elements"] < sizes["in_elements"] else "reduction"
-    if op.kind in ("copy", "random"):
-        return op.kind
-    return "curve" if any(word in op.name for word in _CURVES) else "elementwise"
+    measured = KINDS[op.kind].measured(op, sizes)
+    rows = next((rows for kind in measured.kinds if (rows := profile.of(kind))), ())
+    return _by_rate(rows, measured.sizes, flops) if measured.sizes else _by_bytes(rows, moved)
 
 
 def _measured(rows: Sequence[Row], size_count: int | None = None) -> list[Row]:
@@ -155,7 +125,7 @@ def _overhead_s(
     per_layer = max(forward.seconds - pairs * (small + light), 0.0) / (2 * pairs)
     backward = both.seconds - forward.seconds
     per_backward = max(backward - pairs * (2 * small + light + column), 0.0) / (4 * pairs)
-    layers = np.array([op.kind in _LAYERS for op in workload.ops])
+    layers = np.array([KINDS[op.kind].is_layer for op in workload.ops])
     light_calls = counts[0][~layers].sum()
     seconds = float(per_layer * (counts[0][layers].sum() + 0.5 * light_calls) + per_backward * counts[1].sum())
     return seconds, max(forward.spread_fraction, both.spread_fraction)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.registry import KINDS
 from gpuwise.live.bench import store
 from gpuwise.live.bench.price import Priced, price
 from gpuwise.live.bench.types import Profile
@@ -17,7 +18,6 @@ from gpuwise.workload.model.types import Workload
 
 __all__ = ["as_measured_here", "gpu_here", "named_here", "without_assumed"]
 
-_COMPUTING = ("matmul", "conv", "attention", "rnn")
 _NOT_HERE = ("stack", "cpu", "cpu_device")  # assumed of other machines, measured on this one
 _RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU (benchmarks/this_machine.py), rounded outwards
 
@@ -83,7 +83,7 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
 
 def _parts(found: Priced) -> dict[str, float]:
     """The step as compute, memory and what the framework itself needs."""
-    compute = sum(seconds for kind, seconds in found.by_kind.items() if kind in _COMPUTING)
+    compute = sum(seconds for kind, seconds in found.by_kind.items() if KINDS[kind].is_product)
     memory = sum(found.by_kind.values()) - compute
     whole = max(found.seconds, 1e-12)
     return {"compute": compute / whole, "memory": memory / whole, "launch": found.overhead_s / whole}

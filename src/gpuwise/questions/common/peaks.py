@@ -6,13 +6,14 @@ import numpy as np
 
 from gpuwise.hardware.precisions import convolves_in_tf32
 from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.registry import KINDS
 from gpuwise.step.types import Setting
 from gpuwise.workload.model.evaluate import call_counts, op_flops, product_values
-from gpuwise.workload.model.types import KINDS, Workload
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["above_peak", "peak_in", "step_peak", "tf32_fraction"]
 
-_WINDOW = KINDS["conv"].index("kernel")
+_WINDOW = KINDS["conv"].sizes.index("kernel")
 
 
 def peak_in(gpu: Gpu, precision: str) -> float | None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.plans.unit_times import KEPT, Sizes
+from gpuwise.kernels.registry import KINDS
+from gpuwise.scale.plans.unit_times import Sizes
 from gpuwise.scale.split.share import Degrees
 from gpuwise.scale.split.tensor import State, tensor_split
 from gpuwise.step.memory.device import framework_bytes, library_buffers, memory_data
@@ -102,7 +103,7 @@ def unit_memory(parts: Parts, degrees: Degrees, sizes: Sizes) -> UnitMemory:
         state=states * parameters,
         parameters=parameters,
         saved=look.saved(),
-        saved_selective=look.saved(only=KEPT),
+        saved_selective=look.saved(selective=True),
         handed=look.handed(),
         passing=look.passing(),
         total_parameters=total,
@@ -202,11 +203,12 @@ class _Look:
     def _forward_end(self) -> int:
         return int((self.phase == _FORWARD).sum())
 
-    def saved(self, only: frozenset[str] | None = None) -> Array:
+    def saved(self, *, selective: bool = False) -> Array:
         first = self.phase[np.maximum(self.writer, 0)] == _FORWARD
         rows = np.isin(self.buffers.category, _PASSING) & (self.writer >= 0) & first & (self.buffers.died > self._forward_end)
-        if only is not None:
-            kept = np.array([op.kind in only for op in self.workload.ops])[self.workload.calls.op[np.maximum(self.writer, 0)]]
+        if selective:
+            products = np.array([KINDS[op.kind].is_product for op in self.workload.ops])
+            kept = products[self.workload.calls.op[np.maximum(self.writer, 0)]]
             rows = rows & kept
         return self._sum(rows, self._unit_of(self.writer))
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.kinds import Split
+from gpuwise.kernels.registry import KINDS
 from gpuwise.kernels.types import Constants
 from gpuwise.scale.split.share import Degrees, Share, share_of
 from gpuwise.scale.split.tensor import tensor_split
@@ -23,10 +25,9 @@ from gpuwise.workload.model.rows import ints
 from gpuwise.workload.model.types import DTYPE_BYTES, PHASES, Calls, Workload
 from gpuwise.workload.transform.parts import Parts
 
-__all__ = ["KEPT", "Sizes", "UnitTimes", "price", "update_times"]
+__all__ = ["Sizes", "UnitTimes", "price", "update_times"]
 
 _FORWARD, _BACKWARD, _UPDATE = range(len(PHASES))
-KEPT = frozenset(("matmul", "attention", "conv", "rnn"))  # results that selective recomputation keeps
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,7 +74,7 @@ def price(
     share = share_of(parts, degrees)
     seq = sizes.seq / degrees.context if sizes.seq is not None else None
     at: dict[str, Any] = {"batch": sizes.batches if "batch" in parts.workload.symbols else None, "seq": seq}
-    kinds = np.array([op.kind in KEPT for op in share.workload.ops])
+    kinds = np.array([KINDS[op.kind].is_product for op in share.workload.ops])
     phase, kept = share.workload.calls.phase, kinds[share.workload.calls.op]
     chosen = {"forward": phase == _FORWARD, "backward": phase == _BACKWARD, "again": (phase == _FORWARD) & ~kept}
     shape = (parts.units, sizes.points)
@@ -146,7 +147,7 @@ def _passed(parts: Parts, values: Array) -> Array:
     total = np.zeros((parts.units, values.shape[0]))
     for number in np.flatnonzero((parts.unit >= 0) & (parts.workload.calls.phase == _FORWARD)).tolist():
         op = parts.workload.ops[parts.workload.calls.op[number]]
-        if op.kind == "attention":
+        if KINDS[op.kind].split is Split.HEADS:
             total[parts.unit[number]] += _bytes(parts.workload, values, op.reads[1:3])
     return total
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpuwise.kernels.kinds import Split
+from gpuwise.kernels.registry import KINDS
 from gpuwise.scale.split.tensor import Cut, tensor_split
 from gpuwise.workload.model.edit import Draft
 from gpuwise.workload.model.rows import Ints, ints
@@ -19,7 +21,6 @@ from gpuwise.workload.transform.parts import NOWHERE, Parts
 __all__ = ["Degrees", "Share", "has_experts", "share_of"]
 
 _BATCH, _M, _N, _K = range(4)
-_KV_LEN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,8 @@ class _Writer:
         """What every rank would do alike, each does for some of the tokens."""
         if not op.sizes or all(self._fixed(row) for row in (*op.reads, *op.writes)):
             return op
-        main = _M if op.kind == "matmul" else 0
+        kind = KINDS[op.kind]
+        main = kind.sizes.index(kind.tokens) if kind.tokens else 0
         sizes = tuple(self.draft.scaled(row, part) if place == main else row for place, row in enumerate(op.sizes))
         reads, writes = (
             tuple(row if self._fixed(row) else self._tensor_part(row, part) for row in rows) for rows in (op.reads, op.writes)
@@ -116,10 +118,12 @@ class _Writer:
 
     def _context(self, op: Op) -> Op:
         """Some of the queries still see all keys."""
-        if self.degrees.context == 1 or op.kind != "attention":
+        kind = KINDS[op.kind]
+        if self.degrees.context == 1 or kind.split is not Split.HEADS:
             return op
-        longer = self.draft.scaled(op.sizes[_KV_LEN], float(self.degrees.context))
-        return replace(op, sizes=(*op.sizes[:_KV_LEN], longer, *op.sizes[_KV_LEN + 1 :]))
+        keys = kind.sizes.index("kv_len")
+        longer = self.draft.scaled(op.sizes[keys], float(self.degrees.context))
+        return replace(op, sizes=(*op.sizes[:keys], longer, *op.sizes[keys + 1 :]))
 
     def _expert(self, op: Op) -> Op:
         """A part of the experts, each with the tokens of all ranks that share them."""

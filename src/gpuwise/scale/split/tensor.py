@@ -16,6 +16,8 @@ from enum import IntEnum
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from gpuwise.kernels.kinds import OpKind, Split
+from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.model.edit import Draft
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Op, Workload
 from gpuwise.workload.transform.parts import parts_of
@@ -27,9 +29,7 @@ _FORWARD, _UPDATE = PHASES.index("forward"), PHASES.index("optimizer")
 _NARROW = 128  # columns: routers and small heads stay whole
 _WIDER = 4  # a product this much wider than deep gathers its input rather than summing its result
 _BATCH, _M, _N, _K = range(4)
-_HEADS, _KV_HEADS = 1, 2
 _TABLE, _WORDS = 2, 8192
-_CASTS = ("cast", "copy")
 
 
 class State(IntEnum):
@@ -120,33 +120,34 @@ class _Follower:
     # ------------------------------------------------------------ one call
 
     def _cut(self, number: int, call: Call, op: Op) -> Cut:
-        if op.kind == "matmul":
+        kind = KINDS[op.kind]
+        if kind.split is Split.MATRIX:
             return self._matmul(number, call, op)
-        linear = op.kind in _CASTS or (op.kind == "elementwise" and op.name.startswith("add"))
+        linear = kind.split is Split.CAST or (kind.split is Split.ADDS and op.name.startswith("add"))
         states = {self.states[row] for row in call.reads}
         if linear and State.SUM in states and State.PART not in states:
             self._sum(call, next(self.summed[row] for row in call.reads if self.states[row] == State.SUM))
             return Cut(tokens=True)
         self._settle(number, call)
-        if op.kind in _CASTS and len(call.reads) == 1 and self._weight(call.reads[0]) is not None:
+        if kind.split is Split.CAST and len(call.reads) == 1 and self._weight(call.reads[0]) is not None:
             self.origin.update(dict.fromkeys(call.writes, self._weight(call.reads[0]) or 0))
-        if op.kind == "embedding":
+        if kind.split is Split.TABLE:
             return self._embedding(call, op)
-        if op.kind in ("conv", "rnn") or not any(self.states[row] == State.PART for row in call.reads):
+        if kind.split is Split.WHOLE or not any(self.states[row] == State.PART for row in call.reads):
             self._write(call, State.WHOLE)
-            return Cut(tokens=op.kind not in ("conv", "rnn"))
-        return self._follows(number, call, op)
+            return Cut(tokens=kind.split is not Split.WHOLE)
+        return self._follows(number, call, op, kind)
 
-    def _follows(self, number: int, call: Call, op: Op) -> Cut:
+    def _follows(self, number: int, call: Call, op: Op, kind: OpKind) -> Cut:
         """A call that works on parts makes parts; a loss over words makes a number that all ranks share."""
         self._write(call, State.PART)
-        sizes = (_HEADS, _KV_HEADS) if op.kind == "attention" else (1,) if op.kind in ("softmax", "loss") else (0,)
-        if op.kind == "attention":
-            self._must_divide(number, op.sizes[_HEADS], "attention heads")
-            self._must_divide(number, op.sizes[_KV_HEADS], "key-value heads")
+        sizes = tuple(kind.sizes.index(name) for name in kind.divided or kind.sizes[:1])
+        if kind.split is Split.HEADS:
+            self._must_divide(number, op.sizes[kind.sizes.index("heads")], "attention heads")
+            self._must_divide(number, op.sizes[kind.sizes.index("kv_heads")], "key-value heads")
         reads = tuple(place for place, row in enumerate(call.reads) if self.states[row] == State.PART)
         writes = tuple(range(len(op.writes)))
-        if op.kind == "loss" and call.phase == _FORWARD:
+        if kind.split is Split.LOSS and call.phase == _FORWARD:
             self._write(call, State.WHOLE)
             writes = ()
         return Cut(sizes=sizes[: len(op.sizes)], reads=reads, writes=writes)

@@ -11,9 +11,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from gpuwise.kernels.registry import KINDS
 from gpuwise.step.types import Array
 from gpuwise.workload.model.evaluate import product_values
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Form, Op, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Form, Op, Workload
 
 __all__ = ["Lives", "convolved_bytes", "first_update", "lives_of", "peak_bytes", "tensor_bytes_of"]
 
@@ -132,7 +133,7 @@ def _has_window(op: Op, values: Array) -> bool:
     """Convolutions that look at more than one position and mix channels: only for these cuDNN was seen to borrow much."""
     if op.kind != "conv":
         return False
-    sizes = dict(zip(KINDS["conv"], (float(values[row]) for row in op.sizes), strict=True))
+    sizes = dict(zip(KINDS["conv"].sizes, (float(values[row]) for row in op.sizes), strict=True))
     return sizes["kernel"] > 1 and op.attrs.get("groups", 1) not in (sizes["c_in"], sizes["c_out"])
 
 

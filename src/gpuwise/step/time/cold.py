@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from gpuwise.kernels.registry import KINDS
 from gpuwise.kernels.types import Array
 from gpuwise.workload.model.evaluate import call_counts
 from gpuwise.workload.model.types import DTYPE_BYTES, Form, Workload
 
 __all__ = ["cold_bytes"]
 
-_PRODUCTS = ("matmul", "conv")
 _ONCE = 1.1  # the parameters, with a little for those that are padded
 
 
@@ -38,7 +38,7 @@ def _found(workload: Workload) -> Array:
     fixed = (workload.dims[:, 1:] == 0).all(axis=1)
     elements = np.zeros(len(workload.ops))
     for place, op in enumerate(workload.ops):
-        for row in op.reads[:2] if op.kind in _PRODUCTS else ():
+        for row in op.reads[:2] if KINDS[op.kind].model.reads_weights else ():
             dims = list(workload.products[workload.tensors[row].elements])
             if fixed[dims].all():
                 size = float(np.prod(workload.dims[dims, 0]))

@@ -7,9 +7,10 @@ to be; training, a single convolution of a bad kind keeps the model as it is.
 
 from __future__ import annotations
 
+from gpuwise.kernels.registry import KINDS
 from gpuwise.kernels.types import Array
 from gpuwise.workload.model.evaluate import call_counts, op_flops
-from gpuwise.workload.model.types import KINDS, Op, Workload
+from gpuwise.workload.model.types import Op, Workload
 
 __all__ = ["lays_channels_last"]
 
@@ -33,7 +34,7 @@ def lays_channels_last(workload: Workload, values: Array) -> bool:
 
 
 def _kind(op: Op, values: Array) -> str:
-    size = {name: values[row] for name, row in zip(KINDS["conv"], op.sizes, strict=True)}
+    size = {name: values[row] for name, row in zip(KINDS["conv"].sizes, op.sizes, strict=True)}
     groups = float(op.attrs["groups"])  # type: ignore[arg-type]
     inputs = size["c_in"] / groups  # of one filter
     if groups > 1 and inputs > 1:

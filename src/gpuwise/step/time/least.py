@@ -12,16 +12,16 @@ import numpy as np
 
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.machine import gpus_of
+from gpuwise.kernels.registry import KINDS
 from gpuwise.kernels.types import dtype_code
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.model.evaluate import call_counts, op_flops, product_values
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Form, Op, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Form, Workload
 
 __all__ = ["LEAST_RESTS_ON", "least_s"]
 
 _ABOVE_SHEET = 1.15  # of the rated clock, assumed: a cool GeForce card runs above its sheet
 _CACHES = 2.0  # weights beyond so many times the cache are read again each step, assumed
-_WHOLE = frozenset("matmul conv attention rnn cast optimizer".split())  # ops that read all of a weight; a look-up does not
 LEAST_RESTS_ON = f"products at {_ABOVE_SHEET:g} times the rated peak, weights and inputs read once at the rated bandwidth"
 
 
@@ -29,20 +29,13 @@ def least_s(workload: Workload, gpus: Sequence[Gpu], setting: Setting, *, batch:
     """Seconds that no step goes below, (points, gpus). Of CPUs nothing is claimed: 0."""
     values = product_values(workload, batch, seq)
     columns = gpus_of(gpus)
-    flops = op_flops(workload, values) * call_counts(workload).sum(axis=0) * [_needed(op) for op in workload.ops]
+    flops = op_flops(workload, values) * call_counts(workload).sum(axis=0) * [KINDS[op.kind].needed(op) for op in workload.ops]
     codes = [dtype_code("tf32" if setting.tf32 and op.dtype == "fp32" else op.dtype) for op in workload.ops]
     computing = flops @ (1.0 / (_ABOVE_SHEET * columns.peak[codes]))
     read = _read_bytes(workload, values)[:, None]
     reading = np.where(read > _CACHES * columns.cache, read / columns.bandwidth, 0.0)
     found: Array = np.maximum(computing, reading) * [not gpu.is_cpu for gpu in gpus]
     return found
-
-
-def _needed(op: Op) -> float:
-    """The share of an op's counted FLOPs that no library saves: none of a convolution's (Winograd), half under a causal mask."""
-    if op.kind == "attention":
-        return 0.5 if op.attrs["causal"] else 1.0
-    return float(op.kind == "matmul")
 
 
 def _read_bytes(workload: Workload, values: Array) -> Array:
@@ -61,7 +54,7 @@ def _read_tensors(workload: Workload) -> tuple[Array, Array]:
     lengths = calls.read_count + calls.written_count
     call = np.repeat(np.arange(len(calls)), lengths)
     is_read = np.arange(len(calls.refs)) - (np.cumsum(lengths) - lengths)[call] < calls.read_count[call]
-    whole = np.array([op.kind in _WHOLE for op in workload.ops], dtype=bool)[calls.op][call]
+    whole = np.array([KINDS[op.kind].reads_whole for op in workload.ops], dtype=bool)[calls.op][call]
     given = np.isin(buffers.category, [CATEGORIES.index(name) for name in ("weight", "input")])
     chosen = np.unique(calls.refs[is_read & whole])
     tensors = [workload.tensors[row] for row in buffers.tensor[chosen[given[chosen]]].tolist()]

@@ -17,10 +17,11 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.constants import load_constants
 from gpuwise.kernels.floors import floors_s
 from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.registry import Times, times
-from gpuwise.kernels.types import Constants
+from gpuwise.kernels.registry import KINDS
+from gpuwise.kernels.times import Times, times
+from gpuwise.kernels.types import Choices, Constants
 from gpuwise.step.time.cpu import CPU_FACTOR
-from gpuwise.step.time.ops import Choices, ops_of
+from gpuwise.step.time.ops import ops_of
 from gpuwise.step.time.segments import fast_part
 from gpuwise.step.types import Array, ClassShare, Setting, StepTimes
 from gpuwise.workload.model.evaluate import call_counts, input_bytes, op_bytes, op_flops, product_values
@@ -29,7 +30,6 @@ from gpuwise.workload.model.types import Workload
 __all__ = ["priced_ops", "simulate"]
 
 _SMOOTH = 6.0
-_LAYERS = frozenset("conv matmul attention rnn norm pool embedding".split())  # modules with Python around their kernel
 _PINNED_FRACTION = 0.8  # what a pinned copy reaches of the link
 
 
@@ -130,14 +130,14 @@ def _longest(lanes: dict[str, Array]) -> Array:
 
 def _host_s(workload: Workload, counts: Array, setting: Setting, k: Constants) -> float:
     """Seconds the host needs to issue the step. A layer's forward call is the unit; other calls cost a fraction of it."""
-    layer = np.array([op.kind in _LAYERS for op in workload.ops])
-    conv = np.array([op.kind == "conv" for op in workload.ops])
+    layer = np.array([KINDS[op.kind].is_layer for op in workload.ops])
+    slow = np.array([KINDS[op.kind].slow_backward for op in workload.ops])
     forward, backward, optimizer = counts
     calls = (
         forward[layer].sum()
         + k["host.light"] * forward[~layer].sum()
-        + k["host.conv_backward"] * backward[conv].sum()
-        + k["host.backward"] * backward[~conv].sum()
+        + k["host.conv_backward"] * backward[slow].sum()
+        + k["host.backward"] * backward[~slow].sum()
         + k["host.optimizer"] * optimizer.sum()
     )
     return float(calls * setting.host.launch_s * setting.stack.host_factor)

@@ -1,5 +1,6 @@
 """What each op is to a fusing compiler: a loop over elements, a reduction along rows, or a library call left alone.
 
+What a kind of op is, its file in `kernels/ops` says (`Fusion`); here is what that means for an op, by its name and sizes.
 The facts are TorchInductor's (read in torch 2.13, `torch/_inductor/lowering.py`, `decomposition.py` and `config.py`):
 pointwise ops, copies, indexing and pooling become loops over what they write; norms, softmax and dropout are decomposed into
 reductions and loops; matrix products, convolutions, attention, RNNs and sorting stay calls into libraries.
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwise.kernels.kinds import Fusion
+from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import DTYPE_BYTES, Op, Workload
 
@@ -21,6 +24,7 @@ __all__ = ["Loop", "Sizes", "loops_of"]
 _MOST_CAT_INPUTS = 8  # max_pointwise_cat_inputs
 _LARGEST_WINDOW = 25  # pooling over more falls back to the library
 _NO_KERNEL = -1
+_BY_INDICES = (Fusion.INDEX, Fusion.TABLE)
 
 _GATHERS = frozenset("index gather take _unsafe_index one_hot index_select embedding".split())
 # Written by atomics, in the order of another tensor's values, or by a library.
@@ -107,18 +111,19 @@ _LEFT_ALONE = Loop()
 def _loop(workload: Workload, op: Op, sizes: Sizes) -> Loop:
     if op.name in _LIBRARY or any(workload.tensors[row].dtype.startswith("complex") for row in (*op.reads, *op.writes)):
         return _LEFT_ALONE
-    match op.kind:
-        case "matmul" | "conv":
+    role = KINDS[op.kind].fusion
+    match role:
+        case Fusion.PRODUCT:
             return Loop(output=_written(workload, op, sizes))
-        case "elementwise" | "cast" | "random" | "copy" | "index" | "pool" | "embedding":
-            return _pointwise(workload, op, sizes)
-        case "norm" | "softmax":
-            return _rows(workload, op, sizes)
-        case "reduction":
+        case Fusion.LOOP | Fusion.COPY | Fusion.RANDOM | Fusion.INDEX | Fusion.TABLE | Fusion.WINDOW:
+            return _pointwise(workload, op, role, sizes)
+        case Fusion.NORM | Fusion.ROWS:
+            return _rows(workload, op, role, sizes)
+        case Fusion.REDUCTION:
             return _reduction(workload, op, sizes)
-        case "loss":
+        case Fusion.LOSS:
             return _loss(workload, op, sizes)
-        case "optimizer" if op.name.startswith("_foreach_"):
+        case Fusion.LIST if op.name.startswith("_foreach_"):
             return Loop(space=sizes.id(sizes.of(op.sizes[1])), foreach=True)
     return _LEFT_ALONE
 
@@ -129,16 +134,16 @@ def _written(workload: Workload, op: Op, sizes: Sizes) -> int:
     return sizes.id(max((sizes.of(row) for row in rows), default=(0.0,)))
 
 
-def _pointwise(workload: Workload, op: Op, sizes: Sizes) -> Loop:
-    gather = op.kind in ("index", "pool", "embedding") or op.name in _GATHERS
-    if op.kind in ("index", "embedding") and (op.name not in _GATHERS or op.attrs.get("pass") == "backward"):
+def _pointwise(workload: Workload, op: Op, role: Fusion, sizes: Sizes) -> Loop:
+    gather = role in _BY_INDICES or role is Fusion.WINDOW or op.name in _GATHERS
+    if role in _BY_INDICES and (op.name not in _GATHERS or op.attrs.get("pass") == "backward"):
         return _LEFT_ALONE  # scatters
-    if op.kind == "pool" and sizes.of(op.sizes[2])[0] > _LARGEST_WINDOW:
+    if role is Fusion.WINDOW and sizes.of(op.sizes[2])[0] > _LARGEST_WINDOW:
         return _LEFT_ALONE
-    if op.kind == "copy" and len(op.reads) > _MOST_CAT_INPUTS:
+    if role is Fusion.COPY and len(op.reads) > _MOST_CAT_INPUTS:
         return _LEFT_ALONE
-    simple = op.kind in ("elementwise", "cast") or op.name == "clone"
-    random = op.kind == "random" or op.name in _RANDOM
+    simple = role is Fusion.LOOP or op.name == "clone"
+    random = role is Fusion.RANDOM or op.name in _RANDOM
     return Loop(
         space=_written(workload, op, sizes),
         gather=gather,
@@ -147,7 +152,7 @@ def _pointwise(workload: Workload, op: Op, sizes: Sizes) -> Loop:
     )
 
 
-def _rows(workload: Workload, op: Op, sizes: Sizes) -> Loop:
+def _rows(workload: Workload, op: Op, role: Fusion, sizes: Sizes) -> Loop:
     """Norms and softmax: rows are reduced and every element is written. Batch norm at inference has nothing to reduce."""
     space = _written(workload, op, sizes)
     backward = "backward" in op.name
@@ -157,8 +162,8 @@ def _rows(workload: Workload, op: Op, sizes: Sizes) -> Loop:
         if not any(sizes.bytes[row][0] for row in statistics):
             return Loop(space=space, again=True)
     # Statistics of channels are a kernel before the one that applies them; so are sums for the gradients of weights.
-    twice = by_channel or (backward and op.kind == "norm")
-    again = op.kind == "norm" and not backward
+    twice = by_channel or (backward and role is Fusion.NORM)
+    again = role is Fusion.NORM and not backward
     return Loop(space=space, rows=sizes.id(sizes.of(op.sizes[0])), passes=2 if twice else 1, again=again)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuwise.kernels.kinds import Fusion
+from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.compile.flow import Flow
 from gpuwise.workload.compile.groups import Group
 from gpuwise.workload.compile.roles import Sizes
@@ -14,8 +16,10 @@ __all__ = ["in_order", "written"]
 
 _THERE_BEFORE = frozenset(CATEGORIES.index(name) for name in ("weight", "optimizer", "input"))
 # The member that a fused kernel is priced as: the hardest work in it. Anything else is a loop over elements.
-_ANCHORS = ("matmul", "conv", "norm", "softmax", "loss", "reduction", "pool", "embedding", "index", "optimizer")
-_RANK = {kind: rank for rank, kind in enumerate(_ANCHORS)}
+_RANK = {role: rank for rank, role in enumerate(Fusion)}
+_LAST = _RANK[Fusion.LIST]
+_MAY_LOOP = (Fusion.NORM, Fusion.ROWS, Fusion.LOSS)
+_ALIKE = (Fusion.LOOP, Fusion.COPY, Fusion.RANDOM)  # several of one kind are one more of it
 _SHOWN_NAMES = 6
 _COMBO_ARGUMENTS = 250  # combo_kernel_max_num_args: what one kernel over a list of tensors can take
 
@@ -57,7 +61,7 @@ class _Writer:
                 self._kept[old.op] = self._row(self._old.ops[old.op])
             return Call(self._kept[old.op], old.phase, old.module, old.reads, old.writes)
         reads, writes = self._outside(group)
-        anchor = min(group.calls, key=lambda call: (len(_RANK) if self._is_loop(call) else _RANK[self._op_of(call).kind], call))
+        anchor = min(group.calls, key=lambda call: (len(_RANK) if self._is_loop(call) else _RANK[self._role_of(call)], call))
         op = self._fused_op(group, anchor, reads, writes)
         read_buffers = tuple([buffer for buffer, tensors in reads.items() for _ in tensors])
         written_buffers = tuple([buffer for buffer, tensors in writes.items() for _ in tensors])
@@ -65,6 +69,9 @@ class _Writer:
 
     def _op_of(self, call: int) -> Op:
         return self._old.ops[self._old.calls[call].op]
+
+    def _role_of(self, call: int) -> Fusion:
+        return KINDS[self._op_of(call).kind].fusion
 
     def _unchanged(self, call: int) -> bool:
         """Whether a call can stay as it was recorded."""
@@ -119,8 +126,8 @@ class _Writer:
 
     def _is_loop(self, call: int) -> bool:
         """Whether nothing sets a call apart from an elementwise one; so is batch norm at inference."""
-        kind = self._op_of(call).kind
-        return kind not in _RANK or (kind in ("norm", "softmax", "loss") and self._flow.loops[call].rows < 0)
+        role = self._role_of(call)
+        return _RANK[role] > _LAST or (role in _MAY_LOOP and self._flow.loops[call].rows < 0)
 
     def _fused_op(self, group: Group, anchor: int, reads: Refs, writes: Refs) -> Op:
         old = self._op_of(anchor)
@@ -142,7 +149,7 @@ class _Writer:
     def _loop(self, group: Group, members: list[Op], writes: Refs) -> tuple[str, tuple[int, ...], str]:
         """A kernel without reductions: as many elements as its loop has, in the dtype of the largest tensor it writes."""
         kinds = {op.kind for op in members}
-        kind = kinds.pop() if len(kinds) == 1 and kinds <= {"cast", "copy", "random"} else "elementwise"
+        kind = kinds.pop() if len(kinds) == 1 and KINDS[members[0].kind].fusion in _ALIKE else "elementwise"
         lead = next((call for call in group.calls if self._flow.loops[call].space == group.space), group.calls[-1])
         specs, bytes_of = self._old.tensors, self._sizes.bytes
         rows = [specs[tensor].elements for tensor in self._op_of(lead).writes or self._op_of(lead).reads]

@@ -1,8 +1,7 @@
 """How much work a workload is at a given batch and sequence: FLOPs and bytes by op, peak memory by category.
 
 Everything is array arithmetic over the distinct ops and buffers, so thousands of sizes cost little more than one. A
-multiply-accumulate is two FLOPs; FLOPs count matrix products, convolutions, attention and RNNs, as
-`torch.utils.flop_counter` does.
+multiply-accumulate is two FLOPs; which kinds of ops count any, and how many, their files in `kernels/ops` say.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.core.errors import BadValue
+from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.model.rows import Ints, ints
 from gpuwise.workload.model.symbols import monomials
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Form, Op, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Form, Workload
 
 __all__ = ["Peak", "Totals", "call_counts", "input_bytes", "op_bytes", "op_flops", "peak_memory", "product_values", "totals"]
 
@@ -70,42 +70,11 @@ def op_flops(workload: Workload, values: Array) -> Array:
     """FLOPs of one call of each distinct op, shape (points, ops)."""
     result = np.zeros((values.shape[0], len(workload.ops)))
     for column, op in enumerate(workload.ops):
-        if op.kind in _FLOPS:
-            sizes = {name: values[:, row] for name, row in zip(KINDS[op.kind], op.sizes, strict=True)}
-            result[:, column] = _FLOPS[op.kind](op, sizes)
+        kind = KINDS[op.kind]
+        if kind.flops is not None:
+            sizes = {name: values[:, row] for name, row in zip(kind.sizes, op.sizes, strict=True)}
+            result[:, column] = kind.flops(op, sizes)
     return result
-
-
-def _matmul_flops(op: Op, size: dict[str, Array]) -> Array:
-    return 2 * size["batch"] * size["m"] * size["n"] * size["k"]
-
-
-def _conv_flops(op: Op, size: dict[str, Array]) -> Array:
-    groups = float(op.attrs["groups"])  # type: ignore[arg-type]
-    return 2 * size["n"] * size["c_in"] * size["c_out"] / groups * size["kernel"] * size["out_positions"]
-
-
-def _attention_flops(op: Op, size: dict[str, Array]) -> Array:
-    """Two products forward; five backward (the scores are computed again). Causal masks are not discounted here."""
-    scores = 2 * size["batch"] * size["heads"] * size["q_len"] * size["kv_len"]
-    if op.attrs["pass"] == "forward":
-        return scores * (size["head_dim"] + size["value_dim"])
-    return scores * (3 * size["head_dim"] + 2 * size["value_dim"])
-
-
-def _rnn_flops(op: Op, size: dict[str, Array]) -> Array:
-    """The gate products of every step, layer and direction; the backward pass has twice as many."""
-    gates = {"lstm": 4, "gru": 3}.get(str(op.attrs["cell"]), 1)
-    hidden, directions, layers = size["hidden"], size["directions"], size["layers"]
-    projection = float(op.attrs.get("projection", 0))  # type: ignore[arg-type]
-    handed_on = projection or hidden  # from step to step and from layer to layer
-    first = size["input"] + handed_on
-    later = handed_on * directions + handed_on
-    per_step = 2 * directions * (gates * hidden * (first + (layers - 1) * later) + layers * hidden * projection)
-    return size["steps"] * size["batch"] * per_step * (1 if op.attrs["pass"] == "forward" else 2)
-
-
-_FLOPS = {"matmul": _matmul_flops, "conv": _conv_flops, "attention": _attention_flops, "rnn": _rnn_flops}
 
 
 def op_bytes(workload: Workload, values: Array) -> tuple[Array, Array]:

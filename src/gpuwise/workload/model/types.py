@@ -14,12 +14,12 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwise.kernels.types import DTYPE_BYTES, AttrValue
 from gpuwise.workload.model.rows import Ints, Rows, ints, made
 
 __all__ = [
     "CATEGORIES",
     "DTYPE_BYTES",
-    "KINDS",
     "PHASES",
     "AttrValue",
     "Buffer",
@@ -32,47 +32,8 @@ __all__ = [
     "Workload",
 ]
 
-DTYPE_BYTES: Mapping[str, float] = {
-    "fp64": 8,
-    "fp32": 4,
-    "fp16": 2,
-    "bf16": 2,
-    "fp8": 1,
-    "int64": 8,
-    "int32": 4,
-    "int16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
-    "complex64": 8,
-    "complex128": 16,
-}
 PHASES = ("forward", "backward", "optimizer")
 CATEGORIES = ("weight", "gradient", "optimizer", "input", "activation", "temporary")
-
-# kind -> what its `sizes` mean, in order. Bytes come from the tensors read and written, not from the sizes.
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "matmul": ("batch", "m", "n", "k"),
-    "conv": ("n", "c_in", "c_out", "kernel", "out_positions", "in_positions"),
-    "attention": ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "value_dim"),
-    "rnn": ("steps", "batch", "input", "hidden", "layers", "directions"),
-    "norm": ("rows", "columns"),
-    "softmax": ("rows", "columns"),
-    "loss": ("rows", "columns"),
-    "elementwise": ("elements",),
-    "reduction": ("in_elements", "out_elements"),
-    "embedding": ("rows", "width", "table_rows"),
-    "pool": ("in_elements", "out_elements", "window"),
-    "optimizer": ("elements", "tensors"),
-    "cast": ("elements",),
-    "copy": ("elements",),
-    "index": ("elements",),
-    "sort": ("rows", "columns"),
-    "random": ("elements",),
-    "other": ("elements",),
-}
-
-AttrValue = int | float | str | bool | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +46,8 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One signature of work. `sizes` are rows of `products`, named by `KINDS[kind]`; reads and writes rows of `tensors`."""
+    """One signature of work. `sizes` are rows of `products`, named by its kind
+    (`gpuwise.kernels.registry.KINDS`); reads and writes rows of `tensors`."""
 
     kind: str
     name: str

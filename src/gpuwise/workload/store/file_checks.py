@@ -9,18 +9,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.capture.settings import MODES, PRECISIONS
 from gpuwise.workload.model.rows import Ints, ints
 from gpuwise.workload.model.symbols import monomials
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, KINDS, PHASES, Op, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Op, Workload
 
 __all__ = ["check"]
 
 _LARGEST = 2**31
 _LARGEST_DIM = 1e15
 _SYMBOLS = ((), ("batch",), ("batch", "seq"))
-_PASSES = {"conv": ("forward", "data", "weight"), "attention": ("forward", "backward"), "rnn": ("forward", "backward")}
-_NEEDED = {"conv": ("groups", "stride", "layout"), "attention": ("causal",), "rnn": ("cell",)}
 
 
 def check(workload: Workload) -> None:
@@ -69,15 +68,16 @@ def _check_sizes(workload: Workload) -> None:
 def _check_op(op: Op, products: int, tensors: int) -> None:
     _one_of("kind of op", op.kind, KINDS)
     _one_of(f"dtype of {op.kind}", op.dtype, DTYPE_BYTES)
-    if len(op.sizes) != len(KINDS[op.kind]):
-        raise ValueError(f"a {op.kind} has {len(op.sizes)} sizes instead of {len(KINDS[op.kind])}")
+    kind = KINDS[op.kind]
+    if len(op.sizes) != len(kind.sizes):
+        raise ValueError(f"a {op.kind} has {len(op.sizes)} sizes instead of {len(kind.sizes)}")
     _within("op", op.sizes, products)
     _within("op", (*op.reads, *op.writes), tensors)
-    for name in _NEEDED.get(op.kind, ()):
+    for name in kind.attrs:
         if name not in op.attrs:
             raise ValueError(f"a {op.kind} does not say its {name}")
-    if op.kind in _PASSES:
-        _one_of(f"pass of {op.kind}", str(op.attrs.get("pass")), _PASSES[op.kind])
+    if kind.passes:
+        _one_of(f"pass of {op.kind}", str(op.attrs.get("pass")), kind.passes)
     if op.kind == "conv":
         groups = op.attrs["groups"]
         if not isinstance(groups, int) or groups < 1:

@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 
 from gpuwise.core.errors import BadFile
+from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.model.columns import Graph, slots, spread
 from gpuwise.workload.model.rows import Ints, ints
-from gpuwise.workload.model.types import DTYPE_BYTES, KINDS, AttrValue, Op, TensorSpec
+from gpuwise.workload.model.types import DTYPE_BYTES, AttrValue, Op, TensorSpec
 
 __all__ = ["VERSION", "pack", "unpack"]
 
@@ -176,7 +177,7 @@ def _ops(page: _Page, columns: _Columns) -> list[Op]:
     ops, size, tensor = [], 0, 0
     for row in columns.op_heads:
         kind, name, dtype, attr, reads, writes = page.heads[row]
-        size_end, read_end = size + len(KINDS[kind]), tensor + reads
+        size_end, read_end = size + len(KINDS[kind].sizes), tensor + reads
         end = read_end + writes
         own = (tuple(sizes[size:size_end]), attrs[attr], tuple(tensors[tensor:read_end]), tuple(tensors[read_end:end]))
         ops.append(Op(kind, name, dtype, *own))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, MissingExtra
+from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.capture.raw import RawCapture
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.script.user_files import prepare, text_of
@@ -23,7 +24,6 @@ from gpuwise.workload.model.symbols import Description
 __all__ = ["record_script"]
 
 _ONE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
-_HEAVY = ("matmul", "conv", "attention", "rnn")
 
 
 def record_script(request: Request, say: Callable[[str], None]) -> tuple[RawCapture, Description]:
@@ -138,7 +138,7 @@ def _check_sizes(request: Request, batch: int | None, seq: int | None) -> None:
 
 def _precision(torch: Any, capture: RawCapture, parameters: list[Any]) -> str:
     """In which precision the heavy ops of the forward pass run, against that of the weights."""
-    used = Counter(call.dtype for call in capture.calls if call.kind in _HEAVY and call.phase == "forward")
+    used = Counter(call.dtype for call in capture.calls if KINDS[call.kind].is_product and call.phase == "forward")
     dtype = used.most_common(1)[0][0] if used else "fp32"
     if dtype not in ("fp16", "bf16"):
         is_tf32 = torch.get_float32_matmul_precision() != "highest"

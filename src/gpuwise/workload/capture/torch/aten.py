@@ -1,4 +1,5 @@
-"""What kind of work each aten op is on a GPU, with its sizes. One table, one small function a kind.
+"""What kind of work each aten op is on a GPU, with its sizes. One table, one small function a kind; those of
+windows over images are in `aten_windows.py`.
 
 A handler gets the op's arguments and outputs and returns the kernels it stands for: none for what only moves metadata or happens
 on the host, two for a convolution's backward pass. What no rule knows becomes kind `other`, priced by its bytes and named.
@@ -7,47 +8,25 @@ on the host, two for a convolution's backward pass. What no rule knows becomes k
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from gpuwise.workload.capture.torch.aten_names import (
-    ADAPTIVE_POOLS,
     COPIES,
     FILLS,
     HOST,
     INDEXING,
     LOSSES,
     POINTWISE,
-    POOLS,
     RANDOM,
     REDUCTIONS,
-    RESIZES,
 )
+from gpuwise.workload.capture.torch.aten_windows import window_handlers
+from gpuwise.workload.capture.torch.kernel import Handler, Kernel, Shape, Tensors
 from gpuwise.workload.model.types import AttrValue
 
 __all__ = ["Kernel", "kernels_of", "register"]
-
-Shape = tuple[int, ...]
-Tensors = Sequence[torch.Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """One kernel's worth of work: its kind, sizes (products of dimensions), constants and the tensors it touches."""
-
-    kind: str
-    sizes: tuple[Shape, ...]
-    reads: tuple[torch.Tensor, ...]
-    writes: tuple[torch.Tensor, ...]
-    attrs: dict[str, AttrValue] = field(default_factory=dict)
-    dtype: torch.dtype | None = None
-    suffix: str = ""
-    looked_up: Shape | None = None  # what is read of the first tensor, if not all of it
-
-
-Handler = Callable[[Sequence[Any], dict[str, Any], Tensors, Tensors], list[Kernel]]
 
 
 def kernels_of(
@@ -263,38 +242,6 @@ def _embedding_bag_backward(args: Any, kwargs: Any, reads: Any, writes: Any) -> 
     return [Kernel("embedding", sizes, tuple(reads), tuple(writes), {"pass": "backward"}, grad.dtype, looked_up=looked_up)]
 
 
-def _pool(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    forward = writes[0].numel() <= reads[0].numel()
-    source, target = (reads[0], writes[0]) if forward else (writes[0], reads[0])
-    kernel = args[1] if forward and len(args) > 1 and isinstance(args[1], (list, tuple)) else (1,)
-    sizes: tuple[Shape, ...] = (tuple(source.shape), tuple(target.shape), tuple(kernel))
-    return [Kernel("pool", sizes, tuple(reads), tuple(writes), dtype=reads[0].dtype)]
-
-
-def _adaptive_pool(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """The image is divided into as many windows as the result has places; the argument is their number, not their size."""
-    image, result = sorted((reads[0], writes[0]), key=lambda tensor: tensor.numel(), reverse=True)
-    window = tuple(-(-large // small) for large, small in zip(image.shape, result.shape, strict=True) if small)
-    return [Kernel("pool", (tuple(image.shape), tuple(result.shape), window), tuple(reads), tuple(writes), dtype=reads[0].dtype)]
-
-
-def _resize(taps: int, backward: bool) -> Handler:
-    """Every value of the result takes `taps` values of the image, and gives its gradient back to them."""
-
-    def handle(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-        image, result = (writes[0], reads[0]) if backward else (reads[0], writes[0])
-        sizes: tuple[Shape, ...] = (tuple(image.shape), tuple(result.shape), (taps,))
-        return [Kernel("pool", sizes, tuple(reads), tuple(writes), dtype=reads[0].dtype)]
-
-    return handle
-
-
-def _fold(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """Every value of the image is the sum of the columns that hold it, as many as the kernel has places."""
-    sizes: tuple[Shape, ...] = (tuple(reads[0].shape), tuple(writes[0].shape), tuple(args[2]))
-    return [Kernel("pool", sizes, tuple(reads), tuple(writes), dtype=reads[0].dtype)]
-
-
 def _cast(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     if not reads or not writes:
         return []
@@ -327,10 +274,12 @@ def _sort(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     return [Kernel("sort", (_without(tuple(x.shape), row), row), tuple(reads), tuple(writes), dtype=x.dtype)]
 
 
-def _backward_of(name: str) -> str:
-    """The name of an op's backward pass; torchvision marks its own as private."""
-    space, _, plain = name.rpartition("::")
-    return f"{space}::_{plain}_backward" if space else f"{name}_backward"
+def _fft(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
+    """Along the dimensions of the second argument; a real side has all points, its complex side about half of them."""
+    shape = _shape((reads[0], writes[0]))
+    along = {dim % len(shape) for dim in args[1]}
+    batch, points = (tuple(size for dim, size in enumerate(shape) if (dim in along) == inside) for inside in (False, True))
+    return [Kernel("fft", (batch, points), (reads[0],), (writes[0],), dtype=reads[0].dtype)]
 
 
 def _table() -> dict[str, Handler]:
@@ -375,14 +324,12 @@ def _table() -> dict[str, Handler]:
         "sort": _sort,
         "topk": _sort,
         "argsort": _sort,
-        "im2col": _resize(1, backward=False),  # columns are written one value at a time
-        "col2im": _fold,
+        "_fft_c2c": _fft,
+        "_fft_r2c": _fft,
+        "_fft_c2r": _fft,
     }
     handlers |= dict.fromkeys(FILLS, _fills("elementwise"))
-    handlers |= dict.fromkeys(POOLS, _pool) | dict.fromkeys(ADAPTIVE_POOLS, _adaptive_pool)
-    for name, taps in RESIZES.items():
-        handlers[name] = _resize(taps, backward=False)
-        handlers[_backward_of(name)] = _resize(taps, backward=True)
+    handlers |= window_handlers()
     handlers |= dict.fromkeys(LOSSES, _simple_loss)
     handlers |= dict.fromkeys(COPIES, _simple("copy"))
     handlers |= dict.fromkeys(INDEXING, _simple("index"))

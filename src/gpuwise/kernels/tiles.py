@@ -1,4 +1,4 @@
-"""Matrix products: tiles of the result, spread over the units in waves.
+"""Matrix products as tiles of the result, spread over the units in waves. Whatever is a product inside runs so.
 
 A unit works through a tile in steps of k: it computes, and its operands come through the caches at so many bytes a clock. The
 library picks the tile that is fastest, and splits k where the result has too few tiles to fill the GPU.
@@ -8,25 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered
-from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus
+from gpuwise.kernels.types import Array, Constants, Gpus
 
-__all__ = ["matmul", "tiled_s"]
+__all__ = ["tiled_s"]
 
 _TILES = ((256, 128), (128, 128), (128, 64), (64, 64), (128, 32), (32, 32), (128, 8))
 _FLOPS_PER_CLOCK = 256.0
 _SMALLEST_SPLIT = 256.0
 _WIDTH = np.array([4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 8.0, 0.5])  # bytes of each of DTYPES
-
-
-def matmul(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """(batch) m × k times k × n."""
-    peak, matrix = peak_of(op, gpu, k)
-    reached = peak * either(matrix, k["matmul.matrix"], k["matmul.vector"])
-    seconds = tiled_s(op["batch"], op["m"], op["n"], op["k"], op["dtype"], reached, gpu, k)
-    seconds = longer(seconds, 2.0 * op["batch"] * op["m"] * op["n"] * op["k"] / powered(gpu, k, reached, matrix))
-    odd = np.where(op["aligned"] == 0, k["matmul.unaligned"], 1.0)
-    return Cost(compute_s=seconds * either(matrix, odd, 1.0), memory_s=moved_s(op, gpu, k))
 
 
 def tiled_s(

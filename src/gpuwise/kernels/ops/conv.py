@@ -6,17 +6,22 @@ run as Winograd, with fewer multiplications. In the usual layout (NCHW) the matr
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
+from gpuwise.kernels.kinds import Fusion, KernelModel, Measured, OpKind, Sizes, Split
 from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered
-from gpuwise.kernels.matmul import tiled_s
-from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus, dtype_code
+from gpuwise.kernels.tiles import tiled_s
+from gpuwise.kernels.types import Array, Choices, Columns, Constants, Cost, Gpus, Signature, dtype_code, engine_code
 
-__all__ = ["conv"]
+__all__ = ["CONV", "conv"]
 
 _FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
 _FP32, _TF32, _FP16 = (dtype_code(name) for name in ("fp32", "tf32", "fp16"))
 _PASSES = ("forward", "data", "weight")
+_SAVED = 4.0  # products of F(4×4, 3×3) against those of the sum: Lavin and Gray 2015; other windows may run by FFT
 
 
 def conv(op: Columns, gpu: Gpus, k: Constants) -> Cost:
@@ -115,3 +120,64 @@ def _by_pass(which: Array, forward: Array, data: Array, weight: Array) -> Array:
 def _constants(which: Array, k: Constants, name: str, group: str = "conv") -> Array:
     values = [k[f"{group}.{name}.{step}"] if group == "conv" else k[f"{group}.{step}"] for step in _PASSES]
     return _by_pass(which, *(np.full_like(which, value) for value in values))
+
+
+def _least_flops(op: Columns) -> Array:
+    """Windows that overlap may need fewer products. Of one channel a group, which runs on vector lanes, nothing is claimed."""
+    flops = 2.0 * op["n"] * op["out_positions"] * op["c_in"] * op["c_out"] / op["groups"] * op["kernel"]
+    overlaps = (op["kernel"] > 1) & (op["strided"] == 0)
+    result: Array = np.where(op["depthwise"] > 0, 0.0, flops / np.where(overlaps, _SAVED, 1.0))
+    return result
+
+
+def _columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:
+    groups = np.array([op.attrs["groups"] for op in ops], dtype=np.float64)
+    tf32 = choices.tf32 or choices.tf32_convolutions
+    return {
+        **size,
+        "dtype": [engine_code(op, tf32) for op in ops],
+        "groups": groups,
+        "pass": [_PASSES.index(str(op.attrs["pass"])) for op in ops],
+        "strided": [_is_strided(op) for op in ops],
+        "nhwc": [op.attrs["layout"] == "nhwc" if choices.nhwc is None else choices.nhwc for op in ops],
+        "depthwise": (groups > 1) & (groups >= size["c_in"]),
+    }
+
+
+def _is_strided(op: Signature) -> bool:
+    stride = op.attrs["stride"]
+    return isinstance(stride, tuple) and any(step != 1 for step in stride)
+
+
+def _flops(op: Signature, size: Sizes) -> Array:
+    groups = float(op.attrs["groups"])  # type: ignore[arg-type]
+    result: Array = 2 * size["n"] * size["c_in"] * size["c_out"] / groups * size["kernel"] * size["out_positions"]
+    return result
+
+
+def _measured(op: Signature, size: Mapping[str, float]) -> Measured:
+    depthwise = int(op.attrs["groups"]) > 1 and int(op.attrs["groups"]) >= size["c_in"]  # type: ignore[arg-type]
+    stride = op.attrs["stride"]
+    strided = isinstance(stride, tuple) and max(stride) > 1
+    kind = f"{'depthwise' if depthwise else 'strided' if strided else 'conv'}.{op.attrs['pass']}"
+    inputs = 1.0 if depthwise else size["c_in"]
+    return Measured((kind,), (size["n"], inputs, size["c_out"], size["kernel"], size["out_positions"]))
+
+
+CONV = OpKind(
+    name="conv",
+    sizes=("n", "c_in", "c_out", "kernel", "out_positions", "in_positions"),
+    attrs=("groups", "stride", "layout"),
+    passes=_PASSES,
+    # The model chooses TF32 by itself: groups have none.
+    model=KernelModel(name="conv", price=conv, least_flops=_least_flops, reads_weights=True),
+    columns=_columns,
+    flops=_flops,
+    measured=_measured,
+    is_layer=True,
+    is_product=True,
+    slow_backward=True,
+    reads_whole=True,
+    fusion=Fusion.PRODUCT,
+    split=Split.WHOLE,
+)

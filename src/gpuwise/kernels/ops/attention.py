@@ -5,13 +5,18 @@ Decoding reads the whole cache of keys and values for a single row of scores, so
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
+from gpuwise.kernels.kinds import Fusion, KernelModel, Measured, OpKind, Sizes, Split, half_of
 from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered
-from gpuwise.kernels.matmul import tiled_s
-from gpuwise.kernels.types import Array, Columns, Constants, Cost, Gpus, dtype_code
+from gpuwise.kernels.tf32 import or_plain
+from gpuwise.kernels.tiles import tiled_s
+from gpuwise.kernels.types import Array, Choices, Columns, Constants, Cost, Gpus, Signature, dtype_code, engine_code
 
-__all__ = ["attention"]
+__all__ = ["ATTENTION", "attention"]
 
 _FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
 _TF32 = dtype_code("tf32")
@@ -78,3 +83,54 @@ def _unfused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
         memory_s=moved_s(op, gpu, k) + moved_s(columns, gpu, k),
         launches=5.0 + 3.0 * op["backward"],
     )
+
+
+def _least_flops(op: Columns) -> Array:
+    """Two products forward, four backward; half of them under a causal mask."""
+    products = 2.0 * (1.0 + op["backward"])
+    flops = 2.0 * products * op["batch"] * op["heads"] * op["q_len"] * op["kv_len"] * op["head_dim"]
+    result: Array = flops * np.where(op["causal"] > 0, 0.5, 1.0)
+    return result
+
+
+def _columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:
+    return {
+        **size,
+        "dtype": [engine_code(op, choices.tf32) for op in ops],
+        "backward": [op.attrs["pass"] == "backward" for op in ops],
+        "causal": [bool(op.attrs["causal"]) for op in ops],
+        "unfused": [not choices.fused_attention for _ in ops],
+    }
+
+
+def _flops(op: Signature, size: Sizes) -> Array:
+    """Two products forward; five backward (the scores are computed again). Causal masks are not discounted here."""
+    scores = 2 * size["batch"] * size["heads"] * size["q_len"] * size["kv_len"]
+    each = size["head_dim"] + size["value_dim"]
+    if op.attrs["pass"] != "forward":
+        each = 3 * size["head_dim"] + 2 * size["value_dim"]
+    result: Array = scores * each
+    return result
+
+
+def _measured(op: Signature, size: Mapping[str, float]) -> Measured:
+    return Measured((f"attention.{half_of(op)}",), (size["batch"], size["heads"], size["q_len"], size["head_dim"]))
+
+
+ATTENTION = OpKind(
+    name="attention",
+    sizes=("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "value_dim"),
+    attrs=("causal",),
+    passes=("forward", "backward"),
+    model=KernelModel(name="attention", price=or_plain(attention), least_flops=_least_flops),
+    columns=_columns,
+    flops=_flops,
+    needed=lambda op: 0.5 if op.attrs["causal"] else 1.0,
+    measured=_measured,
+    is_layer=True,
+    is_product=True,
+    reads_whole=True,
+    fusion=Fusion.LIBRARY,
+    split=Split.HEADS,
+    divided=("heads", "kv_heads"),
+)

@@ -1,0 +1,1 @@
+"""One file for each kind of op: everything that gpuwise knows of it. `kernels/registry.py` lists them."""

@@ -1,0 +1,18 @@
+"""Gathers and scatters: values in the order of another tensor."""
+
+from __future__ import annotations
+
+from gpuwise.kernels.kinds import Fusion, OpKind, Split
+from gpuwise.kernels.memory_bound import MEMORY_BOUND, as_elementwise, class_columns
+
+__all__ = ["INDEX"]
+
+INDEX = OpKind(
+    name="index",
+    sizes=("elements",),
+    model=MEMORY_BOUND,
+    columns=class_columns("index"),
+    measured=as_elementwise,
+    fusion=Fusion.INDEX,
+    split=Split.FOLLOWS,
+)

@@ -1,0 +1,19 @@
+"""Losses that compare rows of scores with a target: as softmax is measured, a pass along each row."""
+
+from __future__ import annotations
+
+from gpuwise.kernels.kinds import Fusion, Measured, OpKind, Split, half_of
+from gpuwise.kernels.memory_bound import MEMORY_BOUND, class_columns
+
+__all__ = ["LOSS"]
+
+LOSS = OpKind(
+    name="loss",
+    sizes=("rows", "columns"),
+    model=MEMORY_BOUND,
+    columns=class_columns("loss"),
+    measured=lambda op, size: Measured((f"softmax.{half_of(op)}",)),
+    fusion=Fusion.LOSS,
+    split=Split.LOSS,
+    divided=("columns",),
+)

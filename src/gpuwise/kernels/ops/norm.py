@@ -1,0 +1,35 @@
+"""Normalisation: layer, RMS and group norm along rows, batch norm over channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuwise.kernels.kinds import Fusion, Measured, OpKind, Split, half_of, is_backward
+from gpuwise.kernels.memory_bound import MEMORY_BOUND, class_columns
+from gpuwise.kernels.types import Choices, Signature
+
+__all__ = ["NORM"]
+
+
+def _class_of(op: Signature, choices: Choices) -> str:
+    if "batch_norm" in op.name and choices.mode == "infer":
+        return "batch_norm_infer"  # one pass with known statistics
+    if "group_norm" in op.name and choices.nhwc:
+        return "group_norm_nhwc"  # rearranged before and after
+    return ("batch_norm" if "batch_norm" in op.name else "row_norm") + ("_backward" if is_backward(op) else "")
+
+
+def _measured(op: Signature, size: Mapping[str, float]) -> Measured:
+    return Measured((f"{'batch_norm' if 'batch_norm' in op.name else 'row_norm'}.{half_of(op)}",))
+
+
+NORM = OpKind(
+    name="norm",
+    sizes=("rows", "columns"),
+    model=MEMORY_BOUND,
+    columns=class_columns(_class_of),
+    measured=_measured,
+    is_layer=True,
+    fusion=Fusion.NORM,
+    split=Split.FOLLOWS,
+)

@@ -1,0 +1,18 @@
+"""What no rule of a capture knows: priced by its bytes, and named in the answer."""
+
+from __future__ import annotations
+
+from gpuwise.kernels.kinds import Fusion, OpKind, Split
+from gpuwise.kernels.memory_bound import MEMORY_BOUND, as_elementwise, class_columns
+
+__all__ = ["OTHER"]
+
+OTHER = OpKind(
+    name="other",
+    sizes=("elements",),
+    model=MEMORY_BOUND,
+    columns=class_columns("other"),
+    measured=as_elementwise,
+    fusion=Fusion.LIBRARY,
+    split=Split.FOLLOWS,
+)

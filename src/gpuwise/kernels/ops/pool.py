@@ -1,0 +1,52 @@
+"""Windows over images: pooling, and resizing or sampling from one grid to another.
+
+A pool looks at every value of its window. A resize takes few values of the image for each of the result, so that its bytes are
+what it costs; gradients that several values give to one are added by atomics, as a scatter does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuwise.kernels.kinds import Fusion, Measured, OpKind, Sizes, Split, half_of, is_backward
+from gpuwise.kernels.memory_bound import MEMORY_BOUND, class_columns
+from gpuwise.kernels.types import Choices, Signature
+
+__all__ = ["POOL"]
+
+_RESIZES = ("upsample_", "_upsample_", "im2col")
+_SAMPLERS = ("grid_sampler", "torchvision::roi_align", "torchvision::_roi_align")  # read where another tensor says
+
+
+def _is_resize(op: Signature) -> bool:
+    return op.name.startswith(_RESIZES + _SAMPLERS)
+
+
+def _class_of(op: Signature, choices: Choices) -> str:
+    backward = is_backward(op)
+    if _is_resize(op):
+        nearest = "nearest" in op.name or op.name == "im2col"
+        return "copy" if not op.name.startswith(_SAMPLERS) and (nearest or not backward) else "index"
+    return "pool_backward" if backward else "pool"
+
+
+def _columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:
+    looked = np.where([_is_resize(op) for op in ops], 0.0, size["out_elements"] * size["window"])
+    return {**_classes(ops, size, choices), "looked": looked}
+
+
+_classes = class_columns(_class_of)
+
+POOL = OpKind(
+    name="pool",
+    sizes=("in_elements", "out_elements", "window"),
+    model=MEMORY_BOUND,
+    columns=_columns,
+    measured=lambda op, size: Measured((f"pool.{half_of(op)}",)),
+    is_layer=True,
+    fusion=Fusion.WINDOW,
+    split=Split.FOLLOWS,
+)

@@ -1,0 +1,26 @@
+"""Sums, means and largest values of many elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuwise.kernels.kinds import Fusion, Measured, OpKind, Split
+from gpuwise.kernels.memory_bound import MEMORY_BOUND, class_columns
+from gpuwise.kernels.types import Signature
+
+__all__ = ["REDUCTION"]
+
+
+def _measured(op: Signature, size: Mapping[str, float]) -> Measured:
+    return Measured(("columns" if 1.0 < size["out_elements"] < size["in_elements"] else "reduction",))
+
+
+REDUCTION = OpKind(
+    name="reduction",
+    sizes=("in_elements", "out_elements"),
+    model=MEMORY_BOUND,
+    columns=class_columns("reduction"),
+    measured=_measured,
+    fusion=Fusion.REDUCTION,
+    split=Split.FOLLOWS,
+)
