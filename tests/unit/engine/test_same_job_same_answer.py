@@ -119,6 +119,6 @@ def test_a_bridge_counts_where_it_is_said_and_as_much_in_each_answer() -> None:
 
 
 def test_a_link_of_one_gpu_is_refused() -> None:
-    with pytest.raises(BadValue, match="joins several GPUs") as refusal:
+    with pytest.raises(BadValue, match="needs several GPUs") as refusal:
         predict_query(model="resnet50", gpu=["RTX 3090"], link="NVLink")
     assert refusal.value.hint
