@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuwise.advise.choosing import shortfall
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import age
 from gpuwise.questions.which.answer import choose
 from gpuwise.questions.which.ask import ask
@@ -449,3 +450,14 @@ def test_what_fits_too_narrowly_to_be_sure_is_not_recommended() -> None:
             CliRunner().invoke(app, ["fit", "llama-2-7b", "--mode", "infer", "--gpu", option["gpu"], "--json"]).stdout
         )
         assert fit["memory"]["high_bytes"] <= fit["usable_memory_bytes"]
+
+
+def test_only_gpus_with_enough_memory_are_offered() -> None:
+    any_size, large = (
+        asked("--model", "resnet50", "--budget", "1000"),
+        asked("--model", "resnet50", "--budget", "1000", "--min-memory", "24GB"),
+    )
+    assert any(option["gpu"] == "RTX 5070 Ti" for option in any_size["options"])
+    names = {option["gpu"] for option in large["options"]}
+    assert names
+    assert all(load_catalog().find(name).gpu.memory_bytes >= 24 * 2**30 for name in names)

@@ -76,7 +76,8 @@ def _check_parts(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
 
 def _make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     """Everything on sale, for rent or already owned, with its time and cost."""
-    catalogue, book = load_catalog().curated, query.book
+    catalogue = [gpu for gpu in load_catalog().curated if gpu.memory_bytes >= query.min_memory_bytes]
+    book = query.book
     buys = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
     rents = rentable(catalogue, query.wanted.vendor, book) if "rent" in query.kinds and not query.wanted.laptop else []
     used = older(catalogue, query.wanted, book) if "buy used" in query.kinds else []

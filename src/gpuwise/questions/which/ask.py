@@ -22,6 +22,7 @@ from gpuwise.money.ownership import MACHINE_USD, utilization_of
 from gpuwise.money.prices import PriceBook
 from gpuwise.money.tariff import flat, of_region, parse_tariff
 from gpuwise.money.types import Tariff
+from gpuwise.questions.common.gpu_list import gpu_query
 from gpuwise.questions.common.jobs import Asked
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import MOST_IN_A_MACHINE, counted, named_gpus, parse_batch
@@ -54,6 +55,7 @@ class WhichQuery:
     have: tuple[tuple[Gpu, int], ...]
     terms: Terms
     book: PriceBook
+    min_memory_bytes: float
     most_gpus: int
     psu_watts: float | None
     general: bool
@@ -83,6 +85,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, condition=_condition(options)),
         limits=UserLimits(budget_usd=_budget(options.budget, book.currency), deadline_s=_parse_deadline(options.deadline)),
         have=owns,
+        min_memory_bytes=gpu_query(min_memory=options.min_memory).min_memory_bytes,
         terms=terms,
         book=book,
         most_gpus=options.max_gpus,

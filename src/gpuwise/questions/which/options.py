@@ -73,6 +73,7 @@ class WhichOptions:
     rent: Annotated[bool, Option(help="Rented GPUs only.")] = False
     vendor: Annotated[str, Option(help="nvidia, amd, intel or any. [default: nvidia]")] = ""
     laptop: Annotated[bool, Option(help="Laptop GPUs only.")] = False
+    min_memory: Annotated[str, Option(help="Only GPUs with at least this much memory, such as 16GB.")] = ""
     deadline: Annotated[str, Option(help="A run must be done within this time: '3 days', 12h.")] = ""
     samples: Annotated[
         Optional[float], Option(help="Samples per run: images, sequences or generated tokens.", above=0, high=1e18)
