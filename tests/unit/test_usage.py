@@ -7,9 +7,14 @@ import shlex
 import pytest
 from test_cli import run
 
+from gpuwise.questions.registry import QUESTIONS
 from gpuwise.surfaces.cli.app import app
 from gpuwise.surfaces.cli.commands import COMMANDS
-from gpuwise.surfaces.cli.usage import _EXAMPLES, _MEANT
+from gpuwise.surfaces.cli.usage import _MEANT
+
+
+def example_of(command: str) -> str:
+    return QUESTIONS[command].example if command in QUESTIONS else f"gpuwise {command}"
 
 
 def test_every_command_refuses_what_it_does_not_know_with_an_example() -> None:
@@ -17,7 +22,7 @@ def test_every_command_refuses_what_it_does_not_know_with_an_example() -> None:
         done = run(command, "--no-such-option")
         assert done.returncode == 2, command
         assert done.stderr.startswith(f"error: gpuwise {command}: no such option: --no-such-option\n"), command
-        assert f"for example `{_EXAMPLES[command]}`" in done.stderr
+        assert f"for example `{example_of(command)}`" in done.stderr
         assert "╭" not in done.stderr
 
 
@@ -46,8 +51,8 @@ def test_hints_name_commands_and_options_that_exist() -> None:
     from typer.main import get_command
 
     known = get_command(app).commands  # type: ignore[attr-defined]
-    assert set(_EXAMPLES) == set(COMMANDS) == set(known)
-    for command, example in _EXAMPLES.items():
+    assert set(COMMANDS) == set(known)
+    for command, example in ((command, example_of(command)) for command in COMMANDS):
         options = {option for option in shlex.split(example) if option.startswith("--") and option != "--"}
         assert options <= _options(known[command]), example
     for (command, wrong), right in _MEANT.items():
