@@ -14,7 +14,7 @@ from gpuwise.box.outlet import efficiency
 from gpuwise.box.parts import find_board, find_platform, usual_box
 from gpuwise.box.power import load_watts, peak_watts
 from gpuwise.box.slots import thickness
-from gpuwise.box.types import Box, Cards, Line
+from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -31,7 +31,7 @@ def gpu(name: str) -> Gpu:
     return load_catalog().find(name).gpu
 
 
-def line(card: Gpu, count: int, box: Box, check: str) -> Line:
+def line(card: Gpu, count: int, box: Box, check: str) -> CheckLine:
     return next(one for one in check_build(card, count, box) if one.check == check)
 
 
