@@ -19,7 +19,7 @@ backward):
 - forward pass, backward pass and optimizer are separate graphs.
 
 A fused call reads each outside buffer once and writes what is used outside. Buffers that live inside a kernel vanish, the
-others live from their first use to their last. The backward pass recomputes cheap results (`fusion_recompute.py`). Not
+others live from their first use to their last. The backward pass recomputes cheap results (`recompute.py`). Not
 modelled: writing a result into the memory of an input that dies, reductions in two stages, the order into which Inductor
 moves kernels to save memory, 8-bit pooling indices.
 
