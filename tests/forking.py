@@ -21,7 +21,7 @@ from typing import IO, Any
 from unittest.mock import patch
 
 from gpuwise.core.processes import PARENT
-from gpuwise.workload import capture
+from gpuwise.workload.capture import process as capture
 
 _SERVE = "from forking import serve; serve(int(__import__('sys').argv[1]))"
 _ENCODING = "utf-8:backslashreplace"  # as a capture has it

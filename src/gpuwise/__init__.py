@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpuwise.questions.fit.answer import fit as fit
     from gpuwise.questions.gpus.answer import gpus as gpus
     from gpuwise.questions.matters.answer import matters as matters
+    from gpuwise.questions.models.answer import models as models
     from gpuwise.questions.plan.answer import plan as plan
     from gpuwise.questions.predict.answer import predict as predict
     from gpuwise.questions.prices.answer import prices as prices

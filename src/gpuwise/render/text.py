@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -90,8 +91,12 @@ def folded(assumptions: Sequence[Assumption], *, verbose: bool) -> list[str]:
 
 
 def _short(value: str) -> str:
-    """Up to the first comma or semicolon."""
-    return value.replace(";", ",").split(",")[0]
+    """Up to the first comma or semicolon that ends a part; commas inside figures stay.
+
+    >>> _short("$2,000"), _short("desktop, like AMD Ryzen 7 5800X (2020)")
+    ('$2,000', 'desktop')
+    """
+    return re.split(r"[,;] ", value, maxsplit=1)[0]
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> str:

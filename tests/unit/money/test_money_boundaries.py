@@ -72,7 +72,7 @@ def test_prices_are_warned_of_from_the_age_the_guide_states(kind: str, days: int
 @pytest.mark.parametrize(
     ("days", "says"),
     [
-        (13, "of these days"),
+        (13, "less than two weeks old"),
         (14, "two weeks"),
         (59, "eight weeks"),
         (61, "two months"),

@@ -84,7 +84,7 @@ def test_predict_answers_so_and_refuses_gpus_without_fp8() -> None:
     assert low["memory"]["weight_bytes"] < 0.6 * wide["memory"]["weight_bytes"]
     refused = CliRunner().invoke(app, [*asked, "--gpu", "A100", "--precision", "fp8"])
     assert refused.exit_code != 0
-    assert "has no fp8" in str(refused.exception)
+    assert "does not support fp8" in str(refused.exception)
 
 
 def test_a_model_without_such_products_says_so() -> None:
