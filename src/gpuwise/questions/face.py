@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ParamSpec, TypeVar, get_type_hints
+from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.common.options import declared
@@ -15,28 +15,6 @@ __all__ = ["face"]
 P = ParamSpec("P")
 Options = TypeVar("Options")
 Answer = TypeVar("Answer")
-
-
-def face(options: Callable[P, Options], answer: Callable[[Options], Answer]) -> Callable[P, Answer]:
-    """A function that takes the fields of the options class as its arguments, and answers."""
-
-    def ask(*args: P.args, **kwargs: P.kwargs) -> Answer:
-        try:
-            asked = options(*args, **kwargs)
-        except TypeError as fault:
-            raise BadValue(
-                f"{name}() {str(fault).partition('() ')[2]}", hint=f"help(gpuwise.{name}) lists its arguments"
-            ) from None
-        _check(name, asked)
-        return answer(asked)
-
-    name = answer.__module__.split(".")[-2]
-    ask.__name__ = ask.__qualname__ = name
-    ask.__module__ = "gpuwise"
-    ask.__doc__ = options.__doc__
-    ask.__signature__ = _signature(options)  # type: ignore[attr-defined]
-    return ask
-
 
 _HOLDS: dict[str, tuple[type, ...]] = {
     "text": (str,),
@@ -49,22 +27,43 @@ _HOLDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def _check(name: str, asked: object) -> None:
+def face(options: Callable[P, Options], answer: Callable[[Options], Answer]) -> Callable[P, Answer]:
+    """A function that takes the fields of the options class as its arguments, and answers."""
+    name = answer.__module__.split(".")[-2]
+
+    def ask(*args: P.args, **kwargs: P.kwargs) -> Answer:
+        try:
+            asked = options(*args, **kwargs)
+        except TypeError as fault:
+            told = str(fault).partition("() ")[2]
+            raise BadValue(f"{name}() {told}", hint=f"help(gpuwise.{name}) lists its arguments") from None
+        _check(name, asked)
+        return answer(asked)
+
+    ask.__name__ = ask.__qualname__ = name
+    ask.__module__ = "gpuwise"
+    ask.__doc__ = options.__doc__
+    ask.__signature__ = _signature(options)  # type: ignore[attr-defined]
+    return ask
+
+
+def _check(name: str, asked: Any) -> None:
     """Refuse values of another type than an argument takes: `compile="no"` must not count as true."""
     for one in declared(type(asked)):
         value = getattr(asked, one.name)
-        if value is None and (one.optional or one.default is None):
+        if value is None and not one.required and (one.optional or one.default is None):
             continue
-        if one.kind == "names":
-            fine = isinstance(value, str) or (isinstance(value, Sequence) and all(isinstance(part, str) for part in value))
-        else:
-            allowed = _HOLDS[one.kind]
-            fine = isinstance(value, allowed) and not (isinstance(value, bool) and bool not in allowed)
-        if not fine:
-            raise BadValue(
-                f"{name}(): {one.name}={value!r} has the wrong type",
-                hint=f"help(gpuwise.{name}) says what it takes: {one.option.help}",
-            )
+        if not _holds(one.kind, value):
+            hint = f"help(gpuwise.{name}) says what it takes: {one.option.help}"
+            raise BadValue(f"{name}(): {one.name}={value!r} has the wrong type", hint=hint)
+
+
+def _holds(kind: str, value: object) -> bool:
+    if kind == "names":
+        parts = [value] if isinstance(value, (str, Path)) else value
+        return isinstance(parts, Sequence) and all(isinstance(part, (str, Path)) for part in parts)
+    allowed = _HOLDS[kind]
+    return isinstance(value, allowed) and not (isinstance(value, bool) and bool not in allowed)
 
 
 def _signature(options: Callable[..., object]) -> inspect.Signature:

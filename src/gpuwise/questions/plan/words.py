@@ -176,5 +176,6 @@ def format_rate(value: float) -> str:
 
 
 def format_gib(size: float) -> str:
-    """Bytes in GiB, with three digits."""
-    return f"{size / 2**30:.3g} GiB"
+    """Bytes in GiB, with three digits; whole ones from 100 on."""
+    gib = size / 2**30
+    return f"{gib:,.0f} GiB" if gib >= 100 else f"{gib:.3g} GiB"
