@@ -49,7 +49,8 @@ def face(options: Callable[P, Options], answer: Callable[[Options], Answer]) -> 
 
 def _check(name: str, asked: Any) -> None:
     """Refuse values of another type than an argument takes: `compile="no"` must not count as true."""
-    for one in declared(type(asked)):
+    kind: type = type(asked)
+    for one in declared(kind):
         value = getattr(asked, one.name)
         if value is None and not one.required and (one.optional or one.default is None):
             continue
