@@ -24,6 +24,7 @@ PAGE = ROOT / "docs" / "reference" / "json.md"
 # One question a command. `bench`, `watch` and `doctor` answer by the machine they run on, and `validate` by its file.
 QUESTIONS = (
     "gpus 'RTX 3090'",
+    "models llama",
     "capture resnet18 --batch 64 --precision amp",
     "predict resnet50 --gpu 'RTX 3090'",
     "predict resnet18 --gpu 'RTX 3090' --gpu 'GTX 1070' --batch 8,64 --precision fp32,amp",

@@ -127,6 +127,6 @@ def test_a_gain_on_an_unmeasured_maker_is_assumed_too() -> None:
     assert wide is not None
     assert narrow is not None
     assert wide.low < narrow.low < narrow.high < wide.high
-    (told,) = unknown.told(("batch",))
+    (told,) = unknown.notes(("batch",))
     assert told.basis == "assumed"
     assert "no measurement of Intel" in told.effect

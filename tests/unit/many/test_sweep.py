@@ -69,7 +69,7 @@ def test_every_point_is_what_predict_says(model: str, precision: str, batches: s
     compared = 0
     for row, (typed, size) in zip(rows, product(GPUS, sizes), strict=True):
         if row["reason"]:
-            with pytest.raises(BadValue, match=f"has no {precision}"):
+            with pytest.raises(BadValue, match=f"does not support {precision}"):
                 gpuwise.predict(model=model, gpu=[typed], batch=str(size), precision=precision)
             continue
         (one,) = gpuwise.predict(model=model, gpu=[typed], batch=str(size), precision=precision).results

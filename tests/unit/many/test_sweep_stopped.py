@@ -119,7 +119,7 @@ def _goes_on(models: Path, out: Path, on: str, undisturbed: list[str]) -> None:
         time.sleep(0.01)
     text, complaint = process.communicate()
     assert process.returncode == 0, complaint
-    assert f"{len(kept)} of {2 * len(MODELS)} parts were there from before" in text
+    assert f"{len(kept)} of {2 * len(MODELS)} parts were kept from an earlier run" in text
     assert {name: seen.get(name, when) for name, when in kept.items()} == kept
     assert out.read_text(encoding="utf-8").splitlines() == undisturbed
 
@@ -145,7 +145,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(models: Path, und
     os.killpg(process.pid, signal.SIGINT)
     _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "are done and kept; the same command goes on" in complaint
+    assert "are done and kept; run the same command again" in complaint
     assert "Traceback" not in complaint
     _goes_on(models, out, "processes:2", undisturbed)
 
@@ -187,7 +187,7 @@ def test_a_cluster_that_loses_a_worker_comes_to_the_same_rows(models: Path, undi
         assert process.returncode == 0, complaint
         assert workers[0].wait() == -signal.SIGKILL
         assert all(worker.poll() is None for worker in workers[1:])
-    assert "parts were there from before" not in text
+    assert "parts were kept from an earlier run" not in text
     assert out.read_text(encoding="utf-8").splitlines() == undisturbed
 
 
@@ -254,7 +254,7 @@ def test_a_worker_process_that_dies_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(GpuwiseError, match="a worker process ended") as told, executor_on("processes:1") as executor:
         spread(_die, {0: 0}, executor, done=lambda number, data: None, lost=lambda task, reason: b"")
-    assert "goes on" in told.value.hint
+    assert "run the same command again" in told.value.hint
 
 
 class KilledWorker(Exception):
