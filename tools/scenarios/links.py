@@ -45,7 +45,7 @@ def _g2_8xlarge(value: Mapping[str, Any]) -> Reply:
     why="so short a copy does not reach what the sheet says (224)",
 )
 def _bandwidth_test(value: Mapping[str, Any]) -> Reply:
-    copy = step(_COPY, "GTX 980", "1", mode="infer", inputs=("x=batch,8,1024,1024:fp32",)).by_op[0]
+    copy = step(_COPY, "GTX 980", "1", mode="infer", input=("x=batch,8,1024,1024:fp32",)).by_op[0]
     return {
         "h2d_gbs": _achieved("PCIe 3.0 x16"),
         "d2d_gbs": copy.moved_bytes / copy.seconds / 1e9,
