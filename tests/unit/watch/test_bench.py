@@ -328,12 +328,12 @@ def test_a_device_that_is_not_there_is_refused(device: str) -> None:
 @pytest.mark.alone
 def test_this_machine_is_measured_and_predicts() -> None:
     pytest.importorskip("torch")
-    done = CliRunner().invoke(app, ["bench", "--device", "cpu", "--seconds", "12"])
+    done = CliRunner().invoke(app, ["bench", "--device", "cpu", "--seconds", "12", "-v"])
     assert done.exit_code == 0, done.output
     assert "matmul.fp32" in done.stdout
     assert "disk.read" in done.stdout
     profile = store.latest("cpu")
     assert all(entry.seconds > 0 and entry.runs >= 2 for entry in profile.rows)
-    done = CliRunner().invoke(app, ["predict", "resnet18", "--on-this-machine", "--precision", "fp32", "--batch", "4"])
+    done = CliRunner().invoke(app, ["predict", "resnet18", "--on-this-machine", "--precision", "fp32", "--batch", "4", "-v"])
     assert done.exit_code == 0, done.output
     assert "measured: this machine = cpu" in done.stdout
