@@ -1,4 +1,4 @@
-"""Writes docs/checks/ from the docstrings of the checks, so that the pages cannot drift.
+"""Write docs/checks/ from the docstrings of the checks, so that the pages stay up to date.
 
 python tools/build_check_docs.py
 """
@@ -13,9 +13,9 @@ from gpuwise.diagnose.registry import CODES
 FOLDER = Path(__file__).parents[1] / "docs" / "checks"
 HEAD = """# What `gpuwise why` looks for
 
-Written by `tools/build_check_docs.py` from the checks themselves; a test keeps it true. Shares are of a mean steady step, by
-interval union; a gain is a speed-up factor: the upper end if nothing else held the step up, the lower end with the next limit
-in place.
+`tools/build_check_docs.py` writes this page from the checks themselves, and a test keeps it up to date. Shares refer to a mean
+steady step and count overlapping intervals once. A gain is a speed-up factor: the upper end assumes that nothing else slows
+the step down, and the lower end keeps the next limit in place.
 
 | check | problem |
 |---|---|
@@ -23,7 +23,7 @@ in place.
 
 
 def pages() -> dict[str, str]:
-    """Every page by file name, as it should be now."""
+    """The current text of every page, by file name."""
     found = {f"{code}.md": _page(code) for code in CODES}
     rows = [f"| [`{code}`]({code}.md) | {_title(code)} |" for code in sorted(CODES)]
     return {"index.md": HEAD + "\n".join(rows) + "\n", **found}

@@ -1,18 +1,19 @@
 """Memory is allocated from the driver inside steps.
 
 ## What it sees
-`cudaMalloc`, `cudaFree`, `hipMalloc`, `hipFree` in steady steps, of half a percent of the time or more.
+Calls of `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps that take at least half a percent of the
+time.
 
 ## Why it costs time
-These calls wait for the device and take milliseconds. PyTorch keeps freed memory in a pool so that steady steps need none:
-seeing them means that the pool is off, nearly full, or fragmented by changing sizes.
+These calls wait for the device and take milliseconds. PyTorch keeps freed memory in a pool, so steady steps should not
+need them. If they appear, the pool is off, nearly full, or fragmented by changing sizes.
 
 ## What to do
-Turn the pool on (no `PYTORCH_NO_CUDA_MEMORY_CACHING`, no `empty_cache()` in the loop); pad sequences to a few lengths;
-`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; a smaller batch where memory is full.
+Turn the pool on: do not set `PYTORCH_NO_CUDA_MEMORY_CACHING` and do not call `empty_cache()` in the loop. Pad sequences
+to a few lengths, set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`, or use a smaller batch if memory is full.
 
 ## How sure
-High for the calls and their time. The lower end keeps half of them.
+High for the calls and their time. The lower end of the gain assumes that half of them remain.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LEAST = 0.005
 
 
 def check(view: View) -> Finding | None:
-    """Allocating calls in steady steps."""
+    """Find allocating calls in steady steps."""
     scene = view.scene
     begin, end = scene.steps.steady_window
     calls = scene.allocations.where((scene.allocations.start_ns >= begin) & (scene.allocations.start_ns < end))

@@ -1,20 +1,21 @@
 """Element-wise work fills the step.
 
 ## What it sees
-Element-wise, normalisation and optimizer kernels longer than 10 µs, which run at the speed of memory, of 30 % of the step or
-more.
+Element-wise, normalisation and optimizer kernels that are longer than 10 µs, run at the speed of memory and take at
+least 30 % of the step.
 
 ## Why it costs time
-Each such kernel reads and writes whole tensors and computes next to nothing. A faster chip does not help; fewer trips to
-memory do.
+Each such kernel reads and writes whole tensors and computes next to nothing. A faster chip does not help, but fewer
+trips to memory do.
 
 ## What to do
-`torch.compile` fuses chains of them into one kernel. `channels_last` for convolution nets, `fused=True` optimizers, fused
-norms and flash attention; 16-bit activations halve the bytes.
+`torch.compile` fuses chains of such kernels into one. Use `channels_last` for convolutional networks, optimizers with
+`fused=True`, fused norms and flash attention. 16-bit activations halve the bytes.
 
 ## How sure
-Medium: that a kernel is bound by memory is taken from its class and length, since traces hold no bytes. The upper end supposes
-that fusion leaves 30 % of the time, the lower 85 % (assumed; torch.compile gives 1.1 to 1.6 on most eager models).
+Medium. Traces do not record bytes, so gpuwise infers from the class and length of a kernel that it is bound by memory.
+The upper end of the gain assumes that fusion leaves 30 % of the time, the lower end 85 % (assumed; torch.compile gives
+1.1 to 1.6 on most eager models).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BEST, _LIKELY = 0.3, 0.85
 
 
 def check(view: View) -> Finding | None:
-    """Time in long kernels that only move data."""
+    """Find time in long kernels that only move data."""
     scene = view.scene
     layout = scene.named("copy_") if scene.on_cpu else np.zeros(len(scene.work), dtype=bool)
     chosen = scene.is_class("elementwise", "norm", "optimizer") & (scene.work.duration_ns > _LONG_NS) & ~layout

@@ -1,17 +1,20 @@
 """The host has too few cores for what runs on it.
 
 ## What it sees
-A main thread that could run and had no core for 5 % of the time or more (Linux counts it), on cores that are 90 % in use; or
-more loader workers than cores. Where most of the load is of other programs it is a circumstance, told behind the causes.
+A main thread that was ready to run but had no core for at least 5 % of the time (Linux counts this), on cores that are
+at least 90 % in use; or more loader workers than cores. If other programs cause most of the load, the finding is a
+circumstance and ranks behind the causes.
 
 ## Why it costs time
-Workers, the training process and other programs take turns. A launch that comes late leaves the GPU idle.
+Workers, the training process and other programs take turns on the cores. A late launch leaves the GPU idle.
 
 ## What to do
-No more workers than cores; `torch.set_num_threads(1)` in workers; end other programs; a machine with more cores for each GPU.
+Use no more workers than cores, call `torch.set_num_threads(1)` in workers, end other programs, or use a machine with
+more cores per GPU.
 
 ## How sure
-The delay is measured. The upper end is a step without it, the lower end a third of that, because other limits remain (assumed).
+The delay is measured. The upper end of the gain is a step without the delay. The lower end is a third of that, because
+other limits remain (assumed).
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _LIKELY = 1 / 3
 
 
 def check_live(vitals: Vitals) -> Finding | None:
-    """Delayed on busy cores, or more workers than cores."""
+    """Find a main thread delayed on busy cores, or more workers than cores."""
     delayed = min(vitals.delayed_fraction or 0.0, _MOST)
     busy = vitals.cores_used_fraction or 0.0
     crowded = vitals.workers is not None and 0 < vitals.core_count < vitals.workers

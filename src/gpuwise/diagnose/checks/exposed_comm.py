@@ -1,18 +1,21 @@
 """Communication is not hidden behind compute.
 
 ## What it sees
-NCCL or RCCL kernels (gloo calls on a CPU) during which no other kernel runs, of 10 % of the step or more.
+NCCL or RCCL kernels (gloo calls on a CPU) during which no other kernel runs, for at least 10 % of the step.
 
 ## Why it costs time
-Gradients could travel while the rest of the backward pass computes. What is not hidden adds to the step, on every rank.
+Gradients could travel while the rest of the backward pass computes. Communication that is not hidden makes the step
+longer on every rank.
 
 ## What to do
-Larger DDP buckets (`bucket_cap_mb`) and `gradient_as_bucket_view=True`; FSDP prefetch; `no_sync()` while accumulating; 16-bit
-gradients; a faster link. Look at `straggler` first: a collective also waits inside itself for the slowest rank.
+Use larger DDP buckets (`bucket_cap_mb`) and `gradient_as_bucket_view=True`, FSDP prefetch, `no_sync()` while
+accumulating, 16-bit gradients or a faster link. Look at `straggler` first, because time inside a collective can also be
+waiting for the slowest rank.
 
 ## How sure
-High for the time. The upper end hides all of it, the lower end is a replay with three quarters of it left, in which the host
-may be the next limit. How much of a collective is waiting for other ranks cannot be told from one rank.
+High for the time. The upper end of the gain hides all of it. The lower end is a replay with three quarters of it left,
+in which the host may be the next limit. One rank alone does not show how much of a collective is waiting for other
+ranks.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ _LIKELY = 0.75
 
 
 def check(view: View, waiting_s: float = 0.0) -> Finding | None:
-    """Collectives with nothing beside them, less what is told already as waiting for a late rank."""
+    """Find collectives that run alone, without the wait for a late rank that `straggler` already reports."""
     exposed = view.facts.communication_exposed_fraction
     lost_s = max(view.parts.parts_s["communication"] - waiting_s, 0.0)
     share = max(exposed - waiting_s / view.step_s, lost_s / view.step_s)

@@ -1,18 +1,19 @@
 """Copies to the device are not hidden behind compute.
 
 ## What it sees
-Host-to-device copies during which no kernel runs, from 3 % of the step on.
+Host-to-device copies during which no kernel runs, for at least 3 % of the step.
 
 ## Why it costs time
-The link to the GPU is ten to fifty times slower than its memory. A copy that the next step could have had ready stands in the
-way of this one.
+The link to the GPU is ten to fifty times slower than its memory. The step waits for a copy that could have been made
+during the previous step.
 
 ## What to do
-Pinned memory and `tensor.to(device, non_blocking=True)`, and prefetch the next batch on a stream of its own. Copy 8-bit images
-and turn them into floats on the GPU. Weights that are copied each step (offloading) belong on the device if they fit.
+Use pinned memory and `tensor.to(device, non_blocking=True)`, and prefetch the next batch on a separate stream. Copy
+8-bit images and convert them to floats on the GPU. If weights are copied in each step (offloading), keep them on the
+device if they fit.
 
 ## How sure
-High for what is lost; whether all of it can be hidden depends on what the step has to do meanwhile.
+High for the time lost. Whether all of it can be hidden depends on what else the step has to do in that time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _remedy(pinned: bool, share: float) -> str:
 
 
 def check(view: View) -> Finding | None:
-    """Copies with no kernel beside them."""
+    """Find copies during which no kernel runs."""
     scene = view.scene
     copies = (scene.work.kind == Kind.MEMCPY) & scene.named("htod", "host -> device", "h2d")
     begin, end = scene.steps.steady_window

@@ -1,21 +1,21 @@
-"""Matrix work runs in fp32 beside an idle matrix engine.
+"""Matrix work runs in fp32 while the matrix units are idle.
 
 ## What it sees
-Matmul, convolution and attention kernels without matrix units (`sgemm`, `scudnn`, `ffma`, `<float>`) that take 10 % of kernel
-time or more, on a GPU that has matrix units for 16 bit.
+Matmul, convolution and attention kernels that do not use matrix units (`sgemm`, `scudnn`, `ffma`, `<float>`) and take
+at least 10 % of kernel time, on a GPU that has 16-bit matrix units.
 
 ## Why it costs time
-Tensor cores do 16-bit products four to sixteen times as fast as the vector lanes do fp32, and 16-bit tensors halve the
-traffic.
+Tensor cores compute 16-bit products four to sixteen times as fast as the vector lanes compute fp32, and 16-bit tensors
+halve the traffic.
 
 ## What to do
-`torch.autocast("cuda", dtype=torch.bfloat16)`, or `float16` with a `GradScaler` before Ampere; in Keras
-`mixed_precision.set_global_policy("mixed_float16")`. On Ampere and newer, TF32 is one line (see `tf32_off`).
+Use `torch.autocast("cuda", dtype=torch.bfloat16)`, or `float16` with a `GradScaler` before Ampere. In Keras, call
+`mixed_precision.set_global_policy("mixed_float16")`. On Ampere and newer, one line turns on TF32 (see `tf32_off`).
 
 ## How sure
-High where kernel names tell the unit. The gain is what the kernel models of `gpuwise predict` say for the shapes in the trace,
-or for square products where it has none; the lower end is a replay with half of that, in which launches and loading still take
-their time.
+High if the kernel names show which unit they use. The gain is what the kernel models of `gpuwise predict` say for the
+shapes in the trace, or for square products if it has none. The lower end is a replay with half of that gain, in which
+launches and loading still take their time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _THRESHOLD = 0.1
 
 
 def check(view: View) -> Finding | Abstained | None:
-    """Kernel time on the vector lanes."""
+    """Find matrix work that runs on the vector lanes."""
     if view.scene.on_cpu:
         return None
     chosen = view.scene.is_unit("fp32")

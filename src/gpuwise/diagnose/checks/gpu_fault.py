@@ -1,20 +1,22 @@
-"""A GPU reports errors, or is not heard of any more.
+"""A GPU reports errors or has gone silent.
 
 ## What it sees
-Many GPUs at once (`gpuwise watch --prometheus`): the driver's last error number (Xid), and GPUs that told something at the
-beginning of the window and nothing at its end.
+Across many GPUs (`gpuwise watch --prometheus`), the driver's last error number (Xid), and GPUs that sent data at the
+beginning of the window but not at its end.
 
 ## Why it costs time
-Of a GPU that has fallen off the bus, all of it; a job that used it has ended or hangs. Memory errors are mended by a reset.
+A GPU that has fallen off the bus does no work at all, and a job that used it has ended or hangs. A reset clears memory
+errors.
 
 ## What to do
-`dmesg` on the host has the whole message. Xid 79, 74, 48, 94, 95: take the host out of service, reset, look at power and seating;
-31, 13 and 43 come from programs far more often than from hardware
+Read the whole message with `dmesg` on the host. For Xid 79, 74, 48, 94 and 95, take the host out of service, reset the
+GPU, and check power and seating. Xid 31, 13 and 43 come from programs far more often than from hardware
 ([NVIDIA's catalogue](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html)).
 
 ## How sure
-High where the number changed within the window. The exporter keeps the last number until the driver is loaded again, so one that
-stands from the beginning may be old: low. Silence may be the exporter's or the network's: medium.
+High if the number changed within the window. Low if it was there from the beginning: the exporter keeps the last number
+until the driver is loaded again, so the number may be old. Medium for silence, which may also be caused by the exporter
+or the network.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _OF_PROGRAMS = (13, 31, 43, 45)
 
 
 def check_member(member: Member) -> Finding | None:
-    """An error number, or silence."""
+    """Find an error number, or silence."""
     gpu, lines = member.vitals, []
     if member.xid:
         what = _KNOWN.get(member.xid, "see NVIDIA's catalogue of Xid errors")

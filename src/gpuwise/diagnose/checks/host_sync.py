@@ -1,21 +1,21 @@
-"""The host waits for the GPU, and then the GPU for the host.
+"""The host waits for the GPU, and then the GPU waits for the host.
 
 ## What it sees
-Synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that are followed by a gap on the
-device, from 2 % of the step on. Without a GPU: values that are read out of tensors one by one, with what Python does between
-them, and the making of an object for each.
+Synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that are followed by a gap
+on the device, where the gaps take at least 2 % of the step. Without a GPU, it sees values that are read out of tensors
+one by one, including what Python does between the reads and the creation of an object for each value.
 
 ## Why it costs time
-While it waits the host launches nothing. When it returns the queue is empty, and the device idles until the next launch
-arrives.
+While the host waits, it launches nothing. When it returns, the queue is empty, and the device is idle until the next
+launch arrives.
 
 ## What to do
-Keep losses on the device and read them every hundred steps; no `.item()`, `.cpu()`, `print(tensor)`, `if tensor:` in the loop;
-`non_blocking=True` for copies.
+Keep losses on the device and read them every hundred steps. Avoid `.item()`, `.cpu()`, `print(tensor)` and `if tensor:`
+in the loop, and use `non_blocking=True` for copies.
 
 ## How sure
-High for the gaps. The upper end is the step without them, the lower end a replay in which the host does not wait but has
-everything else to do.
+High for the gaps. The upper end of the gain is the step without them. The lower end is a replay in which the host does
+not wait but still does everything else.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _AHEAD = "a host that does not wait runs ahead, which closes later gaps too"
 
 
 def check(view: View) -> Finding | None:
-    """Gaps after synchronising calls."""
+    """Find gaps after synchronising calls."""
     if view.scene.on_cpu:
         return _on_cpu(view)
     lost_s = view.parts.parts_s["synchronisation"]
@@ -71,7 +71,7 @@ def check(view: View) -> Finding | None:
 
 
 def reading_spans(view: View) -> Spans:
-    """Without a GPU nothing waits, but values read one by one keep Python busy: from one `.item()` to the next soon after."""
+    """When Python reads values one by one: without a GPU nothing waits, but each `.item()` keeps Python busy until the next."""
     trace = view.scene.trace
     items = named_ops(trace, *_ITEMS)
     if not len(items):
@@ -82,7 +82,8 @@ def reading_spans(view: View) -> Spans:
 
 
 def _makes_values(trace: Trace, items: Events, following: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """After `unbind` Python makes an object for each value before the first is read: its time where no other op lies between."""
+    """Whether the time after an `unbind` counts: Python makes an object for each value before it reads the first. It counts if
+    no other op lies in between."""
     unbinds = np.array([name == _UNBIND for name in trace.names], dtype=bool)[items.name]
     starts = np.sort(trace.events.of(Kind.OP).start_ns)
     after = np.searchsorted(starts, items.end_ns, side="left")

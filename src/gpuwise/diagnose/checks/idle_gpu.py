@@ -1,18 +1,18 @@
 """A GPU does next to nothing.
 
 ## What it sees
-Many GPUs at once (`gpuwise watch --prometheus`): those that were busy for less than 5 % of the window. Whether somebody holds
-their memory tells a GPU that nobody wants from one that waits.
+Across many GPUs (`gpuwise watch --prometheus`), those that were busy for less than 5 % of the window. If a process
+holds memory on the GPU, the GPU is waiting; otherwise nobody uses it.
 
 ## Why it costs time
-It is paid for and does no work. One that is held cannot be given to anybody else.
+Somebody pays for the GPU and it does no work. If a process holds it, nobody else can use it.
 
 ## What to do
-Memory held: find the process (`nvidia-smi` on the host), a notebook left open, a job that hangs or waits for its data. Nothing
-held: give it to a waiting job, or give it back.
+If memory is held, find the process with `nvidia-smi` on the host: a notebook that was left open, or a job that hangs or
+waits for its data. If nothing is held, give the GPU to a waiting job or return it.
 
 ## How sure
-High for what was measured; nobody knows whether there was work to do, so the lower end of the gain is none.
+High for the measurement. Nobody knows whether there was work to do, so the range of the gain starts at 1.0 (no gain).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["CODE", "check_member"]
 CODE = "idle_gpu"
 _BUSY = 0.05
 _FEW = 3
-_HELD_BYTES = 1e9  # a context alone takes less; the threshold of shared_gpu
+_HELD_BYTES = 1e9  # a context alone takes less; shared_gpu has the same threshold
 _MOST = 20.0
 
 
 def check_member(member: Member) -> Finding | None:
-    """Busy for less than a twentieth of the time."""
+    """Find a GPU that is busy for less than a twentieth of the time."""
     gpu = member.vitals
     if gpu.busy_fraction is None or gpu.sample_count < _FEW or gpu.busy_fraction >= _BUSY:
         return None

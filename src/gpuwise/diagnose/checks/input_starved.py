@@ -1,22 +1,23 @@
 """The GPU waits for input.
 
 ## What it sees
-Time in which nothing runs on the device while the main thread is inside the loader: `DataLoader.__next__` of PyTorch,
-`IteratorGetNext` of tf.data. Told from 5 % of the step on, and looked at over all steady steps together, because loaders stall
-in bursts that a median step does not show.
+Time in which nothing runs on the device while the main thread is inside the loader (`DataLoader.__next__` of PyTorch,
+`IteratorGetNext` of tf.data), if it takes at least 5 % of the step. The check looks at all steady steps together,
+because loaders stall in bursts that a median step does not show.
 
 ## Why it costs time
-The step cannot begin before its batch is there. With no workers, reading and augmenting happen in the main process, between
-the steps.
+The step cannot begin before its batch has arrived. Without workers, the main process reads and augments the batch
+between the steps.
 
 ## What to do
-`num_workers` of about the number of cores, `persistent_workers=True`, `prefetch_factor=4`, `pin_memory=True`. If it stays,
-make a sample cheaper: smaller files, decoded once, augmentation on the GPU.
+Set `num_workers` to about the number of cores, `persistent_workers=True`, `prefetch_factor=4` and `pin_memory=True`. If
+that is not enough, make each sample cheaper: use smaller files, decode them once, augment on the GPU.
 
 ## How sure
-High: both sides are measured. The upper end of the gain is a replay without any loading, the lower end keeps three fifths of
-it, because workers need cores and a slow disk stays slow (assumed). Watched live, the wait for each batch is timed without a
-profiler; the upper end is then a step at its best without waiting, but not below what its CPU seconds need on all cores.
+High, because both sides are measured. The upper end of the gain is a replay without any loading. The lower end keeps
+three fifths of it, because workers need cores and a slow disk stays slow (assumed). In a watched run, the wait for each
+batch is timed without a profiler. The upper end is then a step at its best without waiting, but not shorter than its
+CPU seconds need on all cores.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _REMEDY = "more loader workers (num_workers near the core count, persistent_work
 
 
 def check(view: View) -> Finding | None:
-    """Idle while loading, as a share of the steady steps."""
+    """Find idle time during loading, as a share of the steady steps."""
     idle_s = view.parts.parts_s["input_wait"]
     share = idle_s / view.step_s
     if share < THRESHOLD:
@@ -60,7 +61,7 @@ def check(view: View) -> Finding | None:
 
 
 def check_live(vitals: Vitals) -> Finding | None:
-    """Timed waits for batches, as a share of the steady steps."""
+    """Find timed waits for batches, as a share of the steady steps."""
     share = vitals.wait_s / vitals.step_s if vitals.step_s > 0 else 0.0
     if share < THRESHOLD:
         return None
@@ -83,8 +84,8 @@ def check_live(vitals: Vitals) -> Finding | None:
 
 
 def live_gain(vitals: Vitals, kept: float) -> Gain:
-    """The range where between `kept` and nothing of the waiting stays. The upper end is a step at its best, which is shorter than
-    the mean one without its wait: after most waits caches are cold and clocks low, and others may be in the way."""
+    """The range if between `kept` and none of the waiting remains. The upper end is a step at its best, which is shorter than
+    the mean step without its wait, because after most waits caches are cold, clocks are low and other programs interfere."""
     step = vitals.step_s
     least = max(vitals.work_low_s, vitals.cpu_s / max(vitals.core_count, 1), 0.05 * step)
     low = step / max(step - (1.0 - kept) * vitals.wait_s, 0.05 * step)

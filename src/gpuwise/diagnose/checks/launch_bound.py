@@ -1,21 +1,21 @@
 """The GPU waits for the host to launch kernels.
 
 ## What it sees
-Idle time in which the next kernel had not been launched yet (the queue was empty), or which lies before and inside CUDA
-graphs, of 15 % of the step or more, with kernels that last a few microseconds.
+Idle time in which the host had not launched the next kernel yet (the queue was empty), or which lies before and inside
+CUDA graphs, if it takes at least 15 % of the step and kernels last a few microseconds.
 
 ## Why it costs time
-Eager PyTorch needs 5 to 60 µs of host time for an op. Kernels shorter than that finish before the next one arrives. A faster
-GPU then changes nothing: it only waits longer.
+Eager PyTorch needs 5 to 60 µs of host time for each op. Shorter kernels finish before the next one arrives. A faster
+GPU then changes nothing, because it only waits longer.
 
 ## What to do
-`torch.compile(model, mode="reduce-overhead")` or CUDA graphs; a larger batch; `foreach`/`fused` optimizers; fewer small ops. A
-faster CPU core helps as much as it is faster.
+Use `torch.compile(model, mode="reduce-overhead")` or CUDA graphs, a larger batch, `foreach` or `fused` optimizers, and
+fewer small ops. A faster CPU core shortens the wait in proportion to its speed.
 
 ## How sure
-High where launches and kernels are matched; low where the idle time surrounds CUDA graphs, whose contents profilers do not
-always record. The lower end supposes that a quarter of the host's time goes, the upper that all of it does. Profilers
-themselves slow the host down.
+High if launches and kernels are matched. Low if the idle time surrounds CUDA graphs, because profilers do not always
+record what is in them. The lower end of the gain assumes that a quarter of the host's time disappears, the upper end
+that all of it does. Profilers themselves slow the host down.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FOR_GRAPHS = "record once without CUDA graphs to see what runs in them; then fe
 
 
 def check(view: View) -> Finding | None:
-    """Idle with an empty queue."""
+    """Find idle time with an empty queue."""
     waiting, graphs = waiting_s(view), view.parts.parts_s["graph_wait"]
     lost_s = waiting + graphs
     median = view.median_kernel_s()
@@ -71,12 +71,12 @@ def check(view: View) -> Finding | None:
 
 
 def waiting_s(view: View) -> float:
-    """Waiting for launches in a step, less what narrower checks name."""
+    """Seconds of a step spent waiting for launches, without those that a narrower check reports."""
     return view.parts.parts_s["host_launch"] - _claimed_s(view)
 
 
 def _claimed_s(view: View) -> float:
-    """Waiting for launches that a narrower check names: inside the optimizer, or between values read one by one."""
+    """Seconds of waiting for launches that a narrower check reports: inside the optimizer, or between values read one by one."""
     scene = view.scene
     claimed = []
     if unfused_optimizer.check(view) is not None:
@@ -89,7 +89,7 @@ def _claimed_s(view: View) -> float:
 
 
 def _on_cpu(lost_s: float, view: View, median: float) -> Finding:
-    """Small ops are overhead themselves: larger tensors need fewer of them."""
+    """Small ops count as overhead too, because larger tensors need fewer of them."""
     small_s = view.work_s(view.scene.kernels & (view.scene.work.duration_ns < _SMALL_NS) & ~view.scene.in_optimizer)
     return Finding(
         code=CODE,

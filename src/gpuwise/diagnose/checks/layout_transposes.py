@@ -1,16 +1,18 @@
-"""Tensors are turned between NCHW and NHWC.
+"""Tensors are converted between NCHW and NHWC.
 
 ## What it sees
-Kernels that only change the layout (`nchwToNhwc`, `batched_transpose`) of 3 % of the step or more.
+Kernels that only change the layout (`nchwToNhwc`, `batched_transpose`) and take at least 3 % of the step.
 
 ## Why it costs time
-Matrix units want NHWC. A model in NCHW is turned there and back around each convolution; each turn is a full trip through memory.
+Matrix units need NHWC. A model in NCHW is converted back and forth around each convolution, and each conversion is a
+full trip through memory.
 
 ## What to do
-`model.to(memory_format=torch.channels_last)` and the same for the input; replace ops that fall back to NCHW.
+Use `model.to(memory_format=torch.channels_last)` and the same for the input. Replace ops that fall back to NCHW.
 
 ## How sure
-High for the time; at the upper end all of it goes, at the lower half, because some ops do not support the layout.
+High for the time. The upper end of the gain removes all of it. The lower end removes half, because some ops do not
+support the layout.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _THRESHOLD = 0.03
 
 
 def check(view: View) -> Finding | None:
-    """Time in layout conversions."""
+    """Find time in layout conversions."""
     scene = view.scene
     fits = np.array([is_layout_change(name) for name in scene.trace.names], dtype=bool)
     chosen = _layout_copies(view) if scene.on_cpu else fits[scene.work.name] & scene.kernels
@@ -53,7 +55,7 @@ def check(view: View) -> Finding | None:
 
 
 def _layout_copies(view: View) -> Mask:
-    """On a CPU: copies made by `contiguous()` of tensors with four dimensions or more."""
+    """On a CPU, the copies that `contiguous()` makes of tensors with at least four dimensions."""
     scene = view.scene
     calls = named_ops(scene.trace, "aten::contiguous", "aten::clone")
     images = np.array([_is_image(shape) for shape in scene.trace.shapes] or [False], dtype=bool)

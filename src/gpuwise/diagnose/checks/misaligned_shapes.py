@@ -1,19 +1,19 @@
 """Sizes do not fit the matrix units.
 
 ## What it sees
-Matrix kernels with `align1` or `align2` in their name, or products whose sizes are no multiple of 8 (16 for 8-bit types), of 5
-% of the step or more.
+Matrix kernels with `align1` or `align2` in their name, or products whose sizes are not a multiple of 8 (16 for 8-bit
+types), if they take at least 5 % of the step.
 
 ## Why it costs time
-Matrix units load operands in pieces of 16 bytes. Odd sizes force narrow loads, or keep the matrix units from being used at
-all.
+Matrix units load operands in pieces of 16 bytes. Odd sizes force narrow loads, or prevent the use of the matrix units
+altogether.
 
 ## What to do
-Pad vocabulary, embedding and hidden sizes, and the batch, to a multiple of 8, better of 64.
+Pad the vocabulary, embedding and hidden sizes, and the batch, to a multiple of 8, or better of 64.
 
 ## How sure
-High where the kernel's name says `align1`; medium from shapes. The gain is what the kernel models say for padded sizes;
-without shapes, the fitted cost of unaligned kernels is used.
+High if the kernel's name says `align1`, and medium if only the shapes show it. The gain is what the kernel models say
+for padded sizes. Without shapes, gpuwise uses the fitted cost of unaligned kernels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MULTIPLE = {"fp16": 8, "bf16": 8, "fp32": 8, "int8": 16, "fp8": 16}
 
 
 def check(view: View) -> Finding | None:
-    """Kernels for odd sizes on the matrix units."""
+    """Find kernels for odd sizes on the matrix units."""
     if view.scene.on_cpu:
         return None
     chosen = view.scene.is_unit("matrix") & view.scene.named("align1", "align2", "aligna1", "aligna2")

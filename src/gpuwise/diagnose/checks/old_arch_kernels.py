@@ -1,19 +1,20 @@
 """Kernels were built for an older architecture.
 
 ## What it sees
-Matrix kernels whose name carries an older generation than the device (`cutlass_75…`, `volta_…` on an Ampere card, `sm80_xmma…`
-on Hopper), of 20 % of matrix time or more.
+Matrix kernels whose name carries an older generation than the device (`cutlass_75…`, `volta_…` on an Ampere card,
+`sm80_xmma…` on Hopper) and that take at least 20 % of matrix time.
 
 ## Why it costs time
-They miss what the newer generation brought: asynchronous copies, larger tiles, wgmma. On Hopper an Ampere kernel reaches about
-half of a native one.
+They lack what the newer generation introduced: asynchronous copies, larger tiles, wgmma. On Hopper, an Ampere kernel
+reaches about half the speed of a native one.
 
 ## What to do
-A newer framework built with a newer CUDA toolkit; libraries such as flash-attn rebuilt for the card.
+Use a newer framework that was built with a newer CUDA toolkit, and rebuild libraries such as flash-attn for the card.
 
 ## How sure
-Medium: libraries keep older kernels on purpose where they are as good, above all for small sizes and fp32. The gain range
-therefore begins at nothing; the upper end supposes native kernels 1.5 times as fast (assumed).
+Medium. Libraries keep older kernels on purpose where they are as good, especially for small sizes and fp32. The range
+of the gain therefore starts at 1.0 (no gain). The upper end assumes that native kernels are 1.5 times as fast
+(assumed).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _WORDS = {"maxwell": 50, "pascal": 60, "volta": 70, "turing": 75, "ampere": 80, 
 
 
 def built_for(name: str) -> int | None:
-    """The compute capability times ten that a kernel's name carries.
+    """Ten times the compute capability that a kernel's name carries.
 
     >>> built_for("cutlass_80_tensorop_s1688gemm_256x64"), built_for("volta_sgemm_64x64_nt"), built_for("attn_fwd")
     (80, 70, None)
@@ -47,7 +48,7 @@ def built_for(name: str) -> int | None:
 
 
 def check(view: View) -> Finding | None:
-    """Matrix kernels of an older major generation, fp32 ones left out: nothing newer exists for them."""
+    """Find matrix kernels of an older major generation. Kernels in fp32 do not count, because nothing newer exists for them."""
     capability = view.scene.device.capability
     if view.scene.device.vendor != "NVIDIA" or capability is None:
         return None

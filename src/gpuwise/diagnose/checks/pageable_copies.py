@@ -1,19 +1,19 @@
 """Copies come from pageable memory.
 
 ## What it sees
-Host-to-device copies marked `Pageable` that take 5 % of the step or more, with their bandwidth against what a pinned copy
-reaches.
+Host-to-device copies marked `Pageable` that take at least 5 % of the step, and their bandwidth compared with that of a
+pinned copy.
 
 ## Why it costs time
-The driver first copies pageable memory into a pinned buffer of its own: at about half the speed of the link, with the host
-waiting.
+The driver first copies pageable memory into its own pinned buffer. This runs at about half the speed of the link, and
+the host waits for it.
 
 ## What to do
-`DataLoader(pin_memory=True)` and `.to(device, non_blocking=True)`.
+Use `DataLoader(pin_memory=True)` and `.to(device, non_blocking=True)`.
 
 ## How sure
-High that the memory is pageable where the trace says so; ROCm traces do not tell. The gain supposes that pinned copies reach
-12 GB/s (PCIe 3.0 x16) at the lower end, and that they hide behind compute at the upper.
+High that the memory is pageable if the trace says so; ROCm traces do not record it. The lower end of the gain assumes
+that pinned copies reach 12 GB/s (PCIe 3.0 x16), the upper end that they are hidden behind compute.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ENOUGH = 0.6
 
 
 def check(view: View) -> Finding | Abstained | None:
-    """Copies from pageable memory, slower than pinned ones would be."""
+    """Find copies from pageable memory that are slower than pinned copies would be."""
     scene = view.scene
     to_device = (scene.work.kind == Kind.MEMCPY) & scene.named("htod", "host -> device", "h2d") & scene.steady
     if to_device.any() and not (to_device & scene.named("pageable", "pinned")).any():

@@ -1,19 +1,19 @@
-"""The link of the GPU is narrower or slower than the card can do.
+"""The GPU's link is narrower or slower than the card supports.
 
 ## What it sees
-Generation or lanes of the PCIe link below the card's maximum while the GPU works. An idle card lowers its link to save power,
-so only samples at load count.
+A PCIe generation or number of lanes below the card's maximum while the GPU works. An idle card slows its link down to
+save power, so only samples under load count.
 
 ## Why it costs time
-Copies to the GPU, and gradients between cards, take as many times longer as the link is slower.
+Copies to the GPU, and gradients between cards, take longer in proportion to the slower link.
 
 ## What to do
-Another slot (many boards have one with all lanes), seat the card again, no riser, check the board's lane sharing with M.2
-drives.
+Try another slot (many boards have one with all lanes), reseat the card, remove any riser, and check whether the board
+shares lanes with M.2 drives.
 
 ## How sure
-High that the link is degraded. What it costs is worked out from the bytes that were seen to pass: nothing is lost where hardly
-any do. The lower end is none, because copies may hide behind work.
+High that the link is degraded. Its cost is computed from the traffic that was seen: if there is hardly any, nothing is
+lost. The range of the gain starts at 1.0 (no gain), because copies may be hidden behind work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FEW = 2
 
 
 def check_live(vitals: Vitals) -> Finding | None:
-    """The GPU whose link has lost most."""
+    """Find the GPU whose link has lost the most speed."""
     worse = [
         (_rate(now) / _rate(most), gpu) for gpu in vitals.gpus if (now := _now(gpu)) and (most := _most(gpu)) and now != most
     ]
@@ -68,7 +68,7 @@ def _most(gpu: GpuVitals) -> tuple[int, int] | None:
 
 
 def _rate(link: tuple[int, int]) -> float:
-    """Bytes a second one way; lanes beyond the table scale."""
+    """Bytes per second in one direction, scaled from one lane."""
     generation, lanes = link
     single = links().get(f"PCIe {generation}.0 x1") or links()["PCIe 3.0 x1"]
     return single.bytes_per_s_one_way * lanes

@@ -1,18 +1,20 @@
 """The power limit is below the default.
 
 ## What it sees
-The limit that the driver enforces against the one the card is sold with, told from 2 % below it on. For information: it may be
-meant.
+A power limit enforced by the driver that is at least 2 % below the card's default. This is for information only, since
+the limit may be intentional.
 
 ## Why it costs time
-Under full load the clock is lowered until the power fits the limit.
+Under full load, the clock is lowered until the power stays within the limit.
 
 ## What to do
-`nvidia-smi -pl` sets it back, with the rights to. Often it is worth keeping: the energy saved is larger than the time lost.
+`nvidia-smi -pl` resets it, if you have the rights. Often the limit is worth keeping, because it saves more energy than
+it costs time.
 
 ## How sure
-High for the limit. The upper end is a fifth of the power taken away: a V100 at 80 % of its power was about 4 % slower (Zeus,
-NSDI 2023); the lower end is nothing, because a GPU that waits does not meet its limit.
+High for the limit. The upper end of the gain is a fifth of the reduction in power: a V100 at 80 % of its power was
+about 4 % slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because a GPU that waits does not reach its
+limit.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ __all__ = ["CODE", "check_live"]
 
 CODE = "power_limited"
 _BELOW = 0.98
-_SLOWER = 0.2  # of the power taken away
+_SLOWER = 0.2  # share of the removed power that is lost as speed
 
 
 def check_live(vitals: Vitals) -> Finding | None:
-    """The GPU whose limit is lowest beside its default."""
+    """Find the GPU whose limit is lowest relative to its default."""
     lowered = [
         (gpu.power_limit_watts / gpu.power_default_watts, gpu)
         for gpu in vitals.gpus

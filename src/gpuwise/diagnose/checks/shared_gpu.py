@@ -1,16 +1,17 @@
 """Other processes use the same GPU.
 
 ## What it sees
-Processes that are not of the watched run and that keep 5 % of the GPU busy, or hold 1 GB of its memory.
+Processes outside the watched run that keep at least 5 % of the GPU busy, or hold at least 1 GB of its memory.
 
 ## Why it costs time
-Kernels of two processes take turns. Their memory is missing for a larger batch.
+Kernels of two processes take turns. The memory that other processes hold is not available for a larger batch.
 
 ## What to do
-End them, wait for them, or choose another GPU (`CUDA_VISIBLE_DEVICES`).
+End the other processes, wait for them, or choose another GPU (`CUDA_VISIBLE_DEVICES`).
 
 ## How sure
-High for what the driver lists. In a container the driver's process numbers may be the host's: then nothing is told.
+High for what the driver lists. In a container, the driver may report the host's process numbers; the check then says
+nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HELD_BYTES = 1e9
 
 
 def check_live(vitals: Vitals) -> Finding | None:
-    """The GPU that others use most."""
+    """Find the GPU that other processes use most."""
     shared = [gpu for gpu in vitals.gpus if gpu.other_busy_fraction >= _BUSY or gpu.other_memory_bytes >= _HELD_BYTES]
     if not shared:
         return None

@@ -1,19 +1,20 @@
 """The loader has no workers.
 
 ## What it sees
-`_SingleProcessDataLoaderIter` in the names of the loader's marks, where the input also holds the step up. Watched live: a
-`num_workers` of 0, or a Keras `PyDataset` with one thread.
+`_SingleProcessDataLoaderIter` in the names of the loader's marks, if the input also slows the step down. In a watched
+run, it sees a `num_workers` of 0, or a Keras `PyDataset` with one thread.
 
 ## Why it costs time
-With `num_workers=0` the training process itself reads and augments each batch, one sample after another, while the GPU waits.
+With `num_workers=0`, the training process itself reads and augments each batch, one sample after another, while the GPU
+waits.
 
 ## What to do
-`DataLoader(..., num_workers=4)` or more, up to the number of cores; on Windows and macOS guard the script with `if __name__ ==
-"__main__":`.
+Use `DataLoader(..., num_workers=4)` or more, up to the number of cores. On Windows and macOS, guard the script with
+`if __name__ == "__main__":`.
 
 ## How sure
-High that there are no workers; the gain is that of `input_starved`, limited by the number of cores, which a trace does not
-tell.
+High that there are no workers. The gain is the same as in `input_starved`, limited by the number of cores, which a
+trace does not record.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _WORKERS = 4
 
 
 def check(view: View) -> Finding | None:
-    """Only beside `input_starved`."""
+    """Report the loader only together with `input_starved`."""
     lost_s = view.parts.parts_s["input_wait"]
     if lost_s < input_starved.THRESHOLD * view.step_s or not view.scene.trace.named("_singleprocessdataloaderiter").any():
         return None
@@ -50,7 +51,7 @@ def check(view: View) -> Finding | None:
 
 
 def check_live(vitals: Vitals) -> Finding | None:
-    """Only beside `input_starved`, where the loader said that it has no workers."""
+    """Report the loader only together with `input_starved`, and only if it is known to have no workers."""
     share = vitals.wait_s / vitals.step_s if vitals.step_s > 0 else 0.0
     if share < input_starved.THRESHOLD or vitals.workers != 0:
         return None

@@ -1,18 +1,19 @@
 """The step takes longer than it should on this GPU.
 
 ## What it sees
-The mean step against what `gpuwise predict` says for the model named with `--model`, on the GPU of the trace, at the batch
-and precision found in it.
+A mean step that is longer than `gpuwise predict` says for the model named with `--model`, on the GPU of the trace, at
+the batch and precision found in the trace.
 
 ## Why it costs time
-What no other check explains: a slower clock, another process, an old driver, a model that is not the one named.
+The cause is something that no other check explains: a slower clock, another process, an old driver, or a model that is
+not the one you named.
 
 ## What to do
-Compare like with like first: batch, precision, framework, input pipeline, power mode. Then `gpuwise watch` for clocks,
-temperature and other processes.
+First make sure that batch, precision, framework, input pipeline and power mode are the same. Then use `gpuwise watch`
+to look at clocks, temperature and other processes.
 
 ## How sure
-As sure as the prediction: told only where the step lies above the upper end of its range.
+As sure as the prediction. The check reports a step only if it is above the upper end of the predicted range.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _RANGE = "it is the short end of the prediction, the share is by its middle"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What a healthy step costs, as predicted."""
+    """The predicted time of a healthy step."""
 
     model: str
     gpu: str
@@ -41,13 +42,13 @@ class Expectation:
 
 
 def check_expected(view: View, expected: Expectation | Abstained | None) -> Finding | Abstained | None:
-    """Above the range of the prediction or not."""
+    """Compare the step of a trace with the range of the prediction."""
     return judge_step(view.step_s, expected)
 
 
 def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding | Abstained | None:
-    """The same for a mean step of this many seconds, however it was measured. Where the model is named and nothing can be
-    expected of it, that is told."""
+    """Compare a mean step of this many seconds, however it was measured, with the prediction. If the model is named but cannot
+    be predicted, the reason is returned."""
     if isinstance(expected, Abstained):
         return expected
     if expected is None:

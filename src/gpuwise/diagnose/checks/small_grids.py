@@ -1,18 +1,19 @@
 """Kernels are too small to fill the GPU.
 
 ## What it sees
-Half of the kernel time or more in kernels with fewer blocks than the GPU has multiprocessors.
+Kernels with fewer blocks than the GPU has multiprocessors, if they take at least half of the kernel time.
 
 ## Why it costs time
-A block runs on one multiprocessor. With fewer blocks than that, part of the chip idles in every kernel, and a larger chip
-idles more.
+A block runs on one multiprocessor. With fewer blocks than multiprocessors, part of the chip is idle in every kernel,
+and on a larger chip even more of it is idle.
 
 ## What to do
-A larger batch, until the time per sample stops falling. If the batch is fixed, several models or several streams on one GPU.
+Use a larger batch, until the time per sample stops falling. If the batch is fixed, run several models or several
+streams on one GPU.
 
 ## How sure
-High for the grids, which the trace holds; the upper end supposes full use of the multiprocessors (a gain per sample, at a
-larger batch), the lower nothing.
+High for the grids, which the trace records. The upper end of the gain assumes full use of the multiprocessors (a gain
+per sample, at a larger batch); the lower end is 1.0 (no gain).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MOST = 4.0
 
 
 def check(view: View) -> Finding | Abstained | None:
-    """Kernel time with less than one block a multiprocessor."""
+    """Find kernel time with less than one block per multiprocessor."""
     scene = view.scene
     if scene.on_cpu:
         return None

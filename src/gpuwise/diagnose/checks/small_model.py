@@ -1,17 +1,19 @@
-"""The whole step is under the launch floor: a faster GPU cannot be faster.
+"""The step is as short as its launches allow, so a faster GPU would not help.
 
 ## What it sees
-A device that computes at most 40 % of the step and waits for launches at least 30 % of it, with a median kernel below 10 µs.
+A device that computes for at most 40 % of the step and waits for launches for at least 30 % of it, with a median kernel
+below 10 µs.
 
 ## Why it costs time
-The step lasts as long as the host needs to issue it. Kernels this short are at their floor of a few microseconds already: a
-GPU with twice the rate runs the step in the same time.
+The step lasts as long as the host needs to issue it. Kernels this short already take the minimum of a few microseconds,
+so a GPU that is twice as fast runs the step in the same time.
 
 ## What to do
-A larger batch, `torch.compile(mode="reduce-overhead")`, CUDA graphs, several models at once. Or keep the GPU you have.
+Use a larger batch, `torch.compile(mode="reduce-overhead")`, CUDA graphs, or several models at once. Or keep the GPU you
+have.
 
 ## How sure
-High where launches and kernels are matched in the trace.
+High if launches and kernels are matched in the trace.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _WAITING = 0.3
 
 
 def check(view: View) -> Finding | None:
-    """Short kernels, an idle device, a busy host."""
+    """Find short kernels on an idle device with a busy host."""
     median = view.median_kernel_s()
     waiting = view.parts.share("host_launch")
     compute = view.facts.busy_fraction - view.facts.communication_exposed_fraction

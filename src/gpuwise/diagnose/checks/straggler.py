@@ -1,23 +1,25 @@
 """One rank keeps the others waiting.
 
 ## What it sees
-Collectives that take much longer on some ranks than on others. A collective ends everywhere at once, so the rank that spends
-least time in it came last: the others waited for it. Told from 5 % of the step on, where it is the same rank in most steps.
-Of many GPUs at once (`gpuwise watch --prometheus`) the one whose clock under load is 5 % below the median of its peers, or that
-is busy for 10 % less: a GPU that waits for its host looks so, while its peers look busy waiting for it.
+Collectives that take much longer on some ranks than on others. A collective ends at the same time on all ranks, so the
+rank that spends the least time in it arrived last and the others waited for it. The check reports a rank if the wait
+takes at least 5 % of the step and the same rank is late in most steps. Across many GPUs (`gpuwise watch --prometheus`),
+it reports a GPU whose clock under load is at least 5 % below the median of its peers, or that is busy for at least 10 %
+less time. A GPU that waits for its host looks like that, while its peers look busy because they wait for it.
 
 ## Why it costs time
-Every rank goes at the pace of the slowest. A slow loader, a throttled GPU, a busy host or uneven data on one of them costs
-all.
+Every rank runs at the pace of the slowest. A slow loader, a throttled GPU, a busy host or uneven data on one rank slows
+all of them down.
 
 ## What to do
-Look at what the late rank does before its collectives: its loader, its clock and temperature, its share of the data (sequence
-lengths, embedding tables).
+Look at what the late rank does before its collectives: its loader, its clock and temperature, its share of the data
+(sequence lengths, embedding tables).
 
 ## How sure
-Medium; low with fewer than three steps. The gain supposes that the late rank comes when the median rank does; the lower end
-takes half of that. Of many GPUs: medium where labels name the job that they share, low where peers are guessed by host and
-product. What waits for memory does not follow the clock, so the lower end is a third of what the clock says (assumed).
+Medium, or low with fewer than three steps. The gain assumes that the late rank arrives when the median rank does; the
+lower end is half of that. Across many GPUs, the confidence is medium if labels name the job that they share, and low if
+peers are guessed from host and product. Work that waits for memory does not follow the clock, so the lower end is a
+third of what the clock suggests (assumed).
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _SURE = 0.1
 _OFTEN = 0.7
 _FEW_PEERS = 3
 _FEW_SAMPLES = 3
-_WORKS = 0.3  # busy at least so much: one that is idle is no part of the job
+_WORKS = 0.3  # least busy share: an idle GPU is not part of the job
 _SLOW_CLOCK = 0.95
 _LESS_BUSY = 0.9
 _FOLLOWS = 1 / 3
@@ -47,7 +49,7 @@ _THIN = "only one step was recorded: thin evidence"
 
 
 def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
-    """Waiting inside collectives, rank by rank."""
+    """Compare the time inside collectives rank by rank."""
     world = max((rank.view.scene.trace.world_size or 0 for rank in ranks), default=0)
     if len(ranks) < 2:
         if world < 2:
@@ -87,7 +89,7 @@ def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
 
 
 def check_peers(members: Sequence[Member]) -> list[Named]:
-    """GPUs that go slower than those they work with. Of several in one job the slowest holds all, the others nobody more."""
+    """Find GPUs that are slower than their peers. If one job has several, only the slowest holds up the whole job."""
     groups: dict[str, list[int]] = defaultdict(list)
     for number, member in enumerate(members):
         gpu = member.vitals

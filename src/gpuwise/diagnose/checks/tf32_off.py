@@ -1,17 +1,19 @@
-"""TF32 is off on a GPU that has it.
+"""TF32 is off on a GPU that supports it.
 
 ## What it sees
-True fp32 matrix kernels of 5 % of kernel time or more on Ampere or newer.
+True fp32 matrix kernels that take at least 5 % of kernel time on Ampere or newer.
 
 ## Why it costs time
-TF32 runs the same code on the matrix units, at four to eight times the rate of fp32, with 10 bits of mantissa in the products.
-PyTorch leaves it off for matmuls.
+TF32 runs the same code on the matrix units, at four to eight times the rate of fp32, with 10 bits of mantissa in the
+products. PyTorch leaves it off for matmuls.
 
 ## What to do
-`torch.set_float32_matmul_precision("high")`, and `torch.backends.cudnn.allow_tf32 = True` (the default) for convolutions.
+Call `torch.set_float32_matmul_precision("high")`. For convolutions, keep `torch.backends.cudnn.allow_tf32 = True` (the
+default).
 
 ## How sure
-High where kernel names tell the unit. The gain is what the kernel models say for TF32, bounded as in `fp32_matmul`.
+High if the kernel names show which unit they use. The gain is what the kernel models say for TF32, bounded as in
+`fp32_matmul`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _THRESHOLD = 0.05
 
 
 def check(view: View) -> Finding | None:
-    """fp32 kernels where TF32 exists."""
+    """Find fp32 kernels on a GPU that has TF32."""
     gpu = view.gpu
     if gpu is None or view.scene.on_cpu or not gpu.peak_flops_per_s.get("matrix", {}).get("tf32"):
         return None

@@ -1,21 +1,22 @@
 """The GPU slows itself down.
 
 ## What it sees
-Samples at load in which the driver gives heat or a power brake as the reason for a lower clock, from 5 % of them on. Where the
-driver's reasons are not told: a clock at load below 90 % of the boost clock while less than 95 % of the power limit is drawn, so
-that it is not the power cap.
+Samples under load in which the driver names heat or a power brake as the reason for a lower clock, if they are at least
+5 % of all samples under load. If the driver does not report reasons, it sees a clock under load below 90 % of the boost
+clock while the card draws less than 95 % of the power limit, which rules out the power cap.
 
 ## Why it costs time
-Everything that computes runs at the lower clock. The power cap that every card meets under full load is not counted here.
+Everything that computes runs at the lower clock. The power cap, which every card reaches under full load, does not
+count here.
 
 ## What to do
-Clean filters and fans, more space between cards, a fan curve, a lower room temperature; a power brake comes from the supply or
-the board: check cables and connectors.
+Clean filters and fans, leave more space between cards, set a fan curve, lower the room temperature. A power brake comes
+from the supply or the board, so check cables and connectors.
 
 ## How sure
-High where the driver names the reason, low where only the clock is known: it may have been set lower on purpose. The upper end
-is the ratio of the boost clock to the one seen, the lower end a third of that, because what waits for memory does not follow
-the clock (assumed).
+High if the driver names the reason. Low if only the clock is known, because somebody may have lowered it on purpose.
+The upper end of the gain is the ratio of the boost clock to the clock that was seen. The lower end is a third of that,
+because work that waits for memory does not follow the clock (assumed).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CAPPED = 0.95
 
 
 def check_live(vitals: Vitals) -> Finding | None:
-    """The GPU that is held back most."""
+    """Find the GPU that is slowed down most."""
     held = [(share, gpu) for gpu in vitals.gpus if gpu.load_count >= _FEW and (share := _held(gpu)) >= _THRESHOLD]
     if not held:
         return None
@@ -61,7 +62,7 @@ def check_live(vitals: Vitals) -> Finding | None:
 
 
 def _held(gpu: GpuVitals) -> float:
-    """The share of time at load in which it was held back."""
+    """The share of time under load in which the GPU was slowed down."""
     if gpu.reasons is None:
         return 1.0 if _slow_without_cap(gpu) else 0.0
     return max(((gpu.reasons or {}).get(name, 0.0) for name in _BAD), default=0.0)

@@ -1,19 +1,19 @@
-"""The GPU's memory is full and the driver moves data to the host's.
+"""The GPU's memory is full and the driver moves data to host memory.
 
 ## What it sees
-At least 95 % of the memory in use, and either a step of twice the expected length, or a fifth of the PCIe link in use all the
-time. A full memory alone is no sign: allocators keep what they once had.
+A GPU with at least 95 % of its memory in use and either a step at least twice as long as expected, or at least a fifth
+of the PCIe link in use all the time. Full memory alone is not a sign, because allocators keep what they once had.
 
 ## Why it costs time
-Memory of the host is reached over PCIe, ten to fifty times slower than the card's own. On Windows and WSL the driver does this
-silently; on Linux managed memory does.
+Host memory is reached over PCIe, which is ten to fifty times slower than the card's own memory. On Windows and WSL the
+driver does this silently; on Linux it happens with managed memory.
 
 ## What to do
-A smaller batch, checkpointing, a smaller precision (`gpuwise fit` ranks them); on Windows "CUDA - Sysmem Fallback Policy:
-Prefer No Sysmem Fallback" turns silent slowness into an honest error.
+Use a smaller batch, checkpointing or a smaller precision (`gpuwise fit` ranks them). On Windows, the setting "CUDA -
+Sysmem Fallback Policy: Prefer No Sysmem Fallback" turns the silent slowdown into an error.
 
 ## How sure
-Medium: the driver does not say it. High where the step is also twice as long as predicted.
+Medium, because the driver does not report it. High if the step is also twice as long as predicted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST = 20.0
 
 
 def check_live(vitals: Vitals) -> Finding | None:
-    """A full GPU whose step is too long, or whose link is too busy."""
+    """Find a full GPU whose step is too long or whose link is too busy."""
     full = [gpu for gpu in vitals.gpus if (gpu.memory_used_fraction or 0.0) >= _FULL and gpu.load_count]
     if not full:
         return None

@@ -1,18 +1,18 @@
-"""Several GPUs talk through the wrong software.
+"""Several GPUs communicate through the wrong software.
 
 ## What it sees
 gloo as the backend while kernels run on GPUs, or the marks and ops of `DataParallel`.
 
 ## Why it costs time
-gloo moves tensors through the host. `DataParallel` copies the model to every GPU each step and runs them from one Python
-thread.
+gloo moves tensors through the host. `DataParallel` copies the model to every GPU in each step and runs all GPUs from
+one Python thread.
 
 ## What to do
-`DistributedDataParallel` with `backend="nccl"`, one process a GPU.
+Use `DistributedDataParallel` with `backend="nccl"` and one process per GPU.
 
 ## How sure
-High that it is in use. The gain depends on model and link; the range begins at nothing, and its upper end takes all exposed
-communication away.
+High that it is in use. The gain depends on the model and the link. Its range starts at 1.0 (no gain), and its upper end
+removes all exposed communication.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CODE = "wrong_backend"
 
 
 def check(view: View) -> Finding | None:
-    """Names that only gloo or DataParallel leave behind."""
+    """Find names that only gloo or DataParallel leave behind."""
     scene = view.scene
     if scene.on_cpu:
         return None
