@@ -1,10 +1,10 @@
-"""gpuwise beside its peers on the same inputs, in one run: ratios, written to docs/benchmarks.md with the date and the commit.
+"""Compare gpuwise with its peers on the same inputs in one run, and write the ratios to docs/benchmarks.md.
 
     python benchmarks/peers.py --evidence ../shared/evidence --traces ../shared/traces [--calculon DIR]
 
-Each peer has an environment of its own under build/peers, made on first use; one that cannot be installed has no figure, and the
-page says why. `--calculon` is a checkout of https://github.com/calculon-ai/calculon (PyPI's package of that name is another).
-`--only NAME` asks some of them and keeps what the others gave before. `--megabytes` and `--models` make it shorter.
+Each peer has its own environment under build/peers, made on first use. A peer that cannot be installed has no figure, and the
+page says why. `--calculon` is a checkout of https://github.com/calculon-ai/calculon (PyPI has another package of that name).
+`--only NAME` runs some of them and keeps the earlier results of the others. `--megabytes` and `--models` make it shorter.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
         raise Absent("none of its rows could be asked")
     gpus = ", ".join(sorted({question.gpu.name for question in found}))
     note = f"{len(ours)} of {len(rows)} rows on {gpus}. NeuSight was trained on operators measured on these GPUs; "
-    note += "each of ours comes from a fit without any row of its GPU."
+    note += "each of our predictions comes from a fit without any row of that GPU."
     if skipped:
         note += f" Left out: {', '.join(f'{reason} ({count})' for reason, count in skipped.items())}."
     figures = [(name, pick(theirs), pick(ours)) for name, pick in (("median", np.median), ("mean", np.mean))]
@@ -127,7 +127,8 @@ def hta(options: argparse.Namespace) -> list[Row]:
         size = path.stat().st_size / 1e6
         ours, theirs = why.run([sys.executable, "-c", why.OURS, str(path)]), why.run([str(python), "-c", why.HTA, str(path)])
     asked = f"a Kineto trace of {size:,.0f} MB, read and diagnosed"
-    note = f"HTA {_version(python, 'HolisticTraceAnalysis')}: load and four breakdowns; gpuwise: load and all checks."
+    version = _version(python, "HolisticTraceAnalysis")
+    note = f"HTA {version} loads the trace and computes four breakdowns; gpuwise loads it and runs all checks."
     return [
         Row(
             peer="HTA",
@@ -176,8 +177,8 @@ def calculon(options: argparse.Namespace) -> list[Row]:
             theirs=f"{theirs:.0f} s, {count:,} plans",
             ours=f"{ours:.1f} s, {tried:,} plans",
             ratio=f"{theirs / ours:.0f} times as fast, {(theirs / max(count, 1)) / (ours / tried):.1f} times a plan",
-            why="One core each. The part of its space nearest to ours: no offload, no overlaps to choose, its debug records off. "
-            "The two searches differ in what a plan is.",
+            why="Each tool used one core. We searched the part of its space that is closest to ours: no offload, no choice of "
+            "overlaps, and no debug records. The two searches define a plan differently.",
         )
     ]
 
@@ -202,10 +203,10 @@ def memory(options: argparse.Namespace) -> list[Row]:
     ours = np.median(np.abs(np.array([predicted_bytes(entry) for entry in asked]) / measured - 1))
     names = ", ".join(dict.fromkeys(str(entry.cells["model"]) for entry in asked))
     title = "device memory of training timm models on an A100: median error"
-    note = f"{len(asked)} rows: {names}, at their smallest and largest batch; it counts weights, gradients and states only."
+    note = f"{len(asked)} rows: {names}, at their smallest and largest batch. The tool counts only weights, gradients and states."
     told = (
         ("accelerate estimate-memory", 0, note),
-        ("torch MemTracker", 1, "The same rows. It counts tensors; no allocator, no context."),
+        ("torch MemTracker", 1, "The rows are the same. The tool counts tensors, but neither the allocator nor the context."),
     )
     return [
         Row(
@@ -243,18 +244,18 @@ def page() -> str:
     rows += [Row(peer=title, asked="not measured yet", why="") for name, (title, _) in PEERS.items() if name not in kept]
     runs = sorted({f"{entry['date']} at commit {entry['commit']}" for entry in kept.values()})
     lines = [
-        "# Beside its peers",
+        "# Compared with other tools",
         "",
-        f"Written by `benchmarks/peers.py` ({'; '.join(runs)}; Python {platform.python_version()}, {platform.machine()}).",
-        "Each peer ran in an environment of its own, in the same run as gpuwise, on a machine that others use too:",
-        "the ratios count, the seconds do not.",
+        f"`benchmarks/peers.py` wrote this page ({'; '.join(runs)}; Python {platform.python_version()}, {platform.machine()}).",
+        "Each tool ran in its own environment, in the same run as gpuwise, on a machine that others were using too.",
+        "Look at the ratios rather than the seconds.",
         "",
-        "| peer | asked | its answer | gpuwise | ratio |",
+        "| tool | question | its answer | gpuwise | ratio |",
         "|---|---|---|---|---|",
     ]
     lines += [f"| {row.peer} | {row.asked} | {row.theirs} | {row.ours} | {row.ratio} |" for row in rows]
     notes = [f"- **{row.peer}**: {row.why}" for row in rows if row.why]
-    return "\n".join([*lines, "", "## What was asked", "", *notes, ""])
+    return "\n".join([*lines, "", "## Notes", "", *notes, ""])
 
 
 def keep(name: str, rows: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""Writes docs/reference/json.md: the keys of every command's `--json`, read from real answers, so that the page cannot drift.
+"""Write docs/reference/json.md: the keys of every command's `--json`, read from real answers, so that the page stays up to date.
 
 python tools/build_json_reference.py
 """
@@ -21,7 +21,7 @@ from gpuwise.surfaces.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "json.md"
-# One question a command. `bench`, `watch` and `doctor` answer by the machine they run on, and `validate` by its file.
+# One question per command. `bench`, `watch` and `doctor` depend on the machine, and `validate` depends on its file.
 QUESTIONS = (
     "gpus 'RTX 3090'",
     "models llama",
@@ -43,13 +43,14 @@ QUESTIONS = (
 )
 HEAD = """# JSON
 
-Written by `tools/build_json_reference.py` from real answers; a test keeps it true. Every command takes `--json`: one object on
-stdout and nothing else. `POST /api/…` of [the page](../guides/page.md) gives the same. Keys are added, never renamed or dropped.
+`tools/build_json_reference.py` writes this page from real answers, and a test keeps it up to date. Every command takes `--json`
+and then prints one object to stdout and nothing else. `POST /api/…` of [the page](../guides/page.md) returns the same object.
+Keys may be added but are never renamed or removed.
 
-Quantities are SI, with the unit in the key: `_s` seconds, `_bytes`, `_flops` (a count), `_flops_per_s`, `_bytes_per_s`, `_hz`,
-`_watts`, `_usd`, `_kwh`, `_kg`. Shares end in `_fraction` and lie between 0 and 1. `[]` is each entry of a list, `{…}` each entry
-of an object whose keys are names. A key may be null where nothing is known. `assumptions` (`name`, `value`, `basis`, `effect`)
-lists what you did not say; `data_date` is the day of the data.
+Quantities are in SI units, with the unit in the key: `_s` seconds, `_bytes`, `_flops` (a count), `_flops_per_s`, `_bytes_per_s`,
+`_hz`, `_watts`, `_usd`, `_kwh`, `_kg`. Shares end in `_fraction` and are between 0 and 1. `[]` stands for each entry of a list,
+and `{…}` for each entry of an object whose keys are names. A key may be null if nothing is known. `assumptions` (`name`, `value`,
+`basis`, `effect`) lists what you did not specify, and `data_date` is the date of the data.
 """
 _COMMON = ("assumptions", "data_date")
 _TYPES = {bool: "yes or no", int: "number", float: "number", str: "text", type(None): "null"}

@@ -1,5 +1,5 @@
-"""Writes docs/reference/commands.md from the commands, and the columns in catalogue.md from the reader of the tables, so that
-neither can drift.
+"""Write docs/reference/commands.md from the commands, and the columns in catalogue.md from the reader of the tables, so that
+both stay up to date.
 
 python tools/build_reference.py
 """
@@ -18,8 +18,9 @@ BEGIN, END = "<!-- columns: written by tools/build_reference.py -->\n", "<!-- en
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
 HEAD = """# Commands
 
-Written by `tools/build_reference.py`; a test keeps it true. Answers go to stdout, talk to stderr. Exit codes: 0 answered; 1 the
-answer is "no" where `--strict` asks for it; 2 the question could not be understood or answered.
+`tools/build_reference.py` writes this page, and a test keeps it up to date. Answers go to stdout, messages to stderr. Exit code 0
+means that the question was answered. With `--strict`, 1 means that the answer is "no". 2 means that the question could not be
+understood or answered.
 """
 
 

@@ -36,7 +36,7 @@ def page(found: Sequence[Judged]) -> str:
     groups = {
         "Answered": [each for each in counted if each.answered],
         "Not answered": [each for each in counted if not each.answered],
-        "Apart: answers that the evidence itself doubts": [each for each in found if each.doubt],
+        "Listed separately: answers that the evidence itself doubts": [each for each in found if each.doubt],
     }
     parts = [_HEAD, _summary(found)]
     for title, rows in groups.items():
@@ -47,10 +47,11 @@ def page(found: Sequence[Judged]) -> str:
 
 _HEAD = f"""# Buyers' questions, and what gpuwise answers
 
-Written by `python tools/check_scenarios.py`. The questions are of readers of a guide to GPUs, 2014 to 2019, with the answers they
-got: opinions and measurements of their time. Each is put to the public interface as a user would put it. A figure counts within
-{NEAR:.0%} of it; a range counts inside it or within {NEAR:.0%} of its nearer end; where the question names no model we answer
-with a range over kinds of work, and then overlapping ranges count too and are marked. A question counts when all its figures do.
+`python tools/check_scenarios.py` writes this page. The questions come from readers of a guide to GPUs between 2014 and 2019,
+with the answers they got: opinions and measurements of their time. The script asks each question through the public interface,
+as a user would. If their answer is a figure, ours counts within {NEAR:.0%} of it. If theirs is a range, ours counts inside it or
+within {NEAR:.0%} of its nearer end. If a question names no model, we answer with a range over kinds of work; overlapping ranges
+then count too and are marked. A question counts if all its figures do.
 """
 
 
@@ -63,10 +64,10 @@ def _summary(found: Sequence[Judged]) -> str:
     quoted = sum(each.answered and each.asked.quoted for each in counted)
     silent = sum(each.asked.ask is None for each in counted)
     return textwrap.fill(
-        f"{answered} of {total} questions ({answered / total:.0%}) are answered, {near} of {len(parts)} figures "
-        f"({near / len(parts):.0%}). Of the answered, {loose} only by overlapping ranges and {quoted} by repeating a rule of the "
-        f"guide. Of the others, {silent} have no answer of ours at all. {len(found) - total} more are told apart, as the "
-        "evidence doubts the quoted answer.",
+        f"gpuwise answers {answered} of {total} questions ({answered / total:.0%}) and {near} of {len(parts)} figures "
+        f"({near / len(parts):.0%}). It answers {loose} of these questions only by overlapping ranges and {quoted} by repeating "
+        f"a rule of the guide. It has no answer at all to {silent} of the others. {len(found) - total} more questions are listed "
+        "separately, because the evidence casts doubt on the quoted answer.",
         _WIDTH,
     )
 
