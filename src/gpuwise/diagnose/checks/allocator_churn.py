@@ -1,8 +1,8 @@
 """Memory is allocated from the driver inside steps.
 
 ## What it sees
-Calls of `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps that take at least half a percent of the
-time.
+This check looks for calls of `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps that take at least half
+a percent of the time.
 
 ## Why it costs time
 These calls wait for the device and take milliseconds. PyTorch keeps freed memory in a pool, so steady steps should not
@@ -13,7 +13,7 @@ Turn the pool on: do not set `PYTORCH_NO_CUDA_MEMORY_CACHING` and do not call `e
 to a few lengths, set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`, or use a smaller batch if memory is full.
 
 ## How sure
-High for the calls and their time. The lower end of the gain assumes that half of them remain.
+Confidence is high for the calls and their time. The lower end of the gain assumes that half of them remain.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Element-wise work fills the step.
 
 ## What it sees
-Element-wise, normalisation and optimizer kernels that are longer than 10 µs, run at the speed of memory and take at
-least 30 % of the step.
+This check looks for element-wise, normalisation and optimizer kernels that are longer than 10 µs, run at the speed of
+memory and take at least 30 % of the step.
 
 ## Why it costs time
 Each such kernel reads and writes whole tensors and computes next to nothing. A faster chip does not help, but fewer
@@ -13,9 +13,9 @@ trips to memory do.
 `fused=True`, fused norms and flash attention. 16-bit activations halve the bytes.
 
 ## How sure
-Medium. Traces do not record bytes, so gpuwise infers from the class and length of a kernel that it is bound by memory.
-The upper end of the gain assumes that fusion leaves 30 % of the time, the lower end 85 % (assumed; torch.compile gives
-1.1 to 1.6 on most eager models).
+Confidence is medium. Traces do not record bytes, so gpuwise infers from the class and length of a kernel that it is
+bound by memory. The upper end of the gain assumes that fusion leaves 30 % of the time, the lower end that it leaves
+85 % (torch.compile gives 1.1 to 1.6 on most eager models).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The host has too few cores for what runs on it.
 
 ## What it sees
-A main thread that was ready to run but had no core for at least 5 % of the time (Linux counts this), on cores that are
-at least 90 % in use; or more loader workers than cores. If other programs cause most of the load, the finding is a
-circumstance and ranks behind the causes.
+This check looks for a main thread that was ready to run but had no core for at least 5 % of the time (Linux counts
+this), on cores that are at least 90 % in use, or for more loader workers than cores. If other programs cause most of the
+load, the finding is a circumstance and ranks behind the causes.
 
 ## Why it costs time
 Workers, the training process and other programs take turns on the cores. A late launch leaves the GPU idle.
@@ -13,8 +13,8 @@ Use no more workers than cores, call `torch.set_num_threads(1)` in workers, end 
 more cores per GPU.
 
 ## How sure
-The delay is measured. The upper end of the gain is a step without the delay. The lower end is a third of that, because
-other limits remain (assumed).
+Confidence is medium: the delay is measured, but its effect is not. The upper end of the gain is a step without the
+delay. The lower end is a third of that, because other limits remain (assumed).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Communication is not hidden behind compute.
 
 ## What it sees
-NCCL or RCCL kernels (gloo calls on a CPU) during which no other kernel runs, for at least 10 % of the step.
+This check looks for NCCL or RCCL kernels (gloo calls on a CPU) during which no other kernel runs, for at least 10 % of
+the step.
 
 ## Why it costs time
 Gradients could travel while the rest of the backward pass computes. Communication that is not hidden makes the step
@@ -9,13 +10,13 @@ longer on every rank.
 
 ## What to do
 Use larger DDP buckets (`bucket_cap_mb`) and `gradient_as_bucket_view=True`, FSDP prefetch, `no_sync()` while
-accumulating, 16-bit gradients or a faster link. Look at `straggler` first, because time inside a collective can also be
-waiting for the slowest rank.
+accumulating, 16-bit gradients or a faster link. Look at `straggler` first, because a rank may spend its time inside
+a collective waiting for the slowest rank.
 
 ## How sure
-High for the time. The upper end of the gain hides all of it. The lower end is a replay with three quarters of it left,
-in which the host may be the next limit. One rank alone does not show how much of a collective is waiting for other
-ranks.
+Confidence is high for the time. The upper end of the gain hides all of it. The lower end is a replay with three
+quarters of it left, in which the host may be the next limit. One rank alone does not show how much of a collective is
+waiting for other ranks.
 """
 
 from __future__ import annotations

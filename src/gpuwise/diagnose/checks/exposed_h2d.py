@@ -1,7 +1,7 @@
 """Copies to the device are not hidden behind compute.
 
 ## What it sees
-Host-to-device copies during which no kernel runs, for at least 3 % of the step.
+This check looks for host-to-device copies during which no kernel runs, for at least 3 % of the step.
 
 ## Why it costs time
 The link to the GPU is ten to fifty times slower than its memory. The step waits for a copy that could have been made
@@ -13,7 +13,8 @@ Use pinned memory and `tensor.to(device, non_blocking=True)`, and prefetch the n
 device if they fit.
 
 ## How sure
-High for the time lost. Whether all of it can be hidden depends on what else the step has to do in that time.
+Confidence is high for the time lost. Whether all of it can be hidden depends on what else the step has to do in that
+time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Matrix work runs in fp32 while the matrix units are idle.
 
 ## What it sees
-Matmul, convolution and attention kernels that do not use matrix units (`sgemm`, `scudnn`, `ffma`, `<float>`) and take
-at least 10 % of kernel time, on a GPU that has 16-bit matrix units.
+This check looks for matmul, convolution and attention kernels that do not use matrix units (`sgemm`, `scudnn`, `ffma`,
+`<float>`) and take at least 10 % of kernel time, on a GPU that has 16-bit matrix units.
 
 ## Why it costs time
 Tensor cores compute 16-bit products four to sixteen times as fast as the vector lanes compute fp32, and 16-bit tensors
@@ -13,9 +13,9 @@ Use `torch.autocast("cuda", dtype=torch.bfloat16)`, or `float16` with a `GradSca
 `mixed_precision.set_global_policy("mixed_float16")`. On Ampere and newer, one line turns on TF32 (see `tf32_off`).
 
 ## How sure
-High if the kernel names show which unit they use. The gain is what the kernel models of `gpuwise predict` say for the
-shapes in the trace, or for square products if it has none. The lower end is a replay with half of that gain, in which
-launches and loading still take their time.
+Confidence is high if the kernel names show which unit they use. The gain is what the kernel models of `gpuwise predict`
+say for the shapes in the trace, or for square products if it has none. The lower end is a replay with half of that
+gain, in which launches and loading still take their time.
 """
 
 from __future__ import annotations

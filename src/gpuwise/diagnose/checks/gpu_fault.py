@@ -1,8 +1,8 @@
 """A GPU reports errors or has gone silent.
 
 ## What it sees
-Across many GPUs (`gpuwise watch --prometheus`), the driver's last error number (Xid), and GPUs that sent data at the
-beginning of the window but not at its end.
+Across many GPUs (`gpuwise watch --prometheus`), this check looks for the driver's last error number (Xid) and for GPUs
+that sent data at the beginning of the window but not at its end.
 
 ## Why it costs time
 A GPU that has fallen off the bus does no work at all, and a job that used it has ended or hangs. A reset clears memory
@@ -14,9 +14,9 @@ GPU, and check power and seating. Xid 31, 13 and 43 come from programs far more 
 ([NVIDIA's catalogue](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html)).
 
 ## How sure
-High if the number changed within the window. Low if it was there from the beginning: the exporter keeps the last number
-until the driver is loaded again, so the number may be old. Medium for silence, which may also be caused by the exporter
-or the network.
+Confidence is high if the number changed within the window. It is low if the number was there from the beginning: the
+exporter keeps the last number until the driver is loaded again, so the number may be old. It is medium for silence,
+which may also be caused by the exporter or the network.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The host waits for the GPU, and then the GPU waits for the host.
 
 ## What it sees
-Synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that are followed by a gap
-on the device, where the gaps take at least 2 % of the step. Without a GPU, it sees values that are read out of tensors
-one by one, including what Python does between the reads and the creation of an object for each value.
+This check looks for synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that
+are followed by a gap on the device, if these gaps take at least 2 % of the step. Without a GPU, it looks for values that
+are read out of tensors one by one, including what Python does between the reads and the creation of an object for each
+value.
 
 ## Why it costs time
 While the host waits, it launches nothing. When it returns, the queue is empty, and the device is idle until the next
@@ -14,8 +15,8 @@ Keep losses on the device and read them every hundred steps. Avoid `.item()`, `.
 in the loop, and use `non_blocking=True` for copies.
 
 ## How sure
-High for the gaps. The upper end of the gain is the step without them. The lower end is a replay in which the host does
-not wait but still does everything else.
+Confidence is high for the gaps. The upper end of the gain is the step without them. The lower end is a replay in which
+the host does not wait but still does everything else.
 """
 
 from __future__ import annotations

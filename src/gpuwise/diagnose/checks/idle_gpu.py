@@ -1,8 +1,8 @@
 """A GPU does next to nothing.
 
 ## What it sees
-Across many GPUs (`gpuwise watch --prometheus`), those that were busy for less than 5 % of the window. If a process
-holds memory on the GPU, the GPU is waiting; otherwise nobody uses it.
+Across many GPUs (`gpuwise watch --prometheus`), this check looks for those that were busy for less than 5 % of the
+window. If a process holds memory on the GPU, the GPU is waiting; otherwise nobody uses it.
 
 ## Why it costs time
 Somebody pays for the GPU and it does no work. If a process holds it, nobody else can use it.
@@ -12,7 +12,8 @@ If memory is held, find the process with `nvidia-smi` on the host: a notebook th
 waits for its data. If nothing is held, give the GPU to a waiting job or return it.
 
 ## How sure
-High for the measurement. Nobody knows whether there was work to do, so the range of the gain starts at 1.0 (no gain).
+Confidence is high for the measurement. Nobody knows whether there was work to do, so the range of the gain starts at
+1.0 (no gain).
 """
 
 from __future__ import annotations

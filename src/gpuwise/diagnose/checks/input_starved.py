@@ -1,9 +1,9 @@
 """The GPU waits for input.
 
 ## What it sees
-Time in which nothing runs on the device while the main thread is inside the loader (`DataLoader.__next__` of PyTorch,
-`IteratorGetNext` of tf.data), if it takes at least 5 % of the step. The check looks at all steady steps together,
-because loaders stall in bursts that a median step does not show.
+This check looks for time in which nothing runs on the device while the main thread is inside the loader
+(`DataLoader.__next__` of PyTorch, `IteratorGetNext` of tf.data), if it takes at least 5 % of the step. The check looks
+at all steady steps together, because loaders stall in bursts that a median step does not show.
 
 ## Why it costs time
 The step cannot begin before its batch has arrived. Without workers, the main process reads and augments the batch
@@ -14,10 +14,10 @@ Set `num_workers` to about the number of cores, `persistent_workers=True`, `pref
 that is not enough, make each sample cheaper: use smaller files, decode them once, augment on the GPU.
 
 ## How sure
-High, because both sides are measured. The upper end of the gain is a replay without any loading. The lower end keeps
-three fifths of it, because workers need cores and a slow disk stays slow (assumed). In a watched run, the wait for each
-batch is timed without a profiler. The upper end is then a step at its best without waiting, but not shorter than its
-CPU seconds need on all cores.
+Confidence is high, because both sides are measured. The upper end of the gain is a replay without any loading. The
+lower end keeps three fifths of it, because workers need cores and a slow disk stays slow (assumed). In a watched run,
+the wait for each batch is timed without a profiler. The upper end is then a step at its best without waiting, but not
+shorter than its CPU seconds need on all cores.
 """
 
 from __future__ import annotations

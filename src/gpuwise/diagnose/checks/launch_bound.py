@@ -1,8 +1,8 @@
 """The GPU waits for the host to launch kernels.
 
 ## What it sees
-Idle time in which the host had not launched the next kernel yet (the queue was empty), or which lies before and inside
-CUDA graphs, if it takes at least 15 % of the step and kernels last a few microseconds.
+This check looks for idle time in which the host had not launched the next kernel yet (the queue was empty), or which
+lies before and inside CUDA graphs, if it takes at least 15 % of the step and kernels last a few microseconds.
 
 ## Why it costs time
 Eager PyTorch needs 5 to 60 µs of host time for each op. Shorter kernels finish before the next one arrives. A faster
@@ -13,9 +13,9 @@ Use `torch.compile(model, mode="reduce-overhead")` or CUDA graphs, a larger batc
 fewer small ops. A faster CPU core shortens the wait in proportion to its speed.
 
 ## How sure
-High if launches and kernels are matched. Low if the idle time surrounds CUDA graphs, because profilers do not always
-record what is in them. The lower end of the gain assumes that a quarter of the host's time disappears, the upper end
-that all of it does. Profilers themselves slow the host down.
+Confidence is high if launches and kernels are matched. It is low if the idle time surrounds CUDA graphs, because
+profilers do not always record what is in them. The lower end of the gain assumes that a quarter of the host's time
+disappears, the upper end that all of it does. Profilers themselves slow the host down.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Tensors are converted between NCHW and NHWC.
 
 ## What it sees
-Kernels that only change the layout (`nchwToNhwc`, `batched_transpose`) and take at least 3 % of the step.
+This check looks for kernels that only change the layout (`nchwToNhwc`, `batched_transpose`) and take at least 3 % of
+the step.
 
 ## Why it costs time
 Matrix units need NHWC. A model in NCHW is converted back and forth around each convolution, and each conversion is a
@@ -11,8 +12,8 @@ full trip through memory.
 Use `model.to(memory_format=torch.channels_last)` and the same for the input. Replace ops that fall back to NCHW.
 
 ## How sure
-High for the time. The upper end of the gain removes all of it. The lower end removes half, because some ops do not
-support the layout.
+Confidence is high for the time. The upper end of the gain removes all of it. The lower end removes half, because some
+ops do not support the layout.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sizes do not fit the matrix units.
 
 ## What it sees
-Matrix kernels with `align1` or `align2` in their name, or products whose sizes are not a multiple of 8 (16 for 8-bit
-types), if they take at least 5 % of the step.
+This check looks for matrix kernels with `align1` or `align2` in their name, or products whose sizes are not a multiple
+of 8 (16 for 8-bit types), if they take at least 5 % of the step.
 
 ## Why it costs time
 Matrix units load operands in pieces of 16 bytes. Odd sizes force narrow loads, or prevent the use of the matrix units
@@ -12,8 +12,8 @@ altogether.
 Pad the vocabulary, embedding and hidden sizes, and the batch, to a multiple of 8, or better of 64.
 
 ## How sure
-High if the kernel's name says `align1`, and medium if only the shapes show it. The gain is what the kernel models say
-for padded sizes. Without shapes, gpuwise uses the fitted cost of unaligned kernels.
+Confidence is high if the kernel's name says `align1`, and medium if only the shapes show it. The gain is what the
+kernel models say for padded sizes. Without shapes, gpuwise uses the fitted cost of unaligned kernels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kernels were built for an older architecture.
 
 ## What it sees
-Matrix kernels whose name carries an older generation than the device (`cutlass_75…`, `volta_…` on an Ampere card,
-`sm80_xmma…` on Hopper) and that take at least 20 % of matrix time.
+This check looks for matrix kernels whose name carries an older generation than the device (`cutlass_75…`, `volta_…` on
+an Ampere card, `sm80_xmma…` on Hopper) and that take at least 20 % of matrix time.
 
 ## Why it costs time
 They lack what the newer generation introduced: asynchronous copies, larger tiles, wgmma. On Hopper, an Ampere kernel
@@ -12,9 +12,9 @@ reaches about half the speed of a native one.
 Use a newer framework that was built with a newer CUDA toolkit, and rebuild libraries such as flash-attn for the card.
 
 ## How sure
-Medium. Libraries keep older kernels on purpose where they are as good, especially for small sizes and fp32. The range
-of the gain therefore starts at 1.0 (no gain). The upper end assumes that native kernels are 1.5 times as fast
-(assumed).
+Confidence is medium. Libraries keep older kernels on purpose where they are as good, especially for small sizes and
+fp32. The range of the gain therefore starts at 1.0 (no gain). The upper end takes native kernels to be 1.5 times
+as fast (assumed).
 """
 
 from __future__ import annotations

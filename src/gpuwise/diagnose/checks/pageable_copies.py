@@ -1,8 +1,8 @@
 """Copies come from pageable memory.
 
 ## What it sees
-Host-to-device copies marked `Pageable` that take at least 5 % of the step, and their bandwidth compared with that of a
-pinned copy.
+This check looks for host-to-device copies marked `Pageable` that take at least 5 % of the step, and their bandwidth
+compared with that of a pinned copy.
 
 ## Why it costs time
 The driver first copies pageable memory into its own pinned buffer. This runs at about half the speed of the link, and
@@ -12,8 +12,8 @@ the host waits for it.
 Use `DataLoader(pin_memory=True)` and `.to(device, non_blocking=True)`.
 
 ## How sure
-High that the memory is pageable if the trace says so; ROCm traces do not record it. The lower end of the gain assumes
-that pinned copies reach 12 GB/s (PCIe 3.0 x16), the upper end that they are hidden behind compute.
+Confidence is high if the trace says that the memory is pageable; ROCm traces do not record it. The lower end of the
+gain assumes that pinned copies reach 12 GB/s (PCIe 3.0 x16), the upper end that they are hidden behind compute.
 """
 
 from __future__ import annotations

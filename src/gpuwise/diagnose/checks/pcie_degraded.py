@@ -1,8 +1,8 @@
 """The GPU's link is narrower or slower than the card supports.
 
 ## What it sees
-A PCIe generation or number of lanes below the card's maximum while the GPU works. An idle card slows its link down to
-save power, so only samples under load count.
+This check looks for a PCIe generation or number of lanes below the card's maximum while the GPU works. An idle card
+slows its link down to save power, so only samples under load count.
 
 ## Why it costs time
 Copies to the GPU, and gradients between cards, take longer in proportion to the slower link.
@@ -12,8 +12,8 @@ Try another slot (many boards have one with all lanes), reseat the card, remove 
 shares lanes with M.2 drives.
 
 ## How sure
-High that the link is degraded. Its cost is computed from the traffic that was seen: if there is hardly any, nothing is
-lost. The range of the gain starts at 1.0 (no gain), because copies may be hidden behind work.
+It is certain that the link is degraded. Its cost is computed from the traffic that was seen: if there is hardly any,
+nothing is lost. The range of the gain starts at 1.0 (no gain), because copies may be hidden behind work.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """The power limit is below the default.
 
 ## What it sees
-A power limit enforced by the driver that is at least 2 % below the card's default. This is for information only, since
-the limit may be intentional.
+This check looks for a power limit enforced by the driver that is at least 2 % below the card's default. This is for
+information only, since the limit may be intentional.
 
 ## Why it costs time
 Under full load, the clock is lowered until the power stays within the limit.
 
 ## What to do
-`nvidia-smi -pl` resets it, if you have the rights. Often the limit is worth keeping, because it saves more energy than
+`nvidia-smi -pl` resets it, if you have permission. Often the limit is worth keeping, because it saves more energy than
 it costs time.
 
 ## How sure
-High for the limit. The upper end of the gain is a fifth of the reduction in power: a V100 at 80 % of its power was
-about 4 % slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because a GPU that waits does not reach its
-limit.
+Confidence is high for the limit. The upper end of the gain is a fifth of the reduction in power: a V100 at 80 % of its
+power was about 4 % slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because a GPU that waits does not reach
+its limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Other processes use the same GPU.
 
 ## What it sees
-Processes outside the watched run that keep at least 5 % of the GPU busy, or hold at least 1 GB of its memory.
+This check looks for processes outside the watched run that keep at least 5 % of the GPU busy, or hold at least 1 GB of
+its memory.
 
 ## Why it costs time
 Kernels of two processes take turns. The memory that other processes hold is not available for a larger batch.
@@ -10,8 +11,8 @@ Kernels of two processes take turns. The memory that other processes hold is not
 End the other processes, wait for them, or choose another GPU (`CUDA_VISIBLE_DEVICES`).
 
 ## How sure
-High for what the driver lists. In a container, the driver may report the host's process numbers; the check then says
-nothing.
+Confidence is high for what the driver lists. In a container, the driver may report the host's process numbers; the
+check then says nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The loader has no workers.
 
 ## What it sees
-`_SingleProcessDataLoaderIter` in the names of the loader's marks, if the input also slows the step down. In a watched
-run, it sees a `num_workers` of 0, or a Keras `PyDataset` with one thread.
+This check looks for `_SingleProcessDataLoaderIter` in the names of the loader's marks, if the input also slows the step
+down. In a watched run, it looks for a `num_workers` of 0, or a Keras `PyDataset` with one thread.
 
 ## Why it costs time
 With `num_workers=0`, the training process itself reads and augments each batch, one sample after another, while the GPU
@@ -13,8 +13,8 @@ Use `DataLoader(..., num_workers=4)` or more, up to the number of cores. On Wind
 `if __name__ == "__main__":`.
 
 ## How sure
-High that there are no workers. The gain is the same as in `input_starved`, limited by the number of cores, which a
-trace does not record.
+It is certain that there are no workers. The gain is the same as in `input_starved`, limited by the number of cores,
+which a trace does not record.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The step takes longer than it should on this GPU.
 
 ## What it sees
-A mean step that is longer than `gpuwise predict` says for the model named with `--model`, on the GPU of the trace, at
-the batch and precision found in the trace.
+This check looks for a mean step that is longer than `gpuwise predict` says for the model named with `--model`, on the
+GPU of the trace, at the batch and precision found in the trace.
 
 ## Why it costs time
 The cause is something that no other check explains: a slower clock, another process, an old driver, or a model that is
@@ -13,7 +13,8 @@ First make sure that batch, precision, framework, input pipeline and power mode 
 to look at clocks, temperature and other processes.
 
 ## How sure
-As sure as the prediction. The check reports a step only if it is above the upper end of the predicted range.
+The finding is as certain as the prediction. The check reports a step only if it is above the upper end of the predicted
+range.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Kernels are too small to fill the GPU.
 
 ## What it sees
-Kernels with fewer blocks than the GPU has multiprocessors, if they take at least half of the kernel time.
+This check looks for kernels with fewer blocks than the GPU has multiprocessors, if they take at least half of the
+kernel time.
 
 ## Why it costs time
 A block runs on one multiprocessor. With fewer blocks than multiprocessors, part of the chip is idle in every kernel,
@@ -12,8 +13,8 @@ Use a larger batch, until the time per sample stops falling. If the batch is fix
 streams on one GPU.
 
 ## How sure
-High for the grids, which the trace records. The upper end of the gain assumes full use of the multiprocessors (a gain
-per sample, at a larger batch); the lower end is 1.0 (no gain).
+Confidence is high for the grids, which the trace records. The upper end of the gain assumes full use of the
+multiprocessors (a gain per sample, at a larger batch); the lower end is 1.0 (no gain).
 """
 
 from __future__ import annotations

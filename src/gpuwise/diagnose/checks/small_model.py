@@ -1,8 +1,8 @@
 """The step is as short as its launches allow, so a faster GPU would not help.
 
 ## What it sees
-A device that computes for at most 40 % of the step and waits for launches for at least 30 % of it, with a median kernel
-below 10 µs.
+This check looks for a device that computes for at most 40 % of the step and waits for launches for at least 30 % of it,
+with a median kernel below 10 µs.
 
 ## Why it costs time
 The step lasts as long as the host needs to issue it. Kernels this short already take the minimum of a few microseconds,
@@ -13,7 +13,7 @@ Use a larger batch, `torch.compile(mode="reduce-overhead")`, CUDA graphs, or sev
 have.
 
 ## How sure
-High if launches and kernels are matched in the trace.
+Confidence is high if launches and kernels are matched in the trace.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """One rank keeps the others waiting.
 
 ## What it sees
-Collectives that take much longer on some ranks than on others. A collective ends at the same time on all ranks, so the
-rank that spends the least time in it arrived last and the others waited for it. The check reports a rank if the wait
-takes at least 5 % of the step and the same rank is late in most steps. Across many GPUs (`gpuwise watch --prometheus`),
-it reports a GPU whose clock under load is at least 5 % below the median of its peers, or that is busy for at least 10 %
-less time. A GPU that waits for its host looks like that, while its peers look busy because they wait for it.
+This check looks for collectives that take much longer on some ranks than on others. A collective ends at the same time
+on all ranks, so the rank that spends the least time in it arrived last and the others waited for it. The check reports
+a rank if the wait takes at least 5 % of the step and the same rank is late in most steps. Across many GPUs
+(`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5 % below the median of its peers,
+or that is busy for at least 10 % less time. A GPU that waits for its host looks like that, while its peers look busy
+because they wait for it.
 
 ## Why it costs time
 Every rank runs at the pace of the slowest. A slow loader, a throttled GPU, a busy host or uneven data on one rank slows
@@ -16,10 +17,10 @@ Look at what the late rank does before its collectives: its loader, its clock an
 (sequence lengths, embedding tables).
 
 ## How sure
-Medium, or low with fewer than three steps. The gain assumes that the late rank arrives when the median rank does; the
-lower end is half of that. Across many GPUs, the confidence is medium if labels name the job that they share, and low if
-peers are guessed from host and product. Work that waits for memory does not follow the clock, so the lower end is a
-third of what the clock suggests (assumed).
+Confidence is high or medium, depending on the share, and low with fewer than three steps. The gain assumes that the
+late rank arrives when the median rank does; the lower end is half of that. Across many GPUs, the confidence is medium
+if labels name the job that they share, and low if peers are guessed from host and product. Work that waits for memory
+does not follow the clock, so the lower end is a third of what the clock suggests (assumed).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TF32 is off on a GPU that supports it.
 
 ## What it sees
-True fp32 matrix kernels that take at least 5 % of kernel time on Ampere or newer.
+This check looks for true fp32 matrix kernels that take at least 5 % of kernel time on Ampere or newer.
 
 ## Why it costs time
 TF32 runs the same code on the matrix units, at four to eight times the rate of fp32, with 10 bits of mantissa in the
@@ -12,8 +12,8 @@ Call `torch.set_float32_matmul_precision("high")`. For convolutions, keep `torch
 default).
 
 ## How sure
-High if the kernel names show which unit they use. The gain is what the kernel models say for TF32, bounded as in
-`fp32_matmul`.
+Confidence is high if the kernel names show which unit they use. The gain is what the kernel models say for TF32,
+bounded as in `fp32_matmul`.
 """
 
 from __future__ import annotations

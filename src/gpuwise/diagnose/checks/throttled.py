@@ -1,9 +1,9 @@
 """The GPU slows itself down.
 
 ## What it sees
-Samples under load in which the driver names heat or a power brake as the reason for a lower clock, if they are at least
-5 % of all samples under load. If the driver does not report reasons, it sees a clock under load below 90 % of the boost
-clock while the card draws less than 95 % of the power limit, which rules out the power cap.
+This check looks for samples under load in which the driver names heat or a power brake as the reason for a lower clock,
+if they are at least 5 % of all samples under load. If the driver does not report reasons, it looks for a clock under load
+below 90 % of the boost clock while the card draws less than 95 % of the power limit, which rules out the power cap.
 
 ## Why it costs time
 Everything that computes runs at the lower clock. The power cap, which every card reaches under full load, does not
@@ -14,9 +14,9 @@ Clean filters and fans, leave more space between cards, set a fan curve, lower t
 from the supply or the board, so check cables and connectors.
 
 ## How sure
-High if the driver names the reason. Low if only the clock is known, because somebody may have lowered it on purpose.
-The upper end of the gain is the ratio of the boost clock to the clock that was seen. The lower end is a third of that,
-because work that waits for memory does not follow the clock (assumed).
+Confidence is high if the driver names the reason. It is low if only the clock is known, because somebody may have
+lowered it on purpose. The upper end of the gain is the ratio of the boost clock to the clock that was seen. The lower
+end is a third of that, because work that waits for memory does not follow the clock (assumed).
 """
 
 from __future__ import annotations

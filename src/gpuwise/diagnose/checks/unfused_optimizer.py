@@ -1,20 +1,20 @@
 """The optimizer updates one parameter at a time.
 
 ## What it sees
-Many small kernels launched inside `Optimizer.step` that are not multi-tensor kernels, if the optimizer takes at least
-3 % of the step.
+This check looks for many small kernels launched inside `Optimizer.step` that are not multi-tensor kernels, if the
+optimizer takes at least 3 % of the step.
 
 ## Why it costs time
-A model has hundreds of parameter tensors, and Adam needs a dozen element-wise ops for each. That makes thousands of
-launches of a few microseconds.
+A model has hundreds of parameter tensors, and Adam needs a dozen element-wise ops for each. That adds up to
+thousands of launches of a few microseconds each.
 
 ## What to do
 Use `optim.AdamW(..., fused=True)`, or `foreach=True`, which has been the default since PyTorch 2.0 unless it is turned
 off.
 
 ## How sure
-High, because the calls are counted inside the optimizer's own mark. The lower end of the gain assumes that 30 % of the
-saving is reached, the upper end that 95 % of the time goes away.
+Confidence is high, because the calls are counted inside the optimizer's own mark. The upper end of the gain assumes
+that 95 % of the time goes away, the lower end that 30 % of that saving is reached.
 """
 
 from __future__ import annotations

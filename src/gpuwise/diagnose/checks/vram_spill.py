@@ -1,8 +1,9 @@
 """The GPU's memory is full and the driver moves data to host memory.
 
 ## What it sees
-A GPU with at least 95 % of its memory in use and either a step at least twice as long as expected, or at least a fifth
-of the PCIe link in use all the time. Full memory alone is not a sign, because allocators keep what they once had.
+This check looks for a GPU with at least 95 % of its memory in use and either a step at least twice as long as expected,
+or at least a fifth of the PCIe link in use all the time. Full memory alone is not a sign, because allocators keep what
+they once had.
 
 ## Why it costs time
 Host memory is reached over PCIe, which is ten to fifty times slower than the card's own memory. On Windows and WSL the
@@ -13,7 +14,7 @@ Use a smaller batch, checkpointing or a smaller precision (`gpuwise fit` ranks t
 Sysmem Fallback Policy: Prefer No Sysmem Fallback" turns the silent slowdown into an error.
 
 ## How sure
-Medium, because the driver does not report it. High if the step is also twice as long as predicted.
+Confidence is medium, because the driver does not report it. It is high if the step is also twice as long as predicted.
 """
 
 from __future__ import annotations

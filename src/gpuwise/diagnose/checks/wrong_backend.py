@@ -1,7 +1,7 @@
 """Several GPUs communicate through the wrong software.
 
 ## What it sees
-gloo as the backend while kernels run on GPUs, or the marks and ops of `DataParallel`.
+This check looks for gloo as the backend while kernels run on GPUs, or the marks and ops of `DataParallel`.
 
 ## Why it costs time
 gloo moves tensors through the host. `DataParallel` copies the model to every GPU in each step and runs all GPUs from
@@ -11,8 +11,8 @@ one Python thread.
 Use `DistributedDataParallel` with `backend="nccl"` and one process per GPU.
 
 ## How sure
-High that it is in use. The gain depends on the model and the link. Its range starts at 1.0 (no gain), and its upper end
-removes all exposed communication.
+It is certain that the wrong software is in use. The gain depends on the model and the link. Its range starts at 1.0 (no
+gain), and its upper end removes all exposed communication.
 """
 
 from __future__ import annotations
