@@ -5,7 +5,7 @@ This check looks for a PCIe generation or number of lanes below the card's maxim
 slows its link down to save power, so only samples under load count.
 
 ## Why it costs time
-Copies to the GPU, and gradients between cards, take longer in proportion to the slower link.
+Copies to the GPU, and gradients between cards, take proportionally longer on a slower link.
 
 ## What to do
 Try another slot (many boards have one with all lanes), reseat the card, remove any riser, and check whether the board
