@@ -16,8 +16,8 @@ that is not enough, make each sample cheaper: use smaller files, decode them onc
 ## How sure
 Confidence is high, because both sides are measured. The upper end of the gain is a replay without any loading. The
 lower end keeps three fifths of it, because workers need cores and a slow disk stays slow (assumed). In a watched run,
-the wait for each batch is timed without a profiler. The upper end is then the fastest step without waiting, but never shorter than
-its CPU time divided by the number of cores.
+the wait for each batch is timed without a profiler. The upper end is then the fastest step without waiting, but never
+shorter than its CPU time divided by the number of cores.
 """
 
 from __future__ import annotations
