@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from gpuwise.advise.paces import JobPace
 from gpuwise.advise.tasks import Job
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.cloud import rent
-from gpuwise.money.ownership import own
-from gpuwise.money.types import HOURS_PER_YEAR, Grid, Price, RentRange, Tariff
+from gpuwise.money.costs import Tariff, own, rent
+from gpuwise.money.types import HOURS_PER_YEAR, Grid, Price, RentRange
 
 __all__ = ["KINDS", "Candidate", "TaskRun", "Terms", "kept", "owned", "rented", "run_on"]
 

@@ -18,11 +18,9 @@ from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.age import age_text, is_stale
-from gpuwise.money.cloud import rent
+from gpuwise.money.costs import flat, of_bills, own, rent
 from gpuwise.money.currency import Currency
-from gpuwise.money.ownership import own
-from gpuwise.money.tariff import flat, of_bills
+from gpuwise.money.prices import age_text, is_stale
 
 NOW = date(2026, 11, 16)
 

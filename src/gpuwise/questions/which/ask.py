@@ -15,13 +15,9 @@ from gpuwise.advise.tasks import Job, Task, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.carbon import DEFAULT_REGION, find_region
-from gpuwise.money.checks import amount
-from gpuwise.money.currency import Currency
-from gpuwise.money.ownership import MACHINE_USD, utilization_of
+from gpuwise.money.costs import DEFAULT_REGION, MACHINE_USD, Tariff, find_region, flat, of_region, parse_tariff, utilization_of
+from gpuwise.money.currency import Currency, amount
 from gpuwise.money.prices import PriceBook
-from gpuwise.money.tariff import flat, of_region, parse_tariff
-from gpuwise.money.types import Tariff
 from gpuwise.questions.common.gpu_list import gpu_query
 from gpuwise.questions.common.jobs import Asked
 from gpuwise.questions.common.options import names

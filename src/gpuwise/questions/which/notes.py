@@ -10,7 +10,7 @@ from gpuwise.advise.market import NEW_MONTHS
 from gpuwise.advise.tasks import Job
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.age import age_text
+from gpuwise.money.prices import age_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.ask import WhichQuery

@@ -11,7 +11,7 @@ from gpuwise.advise.job_ways import SHORT_WAYS
 from gpuwise.advise.market import whole
 from gpuwise.advise.paces import JobPace
 from gpuwise.core.units import GIB, format_si, format_span
-from gpuwise.money.age import kind_text
+from gpuwise.money.prices import kind_text
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.beside import rent_instead, sooner_together
