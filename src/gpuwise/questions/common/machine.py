@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.box.checks import check_cards
-from gpuwise.box.form import is_card
-from gpuwise.box.lanes import CardLink, card_links
+from gpuwise.box.checks import CardLink, card_links, check_cards
+from gpuwise.box.parts import is_card
 from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.hardware.machines import find_host, loaders
 from gpuwise.questions.common.machine_speed import KINDS, LaneCost, PowerLimit, images_per_s_of, lane_costs, power_limits

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpuwise.advise.tasks import StandIn, stand_ins
-from gpuwise.box.lanes import CardLink
+from gpuwise.box.checks import CardLink
 from gpuwise.box.power import least_limit
 from gpuwise.box.types import Cards
 from gpuwise.engine import Run, predict_steps
