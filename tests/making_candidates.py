@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 
 from gpuwise.advise.candidates import Candidate, TaskRun, Terms, owned, rented
-from gpuwise.advise.paces import JobPace
+from gpuwise.advise.jobs import JobPace
 from gpuwise.core.provenance import Basis
 from gpuwise.engine.choices import Choices
 from gpuwise.hardware.catalog import load_catalog

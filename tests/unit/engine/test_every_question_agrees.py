@@ -12,7 +12,7 @@ import pytest
 
 import gpuwise
 from asking import catalogue_query, predict_query
-from gpuwise.advise.tasks import Job as Task
+from gpuwise.advise.jobs import Job as Task
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import Asked, price_jobs, trial_on

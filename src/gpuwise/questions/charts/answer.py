@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from gpuwise.advise.market import price_for
-from gpuwise.advise.paces import JobPace
+from gpuwise.advise.candidates import price_for
+from gpuwise.advise.jobs import JobPace
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import knows

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from gpuwise.advise.market import whole
-from gpuwise.advise.tasks import Job, stand_ins
+from gpuwise.advise.candidates import whole
+from gpuwise.advise.jobs import Job, stand_ins
 from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.job_ways import ways_on
-from gpuwise.advise.paces import JobPace, Pacer
-from gpuwise.advise.tasks import Job
+from gpuwise.advise.jobs import Job, JobPace, Pacer, ways_on
 from gpuwise.advise.trial import Trial
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine.capacity import room_of

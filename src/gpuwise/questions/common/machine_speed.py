@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpuwise.advise.tasks import StandIn, stand_ins
+from gpuwise.advise.jobs import StandIn, stand_ins
 from gpuwise.box.checks import CardLink
 from gpuwise.box.power import least_limit
 from gpuwise.box.types import Cards

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import msgspec
 
-from gpuwise.advise.candidates import Candidate, TaskRun, kept, owned, rented, run_on
+from gpuwise.advise.candidates import Candidate, TaskRun, buy_kind, buyable, kept, older, owned, rentable, rented, run_on, whole
 from gpuwise.advise.choosing import select
-from gpuwise.advise.market import buy_kind, buyable, older, rentable, whole
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
 from gpuwise.box.types import Cards, CheckLine

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from gpuwise.advise.candidates import Terms
+from gpuwise.advise.candidates import Terms, Wanted
 from gpuwise.advise.choosing import UserLimits
-from gpuwise.advise.market import Wanted
-from gpuwise.advise.tasks import Job, Task, find_task
+from gpuwise.advise.jobs import Job, Task, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu

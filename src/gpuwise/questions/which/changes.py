@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.advise.candidates import Candidate
-from gpuwise.advise.changes import even_hours_per_week, worth_usd
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, shortfall
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, even_hours_per_week, shortfall, worth_usd
 from gpuwise.core.units import GIB
 from gpuwise.questions.which.survey import Survey, a, alike, buys, failures, spent
 

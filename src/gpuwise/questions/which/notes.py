@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuwise.advise.candidates import NEW_MONTHS
 from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, RENT_BELOW, WORTH_A_CHANGE
-from gpuwise.advise.job_ways import WAYS
-from gpuwise.advise.market import NEW_MONTHS
-from gpuwise.advise.tasks import Job
+from gpuwise.advise.jobs import WAYS, Job
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.prices import age_text

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from gpuwise.advise.candidates import Candidate, kept, owned, run_on
+from gpuwise.advise.candidates import Candidate, kept, owned, run_on, whole
 from gpuwise.advise.choosing import Selection, shortfall
+from gpuwise.advise.jobs import JobPace
 from gpuwise.advise.ladder import sparing
-from gpuwise.advise.market import whole
-from gpuwise.advise.paces import JobPace
 from gpuwise.advise.types import Rung
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import trial_on, width

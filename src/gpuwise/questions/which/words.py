@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuwise.advise.candidates import Candidate, TaskRun
-from gpuwise.advise.changes import even_hours_per_week
-from gpuwise.advise.choosing import Selection, shortfall
-from gpuwise.advise.job_ways import SHORT_WAYS
-from gpuwise.advise.market import whole
-from gpuwise.advise.paces import JobPace
+from gpuwise.advise.candidates import Candidate, TaskRun, whole
+from gpuwise.advise.choosing import Selection, even_hours_per_week, shortfall
+from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.prices import kind_text
 from gpuwise.questions.common.fit_command import fit_command
