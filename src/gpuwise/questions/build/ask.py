@@ -17,8 +17,8 @@ from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.questions.build.options import BuildOptions
+from gpuwise.questions.common.gpu_list import named_gpus
 from gpuwise.questions.common.options import names
-from gpuwise.questions.common.step import named_gpus
 
 __all__ = ["BuildQuery", "ask"]
 

@@ -15,7 +15,7 @@ from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.asking import asker
+from gpuwise.questions.common.capturing import asker
 from gpuwise.questions.common.step import step_query, takes_images
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload import find
@@ -157,7 +157,7 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
         timeout=asked.timeout_s,
     )
     query = step_query(options, gpus=[load_catalog().find(_ANY_MODERN_GPU).gpu])
-    ask = asker(query, progress)
+    ask = asker(query.capture, query.gpus, progress)
     own = None
     if tells_itself:
         workload = ask(None)

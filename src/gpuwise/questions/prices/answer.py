@@ -15,7 +15,7 @@ from gpuwise.money import tables
 from gpuwise.money.prices import PriceBook, data_date, price_now, rent_median, rent_offers
 from gpuwise.money.refresh import Refreshed, refresh
 from gpuwise.money.types import Offer, Price, Region, RentRange, Trend
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
 from gpuwise.questions.prices.ask import ask, wants_refresh
 from gpuwise.questions.prices.options import PricesOptions

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from gpuwise.questions.common.options import Declared, declared
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Declared, Shown, declared
 from gpuwise.questions.registry import Question
 from gpuwise.surfaces.cli.output import check_figure, print_answer, show_progress, wants_figure, write_figure
 from gpuwise.surfaces.cli.runners import RUNNERS, Asked
