@@ -12,7 +12,7 @@ from gpuwise.box.types import CheckLine
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.remedies import Remedied
+from gpuwise.questions.which.survey import Remedied
 
 __all__ = ["WhichAnswer"]
 

@@ -1,4 +1,4 @@
-"""The words of `which`: its verdict, remarks on each option, and why others are left out."""
+"""The words of `which`: its verdict, and remarks on each option."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.prices import kind_text
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.which.beside import rent_instead, sooner_together
-from gpuwise.questions.which.remedies import Remedied
-from gpuwise.questions.which.survey import TIERS_USD, Survey, a, alike, buys, failures, pick_at, spent
+from gpuwise.questions.which.survey import SAME, Remedied, Survey, a, alike, buys, failures, spent
 from gpuwise.scale.cluster.wiring import takes_bridge
 
-__all__ = ["describe_remedy", "reasons", "rejections", "verdict"]
+__all__ = ["describe_remedy", "does_not_fit", "reasons", "verdict"]
 
-_FAR = 3.0  # times the budget: listed last
-_SAME = 0.005  # a smaller difference counts as none
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
@@ -32,9 +28,9 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{_nothing(survey, spared)}{rent_instead(survey)}{_describe_spared(survey, spared)}"
-    beside = "" if chosen.best.kind == "rent" else rent_instead(survey)
-    taken = f"{_to_take(survey, chosen, chosen.best)}{sooner_together(survey, chosen.best, shown)}"
+        return f"{_nothing(survey, spared)}{_rent_instead(survey)}{_describe_spared(survey, spared)}"
+    beside = "" if chosen.best.kind == "rent" else _rent_instead(survey)
+    taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
     return f"{taken}{beside}{_describe_spared(survey, spared)}"
 
 
@@ -156,7 +152,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         least = f"its cost per run is the lowest of all {_sold(survey, best)}" if best else ""
         return least if known else "no card of this kind is faster at any price"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
-    if gain < _SAME:
+    if gain < SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in buys(survey))
         return f"no faster {'single card' if several else 'option'} is sold for {survey.money(limits.budget_usd)} or less"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
@@ -178,7 +174,7 @@ def _renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     if survey.query.limits.budget_usd is not None or rented is None or rented.usd_per_run is None or not best.usd_per_run:
         return ""
     less = 1 - rented.usd_per_run / best.usd_per_run
-    if less < _SAME:
+    if less < SAME:
         return ""
     hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
     reach = "at any number of hours" if hours is None else f"up to {hours:.0f} hours a week"
@@ -262,6 +258,40 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     return f"No option costs {survey.money(limits.budget_usd)} or less: {what}.{hint}"
 
 
+# ---------------------------------------------------------------- beside it: several cheaper cards, rent
+
+
+def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]) -> str:
+    """Several cards that are faster and cheaper than the recommended one, and why they are not recommended."""
+    cost = best.upfront_usd
+    if best.kind != "buy new" or best.gpu_count > 1 or cost is None:
+        return ""
+    cheaper = [one for one in shown if one.gpu_count > 1 and one.upfront_usd is not None and one.upfront_usd < cost]
+    first = min(cheaper, key=lambda one: one.run.seconds, default=None)
+    if first is None or first.upfront_usd is None or first.run.seconds >= best.run.seconds:
+        return ""
+    faster, less = best.run.seconds / first.run.seconds, survey.money(cost - first.upfront_usd)
+    why = "one card is simpler to build and has all its memory in one piece"
+    return f" {first.name} would be {faster:.2f} times as fast for {less} less, but {why}."
+
+
+def _rent_instead(survey: Survey) -> str:
+    """What the budget would rent instead: of the GPUs that fit, the one with the lowest cost per run."""
+    budget, terms = survey.query.limits.budget_usd, survey.query.terms
+    rents = [one for one in survey.options if one.kind == "rent" and shortfall(one, survey.query.limits) in ("", "budget")]
+    best = min(rents, key=lambda one: one.usd_per_run or float("inf"), default=None)
+    if budget is None or best is None or best.rent is None:
+        return ""
+    hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
+    rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
+    weekly = 168 * terms.utilization
+    lasts = f"{hours / weekly:,.0f} weeks at {weekly:.0f} hours"
+    lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
+    does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
+    hired = f"{a(best.name)} for {hours:,.0f} hours ({rate} an hour)"
+    return f" {survey.money(budget)} would instead rent {hired}: {lasts}, or {does}."
+
+
 # ---------------------------------------------------------------- reasons
 
 
@@ -273,7 +303,7 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
     found += [f"{priced.job.model} {_sparing(priced)}" for priced in survey.priced if priced.way != "usual"]
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if not pace.fits:
-            found.append(_does_not_fit(priced, pace))
+            found.append(does_not_fit(priced, pace))
         elif pace.micro_batch < pace.batch:
             found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
         elif pace.bound == "launch":
@@ -290,84 +320,12 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
     return tuple(found)
 
 
-def _does_not_fit(priced: Priced, pace: JobPace) -> str:
+def does_not_fit(priced: Priced, pace: JobPace) -> str:
+    """How much memory a job needs, of how much there is."""
     part = f", {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
     fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
     return f"{priced.job.model} {fits}: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
 
 
-# ---------------------------------------------------------------- the others
-
-
-def rejections(survey: Survey, shown: Sequence[Candidate], chosen: Selection) -> tuple[tuple[str, str], ...]:
-    """Every GPU on sale (or for rent, where nothing is bought) that is not shown, with the reason; those nearest to the
-    recommendation first, or without one the cheapest."""
-    names = {option.name for option in shown}
-    kinds = survey.query.kinds & {"buy new", "buy used"} or {"rent"}
-    others = [option for option in (*survey.options, *survey.refused) if option.kind in kinds and option.name not in names]
-    best, far = chosen.best, _FAR * (survey.query.limits.budget_usd or float("inf"))
-    others.sort(
-        key=lambda one: (one.gpu_count, spent(one) > far, abs(one.run.seconds - best.run.seconds) if best else spent(one))
-    )
-    found: dict[str, str] = {}
-    for option in others:
-        found.setdefault(option.name, _why_not(survey, option, shown, chosen))
-    return tuple(found.items())
-
-
-def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
-    limits, broken = survey.query.limits, shortfall(option, survey.query.limits)
-    if broken == "memory":
-        short = next(pace for pace in option.run.paces if not pace.fits)
-        return _does_not_fit(survey.priced[option.run.paces.index(short)], short)
-    if broken == "deadline":
-        return f"a run takes {format_si(option.run.seconds, 's')}, longer than the deadline"
-    if broken == "price":
-        return "no price is published; give one with --price"
-    if broken == "budget":
-        over = spent(option) - (limits.budget_usd or 0.0)
-        return f"{survey.money(spent(option))} is {survey.money(over)} over the budget"
-    failed = failures(survey, option)
-    return failed[0].text if failed else _describe_rival(survey, option, shown, chosen)
-
-
-def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
-    """What beats this option: one that is shown before one that is not, of the same number of GPUs before others."""
-    if option.total_usd is None:
-        return "no price is published, and it is slower than those shown"
-    if survey.query.general:
-        return _not_a_pick(survey, option)
-    rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
-    better = [other for other in rivals if _beats(other, option)]
-    if better:
-        return f"slower and more expensive than {min(better, key=lambda other: other.gpu_count != option.gpu_count).name}"
-    rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option)]
-    if rent:
-        return f"slower and more expensive than renting {a(rent[0].name)}"
-    faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    between = f"between {faster.name} and {slower.name}" if faster and slower else "at one end of the options shown"
-    return f"{between} in time and cost; only some such options are shown"
-
-
-def _not_a_pick(survey: Survey, option: Candidate) -> str:
-    """What is recommended instead at the lowest budget that buys this one."""
-    tier = next((usd for usd in TIERS_USD if usd >= spent(option)), None)
-    pick = None if tier is None else pick_at(survey.options, tier)
-    if tier is None or pick is None or pick.name == option.name:
-        return (
-            f"costs more than {survey.money(TIERS_USD[-1])}" if tier is None else "cheaper than the option shown for its budget"
-        )
-    ratio = option.run.seconds / pick.run.seconds
-    pace = f"{ratio:.2f} times as fast" if ratio >= 1 + _SAME else "as fast" if ratio > 1 - _SAME else f"{1 - ratio:.0%} slower"
-    return f"at a budget of {survey.money(tier)} {a(pick.name)} is better: {pace} for {survey.money(pick.upfront_usd)}"
-
-
 def _costs_less(one: Candidate, other: Candidate) -> bool:
     return one.usd_per_run is not None and other.usd_per_run is not None and one.usd_per_run <= other.usd_per_run
-
-
-def _beats(other: Candidate, option: Candidate) -> bool:
-    if other.total_usd is None or option.total_usd is None:
-        return False
-    return other is not option and other.run.seconds <= option.run.seconds and other.total_usd <= option.total_usd
