@@ -19,9 +19,12 @@ from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
+from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.money.prices import kind_text
 from gpuwise.money.types import Price
+from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.jobs import Priced, price_jobs, trial_on, width
 from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.which.ask import WhichQuery
@@ -36,11 +39,15 @@ __all__ = [
     "best_by_budget",
     "buys",
     "check_parts",
+    "describe_card",
+    "describe_remedy",
     "failures",
     "make_survey",
     "pick_at",
+    "price_kind",
     "remedied",
     "spent",
+    "time_text",
 ]
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
@@ -102,6 +109,24 @@ def pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None
     return best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)
 
 
+def time_text(run: TaskRun) -> str:
+    """How long a run takes, with its range."""
+    low, high = run.seconds * run.low, run.seconds * run.high
+    return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's')})"
+
+
+def price_kind(option: Candidate) -> str:
+    """Which price it is, behind an amount."""
+    return f", {kind_text(option.price)}" if option.price is not None else ""
+
+
+def describe_card(survey: Survey, option: Candidate) -> str:
+    if option.kind == "keep":
+        return f"your {option.name}"
+    price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{price_kind(option)})"
+    return f"{a(option.name)}{price}"
+
+
 # ---------------------------------------------------------------- what is on sale, for rent or already owned
 
 
@@ -109,24 +134,24 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     """Everything on sale, for rent or already owned, with its time and cost."""
     catalogue = [gpu for gpu in load_catalog().curated if gpu.memory_bytes >= query.min_memory_bytes]
     book = query.book
-    buys = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
+    sold = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
     rents = rentable(catalogue, query.wanted.vendor, book) if "rent" in query.kinds and not query.wanted.laptop else []
     used = older(catalogue, query.wanted, book) if "buy used" in query.kinds else []
     owns = [gpu for gpu, _ in query.have]
     budget = query.limits.budget_usd
-    near = [gpu for gpu, price in buys if budget is None or price is None or price.usd <= budget]
+    near = [gpu for gpu, price in sold if budget is None or price is None or price.usd <= budget]
     near = [*near, *owns] or [gpu for gpu, _ in rents]
-    if not (near or buys):
+    if not (near or sold):
         raise BadValue("no such GPU is on sale or for rent", hint="leave `--vendor` or `--laptop` out, or give a `--price`")
     priced = _in_one_way(
-        query, near or [gpu for gpu, _ in buys], _unique([*owns, *(g for g, _ in buys), *(g for g, _ in rents), *used]), progress
+        query, near or [gpu for gpu, _ in sold], _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents), *used]), progress
     )
     counts = _COUNTS if query.limits.deadline_s is not None else (1,)
-    wanted = [*query.have, *((gpu, count) for gpu, price in buys for count in _counts(query, gpu, price))]
+    wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
     runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
     checked: dict[str, tuple[CheckLine, ...]] = {}
-    for gpu, price in buys:
+    for gpu, price in sold:
         kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
         terms = replace(query.terms, machine_usd=0.0) if whole(gpu) else query.terms
         for count in _counts(query, gpu, price):
@@ -138,7 +163,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
-            f"none of the {len(buys) + len(rents)} GPUs considered can run {query.title} that way",
+            f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} that way",
             hint="leave `--precision` out, or consider more GPUs with `--vendor any`",
         )
     failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
@@ -323,3 +348,28 @@ def _with_paces(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) 
         return kept(run, query.terms)
     terms = replace(query.terms, machine_usd=0.0) if whole(option.gpu) else query.terms
     return owned(run, terms, option.price, kind=option.kind, machine_upfront=query.machine_given)
+
+
+def describe_remedy(survey: Survey, one: Remedied) -> str:
+    """Which card holds which jobs with which remedies, and what those cost in time."""
+    option, jobs = one.option, []
+    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
+        rungs = one.rungs.get(priced.job.model, ())
+        if rungs:
+            what = f"{priced.job.model} as asked, at batch {pace.batch}"
+            room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
+            means = ", ".join(rung.title for rung in rungs)
+            jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x as long as without them)")
+    see = f"`{_fit_of(survey, one)}` explains how"
+    cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
+    return f"{describe_card(survey, option)} holds {' and '.join(jobs)}; a run takes {time_text(option.run)}{cost}; {see}"
+
+
+def _fit_of(survey: Survey, one: Remedied) -> str:
+    """The `gpuwise fit` command for the first job with remedies."""
+    job = next(job for job in survey.query.jobs if job.model in one.rungs)
+    asked = survey.query.asked
+    precision = asked.precision if asked.precision != "auto" else ""
+    sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
+    how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
+    return fit_command(job.model, [one.option.gpu], **sizes, **how)

@@ -1,4 +1,4 @@
-"""The words of `which`: its verdict, and remarks on each option."""
+"""The words of `which`: its verdict, remarks on each option, and why others are left out."""
 
 from __future__ import annotations
 
@@ -7,15 +7,28 @@ from collections.abc import Sequence
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
 from gpuwise.advise.choosing import Selection, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
-from gpuwise.core.units import GIB, format_si, format_span
-from gpuwise.money.prices import kind_text
-from gpuwise.questions.common.fit_command import fit_command
+from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.which.survey import SAME, Remedied, Survey, a, alike, buys, failures, spent
+from gpuwise.questions.which.survey import (
+    SAME,
+    TIERS_USD,
+    Remedied,
+    Survey,
+    a,
+    alike,
+    buys,
+    describe_card,
+    failures,
+    pick_at,
+    price_kind,
+    spent,
+    time_text,
+)
 from gpuwise.scale.cluster.wiring import takes_bridge
 
-__all__ = ["describe_remedy", "does_not_fit", "reasons", "verdict"]
+__all__ = ["reasons", "rejections", "verdict"]
 
+_FAR = 3.0  # times the budget: listed last
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
@@ -39,44 +52,12 @@ def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
     if not spared:
         return ""
     option = spared[0].option
-    return f" With remedies it fits {_describe_card(survey, option)} as asked: {format_si(option.run.seconds, 's')} per run."
-
-
-def describe_remedy(survey: Survey, one: Remedied) -> str:
-    """Which card holds which jobs with which remedies, and what those cost in time."""
-    option, jobs = one.option, []
-    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
-        rungs = one.rungs.get(priced.job.model, ())
-        if rungs:
-            what = f"{priced.job.model} as asked, at batch {pace.batch}"
-            room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
-            means = ", ".join(rung.title for rung in rungs)
-            jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x as long as without them)")
-    see = f"`{_fit_of(survey, one)}` explains how"
-    cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{_describe_card(survey, option)} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
-
-
-def _describe_card(survey: Survey, option: Candidate) -> str:
-    if option.kind == "keep":
-        return f"your {option.name}"
-    price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{_of(option)})"
-    return f"{a(option.name)}{price}"
-
-
-def _fit_of(survey: Survey, one: Remedied) -> str:
-    """The `gpuwise fit` command for the first job with remedies."""
-    job = next(job for job in survey.query.jobs if job.model in one.rungs)
-    asked = survey.query.asked
-    precision = asked.precision if asked.precision != "auto" else ""
-    sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
-    how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
-    return fit_command(job.model, [one.option.gpu], **sizes, **how)
+    return f" With remedies it fits {describe_card(survey, option)} as asked: {format_si(option.run.seconds, 's')} per run."
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
-    time = f"{_describe_ways(survey)}a run takes {_span(run)}{_in_time(survey, run)}"
+    time = f"{_describe_ways(survey)}a run takes {time_text(run)}{_in_time(survey, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."
     have = chosen.kept if chosen.kept and chosen.kept.run.fits else None
@@ -85,7 +66,7 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = _half_of(survey, chosen) if chosen.bought else _why_not_bought(survey)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}{ratio}; {why}."
-    price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{_of(best)}"
+    price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{price_kind(best)}"
     more = f"{_renting(survey, chosen, best)}{_to_change(survey, best)}"
     return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(survey, chosen)}.{more}"
 
@@ -112,11 +93,6 @@ def _at_once(priced: Priced) -> str:
     return ", one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
 
 
-def _span(run: TaskRun) -> str:
-    low, high = run.seconds * run.low, run.seconds * run.high
-    return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's')})"
-
-
 def _in_time(survey: Survey, run: TaskRun) -> str:
     """Whether the expected time meets the deadline, and whether the slow end of the range does too."""
     deadline = survey.query.limits.deadline_s
@@ -137,10 +113,6 @@ def _to_change(survey: Survey, best: Candidate) -> str:
 
 def _several(option: Candidate) -> str:
     return " together" if option.gpu_count > 1 and option.kind != "rent" else " each" if option.gpu_count > 1 else ""
-
-
-def _of(option: Candidate) -> str:
-    return f", {kind_text(option.price)}" if option.price is not None else ""
 
 
 def _why_best(survey: Survey, chosen: Selection) -> str:
@@ -220,7 +192,7 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     fastest = min(shown, key=lambda option: option.run.seconds)
     more = value.run.seconds / fastest.run.seconds
     faster = f"; {a(fastest.name)} ({survey.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
-    price = f"{survey.money(value.upfront_usd)}{_of(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
+    price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
         f"The best value is {a(value.name)} ({price}): its cost per run is the lowest of these{faster}."
         f"{_renting(survey, chosen, value)} "
@@ -244,7 +216,7 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     if not timely:
         fastest = min(fitting, key=lambda option: option.run.seconds)
         more = "Allow more time, or use more GPUs: see `gpuwise plan`."
-        return f"Nothing meets the deadline: the fastest, {a(fastest.name)}, takes {_span(fastest.run)} per run. {more}"
+        return f"Nothing meets the deadline: the fastest, {a(fastest.name)}, takes {time_text(fastest.run)} per run. {more}"
     cheapest = min(timely, key=spent)
     if spent(cheapest) == float("inf"):
         give = f'give yours with `--price "{cheapest.gpu.name}=…"`'
@@ -303,7 +275,7 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
     found += [f"{priced.job.model} {_sparing(priced)}" for priced in survey.priced if priced.way != "usual"]
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if not pace.fits:
-            found.append(does_not_fit(priced, pace))
+            found.append(_does_not_fit(priced, pace))
         elif pace.micro_batch < pace.batch:
             found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
         elif pace.bound == "launch":
@@ -320,8 +292,7 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
     return tuple(found)
 
 
-def does_not_fit(priced: Priced, pace: JobPace) -> str:
-    """How much memory a job needs, of how much there is."""
+def _does_not_fit(priced: Priced, pace: JobPace) -> str:
     part = f", {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
     fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
     return f"{priced.job.model} {fits}: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
@@ -329,3 +300,76 @@ def does_not_fit(priced: Priced, pace: JobPace) -> str:
 
 def _costs_less(one: Candidate, other: Candidate) -> bool:
     return one.usd_per_run is not None and other.usd_per_run is not None and one.usd_per_run <= other.usd_per_run
+
+
+# ---------------------------------------------------------------- the others
+
+
+def rejections(survey: Survey, shown: Sequence[Candidate], chosen: Selection) -> tuple[tuple[str, str], ...]:
+    """Every GPU on sale (or for rent, where nothing is bought) that is not shown, with the reason; those nearest to the
+    recommendation first, or without one the cheapest."""
+    names = {option.name for option in shown}
+    kinds = survey.query.kinds & {"buy new", "buy used"} or {"rent"}
+    others = [option for option in (*survey.options, *survey.refused) if option.kind in kinds and option.name not in names]
+    best, far = chosen.best, _FAR * (survey.query.limits.budget_usd or float("inf"))
+    others.sort(
+        key=lambda one: (one.gpu_count, spent(one) > far, abs(one.run.seconds - best.run.seconds) if best else spent(one))
+    )
+    found: dict[str, str] = {}
+    for option in others:
+        found.setdefault(option.name, _why_not(survey, option, shown, chosen))
+    return tuple(found.items())
+
+
+def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
+    limits, broken = survey.query.limits, shortfall(option, survey.query.limits)
+    if broken == "memory":
+        short = next(pace for pace in option.run.paces if not pace.fits)
+        return _does_not_fit(survey.priced[option.run.paces.index(short)], short)
+    if broken == "deadline":
+        return f"a run takes {format_si(option.run.seconds, 's')}, longer than the deadline"
+    if broken == "price":
+        return "no price is published; give one with --price"
+    if broken == "budget":
+        over = spent(option) - (limits.budget_usd or 0.0)
+        return f"{survey.money(spent(option))} is {survey.money(over)} over the budget"
+    failed = failures(survey, option)
+    return failed[0].text if failed else _describe_rival(survey, option, shown, chosen)
+
+
+def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
+    """What beats this option: one that is shown before one that is not, of the same number of GPUs before others."""
+    if option.total_usd is None:
+        return "no price is published, and it is slower than those shown"
+    if survey.query.general:
+        return _not_a_pick(survey, option)
+    rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
+    better = [other for other in rivals if _beats(other, option)]
+    if better:
+        return f"slower and more expensive than {min(better, key=lambda other: other.gpu_count != option.gpu_count).name}"
+    rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option)]
+    if rent:
+        return f"slower and more expensive than renting {a(rent[0].name)}"
+    faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
+    slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
+    between = f"between {faster.name} and {slower.name}" if faster and slower else "at one end of the options shown"
+    return f"{between} in time and cost; only some such options are shown"
+
+
+def _not_a_pick(survey: Survey, option: Candidate) -> str:
+    """What is recommended instead at the lowest budget that buys this one."""
+    tier = next((usd for usd in TIERS_USD if usd >= spent(option)), None)
+    pick = None if tier is None else pick_at(survey.options, tier)
+    if tier is None or pick is None or pick.name == option.name:
+        return (
+            f"costs more than {survey.money(TIERS_USD[-1])}" if tier is None else "cheaper than the option shown for its budget"
+        )
+    ratio = option.run.seconds / pick.run.seconds
+    pace = f"{ratio:.2f} times as fast" if ratio >= 1 + SAME else "as fast" if ratio > 1 - SAME else f"{1 - ratio:.0%} slower"
+    return f"at a budget of {survey.money(tier)} {a(pick.name)} is better: {pace} for {survey.money(pick.upfront_usd)}"
+
+
+def _beats(other: Candidate, option: Candidate) -> bool:
+    if other.total_usd is None or option.total_usd is None:
+        return False
+    return other is not option and other.run.seconds <= option.run.seconds and other.total_usd <= option.total_usd
