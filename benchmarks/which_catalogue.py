@@ -13,8 +13,7 @@ import subprocess
 import sys
 import time
 
-from gpuwise.advise.paces import GRID
-from gpuwise.advise.tasks import find_task
+from gpuwise.advise.jobs import GRID, find_task
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.common.jobs import Asked, price_jobs
 

@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 
 import gpuwise
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.money import age
+from gpuwise.money import prices as money_prices
 from gpuwise.surfaces.cli.app import app
 
 DAY = date(2026, 11, 16)  # ages of prices
@@ -53,7 +53,7 @@ def answer(arguments: Sequence[str], folder: Path, width: int = 100) -> Answer:
         patch.setenv("COLUMNS", str(width))
         patch.setenv("TERM", "dumb")
         patch.setenv("GPUWISE_DATA", str(folder))
-        patch.setattr(age, "today", lambda: DAY)
+        patch.setattr(money_prices, "today", lambda: DAY)
         patch.setitem(sys.modules, "gpuhunt", None)  # as where the extra is not installed
         result = CliRunner().invoke(app, list(arguments), prog_name="gpuwise")
     refused = isinstance(result.exception, GpuwiseError)

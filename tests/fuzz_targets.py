@@ -25,11 +25,10 @@ from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.units import parse, parse_memory
 from gpuwise.hardware import machines, specs, tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.money import refreshed
-from gpuwise.money.carbon import find_region
+from gpuwise.money.costs import electricity_usd, find_region, parse_bills, parse_tariff
 from gpuwise.money.currency import USD, parse_currency
-from gpuwise.money.price_file import parse_price, read_price_file
-from gpuwise.money.tariff import electricity_usd, parse_bills, parse_tariff
+from gpuwise.money.prices import parse_price, read_price_file
+from gpuwise.money.tables import _read_refreshed
 from gpuwise.questions.build.ask import BuildQuery
 from gpuwise.questions.build.ask import ask as ask_build
 from gpuwise.questions.build.options import BuildOptions
@@ -136,7 +135,7 @@ def _table_rows(path: Path) -> None:
 
 def _rental(path: Path) -> None:
     with patch.dict(os.environ, {"GPUWISE_DATA": str(path.parent)}):
-        refreshed._read.cache_clear()
+        _read_refreshed.cache_clear()
         gpuwise.prices("H100 SXM 80GB")
 
 

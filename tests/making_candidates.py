@@ -6,12 +6,11 @@ from dataclasses import replace
 from datetime import date
 
 from gpuwise.advise.candidates import Candidate, TaskRun, Terms, owned, rented
-from gpuwise.advise.paces import JobPace
+from gpuwise.advise.jobs import JobPace
 from gpuwise.core.provenance import Basis
 from gpuwise.engine.choices import Choices
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.money.carbon import find_region
-from gpuwise.money.tariff import flat
+from gpuwise.money.costs import find_region, flat
 from gpuwise.money.types import Price, RentRange
 
 GPU = next(gpu for gpu in load_catalog().curated if gpu.name == "RTX 3090")

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from gpuwise.money import age
+from gpuwise.money import prices
 from gpuwise.surfaces.cli.app import app
 
 ROOT = Path(__file__).parents[1]
@@ -105,15 +105,15 @@ def as_shown(example: Example, lines: list[str]) -> tuple[str, ...]:
 @contextmanager
 def reader_folder() -> Iterator[Path]:
     """A folder as a reader has it, with the examples in it; the day is fixed."""
-    here, today = Path.cwd(), age.today
+    here, today = Path.cwd(), prices.today
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "examples").symlink_to(ROOT / "examples")
         os.chdir(name)
-        age.today = lambda: DAY
+        prices.today = lambda: DAY
         try:
             yield Path(name)
         finally:
-            age.today = today
+            prices.today = today
             os.chdir(here)
 
 

@@ -14,7 +14,7 @@ import build_check_docs
 import build_examples
 import build_json_reference
 import build_reference
-from gpuwise.money import age
+from gpuwise.money import prices as money_prices
 from gpuwise.surfaces.cli.app import app
 from making_traces import Run, training
 from whole_tables import every_row
@@ -71,7 +71,7 @@ def test_every_command_in_the_docs_runs_and_answers_what_is_shown(
 ) -> None:
     _write_files(tmp_path, example.command)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(age, "today", lambda: build_examples.DAY)
+    monkeypatch.setattr(money_prices, "today", lambda: build_examples.DAY)
     arguments = example.arguments
     if arguments[0] == "serve" or "--prometheus" in arguments:  # need a server: tests/unit has one; here the options are parsed
         arguments.append("--help")

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from gpuwise.box import parts
-from gpuwise.box.connectors import plugs_of
-from gpuwise.box.form import is_card
+from gpuwise.box.parts import is_card
+from gpuwise.box.power import plugs_of
 from gpuwise.box.types import Board, Outlet, Platform
 from gpuwise.core.errors import UnknownName
 from gpuwise.core.provenance import Basis

@@ -11,7 +11,7 @@ import pytest
 
 from gpuwise.core.provenance import Basis
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.money import carbon, tables
+from gpuwise.money import costs, tables
 from gpuwise.money.types import Offer, Price, Region
 from whole_tables import every_row
 
@@ -85,8 +85,8 @@ def test_every_region_is_sound(region: Region) -> None:
 def test_a_region_is_found_by_every_spelling_and_none_means_two() -> None:
     spellings = [name.lower() for region in tables.regions() for name in (region.name, *region.aliases)]
     assert len(spellings) == len(set(spellings))
-    assert carbon.find_region("uk").name == "United Kingdom"
-    assert carbon.find_region(carbon.DEFAULT_REGION).name == carbon.DEFAULT_REGION
+    assert costs.find_region("uk").name == "United Kingdom"
+    assert costs.find_region(costs.DEFAULT_REGION).name == costs.DEFAULT_REGION
 
 
 @pytest.mark.slow

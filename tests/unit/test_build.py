@@ -16,7 +16,7 @@ from gpuwise.core.units import GIB
 from gpuwise.questions.build.ask import ask
 from gpuwise.questions.build.figure import power_figure
 from gpuwise.questions.build.options import BuildOptions
-from gpuwise.questions.common.machine_speed import KINDS
+from gpuwise.questions.common.machine import KINDS
 from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.surfaces.cli.app import app
 

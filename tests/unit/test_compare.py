@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import gpuwise
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import as_dicts
-from gpuwise.money import age
+from gpuwise.money import prices as money_prices
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.compare.text import render
 from gpuwise.questions.compare.types import CompareAnswer
@@ -242,7 +242,7 @@ def test_laptop_parts_are_told_by_their_watts() -> None:
 @pytest.fixture
 def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUWISE_DATA", str(tmp_path))
-    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
+    monkeypatch.setattr(money_prices, "today", lambda: date(2026, 11, 16))
 
 
 @pytest.mark.usefixtures("_a_given_day")

@@ -18,7 +18,7 @@ from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.engine.choices import Choices
 from gpuwise.engine.ways import Ways
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.money import age
+from gpuwise.money import prices as money_prices
 from gpuwise.questions.fit.answer import FitAnswer
 from gpuwise.questions.fit.catalogue import fit_catalogue
 from gpuwise.questions.fit.figure import memory_figure
@@ -217,7 +217,7 @@ def test_the_gpu_offered_instead_holds_the_step() -> None:
 
 
 def test_a_gpu_offered_instead_can_be_bought_or_is_said_to_be_rented(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
+    monkeypatch.setattr(money_prices, "today", lambda: date(2026, 11, 16))
     offered = {}
     for model in ("gpt2-xl", "llama-2-7b"):
         found = gpuwise.fit(model=model, gpu=["RTX 3090"]).results[0]

@@ -105,10 +105,10 @@ def test_a_user_without_a_home_has_no_cache_and_is_answered(monkeypatch: pytest.
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", homeless)
     from gpuwise.live.bench import store
-    from gpuwise.money import refreshed
+    from gpuwise.money.tables import refreshed_offers
 
     assert cache.find(Request(model="timm:resnet50")) is None
-    assert refreshed.offers() == ()
+    assert refreshed_offers() == ()
     with pytest.raises(BadFile, match="has not been measured"):
         store.latest()
 

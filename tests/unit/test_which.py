@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from gpuwise.advise.choosing import shortfall
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.money import age
+from gpuwise.money import prices as money_prices
 from gpuwise.questions.which.answer import choose
 from gpuwise.questions.which.ask import ask
 from gpuwise.questions.which.options import WhichOptions
@@ -29,7 +29,7 @@ OF_AN_OPTION = {
 @pytest.fixture(autouse=True)
 def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUWISE_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
+    monkeypatch.setattr(money_prices, "today", lambda: date(2026, 11, 16))
 
 
 def asked(*arguments: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuwise.box.lanes import card_links
+from gpuwise.box.checks import card_links
 from gpuwise.core.units import GIB
 from gpuwise.hardware.machines import find_link
 from gpuwise.questions.build.ask import ask

@@ -1,4 +1,4 @@
-"""Which option to recommend: the best within the limits, and the few others worth showing.
+"""Which option to recommend: the best within the limits, and the few others worth showing; and what would change that.
 
 With a budget: the fastest that it buys, or a clearly cheaper one that is nearly as fast. Without one: the lowest cost per run.
 One GPU is preferred to several unless those are clearly faster, since several need code that uses them all. What the user has is
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwise.advise.candidates import Candidate
+from gpuwise.advise.candidates import Candidate, TaskRun, Terms, owned
+from gpuwise.money.types import HOURS_PER_YEAR
 
 __all__ = [
     "CLEARLY_CHEAPER",
@@ -23,9 +24,11 @@ __all__ = [
     "UserLimits",
     "best_bought",
     "best_rented",
+    "even_hours_per_week",
     "pareto",
     "select",
     "shortfall",
+    "worth_usd",
 ]
 
 MOST_ROWS = 7  # options that a person can compare at a glance
@@ -166,3 +169,36 @@ def _upfront(option: Candidate) -> float:
 
 def _total(option: Candidate) -> float:
     return option.total_usd if option.total_usd is not None else float("inf")
+
+
+# ---------------------------------------------------------------- thresholds that would change the answer
+
+_WEEKS_PER_YEAR = HOURS_PER_YEAR / 168.0
+
+
+def worth_usd(run: TaskRun, terms: Terms, against: Candidate) -> float | None:
+    """The price of one of these GPUs at which its cost per run equals that of the other option; None where it never pays.
+
+    runs x cost per run = price + machine + electricity, solved for the price.
+    """
+    if against.usd_per_run is None:
+        return None
+    free = owned(run, terms, None, kind="keep")  # nothing paid for card and machine
+    price = (free.runs * against.usd_per_run - (free.total_usd or 0.0) - terms.machine_usd) / run.gpu_count
+    return price if price > 0 else None
+
+
+def even_hours_per_week(bought: Candidate, rented: Candidate, terms: Terms) -> float | None:
+    """Hours of use per week at which owning and renting cost the same for the same work; None where owning is never cheaper.
+
+    rent per run = upfront / runs + electricity per run, solved for the runs.
+    """
+    if rented.usd_per_run is None or bought.total_usd is None or bought.upfront_usd is None or not bought.runs:
+        return None
+    once = bought.total_usd - bought.running_usd
+    running = bought.running_usd / bought.runs
+    if rented.usd_per_run <= running:
+        return None
+    runs = once / (rented.usd_per_run - running)
+    hours = runs * bought.run.seconds / 3600 / terms.years / _WEEKS_PER_YEAR
+    return hours if hours <= 168.0 else None

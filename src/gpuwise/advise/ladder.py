@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.market import Offered
+from gpuwise.advise.candidates import Offered
 from gpuwise.advise.proposals import Proposal, Remedy
 from gpuwise.advise.remedies import REMEDIES
 from gpuwise.advise.trial import Trial

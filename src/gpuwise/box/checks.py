@@ -1,21 +1,367 @@
-"""All checks of a box in one order. Pure: the same cards and box give the same lines."""
+"""All checks of a box: those of space, air, lanes and the host are here, those of power in `power.py`. Pure: the same cards and
+box give the same lines.
+
+A x16 slot is cut into halves: 16, 8 + 8, 8 + 4 + 4. Cards for which no piece is left are connected to the chipset and share its
+link. What that costs a training step is computed where steps are known.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
-from gpuwise.box.connectors import connector_lines
-from gpuwise.box.cooling import cooling_lines
-from gpuwise.box.form import form_lines, is_card
-from gpuwise.box.host import host_lines
-from gpuwise.box.lanes import lane_lines
-from gpuwise.box.outlet import outlet_lines
-from gpuwise.box.power import power_lines
-from gpuwise.box.slots import slot_lines
-from gpuwise.box.types import VERDICTS, Box, Cards, CheckLine
+from gpuwise.box.parts import form_lines, is_card
+from gpuwise.box.power import card_watts, connector_lines, outlet_lines, power_lines
+from gpuwise.box.types import VERDICTS, Board, Box, Cards, CheckLine
+from gpuwise.core.units import GIB
+from gpuwise.hardware.machines import links
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["check_build", "check_cards", "worst"]
+__all__ = [
+    "CardLink",
+    "CardPlacement",
+    "card_links",
+    "check_build",
+    "check_cards",
+    "cooler_of",
+    "cooling_lines",
+    "gpu_memory_bytes",
+    "host_lines",
+    "lane_lines",
+    "placed",
+    "slot_lines",
+    "split",
+    "thickness",
+    "usual_ram_bytes",
+    "worst",
+]
+
+# ---------------------------------------------------------------- space: how thick cards are, and where they sit
+
+_USUAL_SLOTS = 2.0  # where a card's thickness is not published
+_BLOWER_SLOTS = 2.0  # cards with a blower are sold two slots thick, even where the usual one takes three
+_MOST_LONG_SLOTS = 7  # of the positions an ATX board has
+_WATER_SLOTS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardPlacement:
+    """Where cards sit. `gap` is the least number of free positions between two of them, None with fewer than two."""
+
+    positions: tuple[int, ...]
+    gap: int | None
+
+
+def thickness(gpu: Gpu, cooler: str | None) -> int:
+    """Positions a card takes with this cooler."""
+    own = gpu.slots or _USUAL_SLOTS
+    taken = {"water": min(own, _WATER_SLOTS), "blower": min(own, _BLOWER_SLOTS)}.get(cooler or "", own)
+    return math.ceil(taken)
+
+
+def placed(widths: Sequence[int], board: Board, case_slots: int) -> CardPlacement | None:
+    """The way to place cards with the most air between them, or None where they have no room. The thickest stands last."""
+    ordered = sorted(widths)
+    starts = [1 + board.spacing * number for number in range(board.x16) if 1 + board.spacing * number <= board.slots]
+    best: CardPlacement | None = None
+    for chosen in combinations(starts, len(ordered)):
+        ends = [start + width for start, width in zip(chosen, ordered, strict=True)]
+        gaps = [later - end for end, later in zip(ends, chosen[1:], strict=False)]
+        if ends[-1] - 1 > case_slots or any(gap < 0 for gap in gaps):
+            continue
+        if best is None or (gaps and min(gaps) > (best.gap or 0)):
+            best = CardPlacement(positions=chosen, gap=min(gaps) if gaps else None)
+    return best
+
+
+def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
+    """Whether the cards fit beside each other on the board and in the case."""
+    widths = [thickness(each.gpu, box.cooler) for each in cards for _ in range(each.count)]
+    total, count = sum(widths), len(widths)
+    long = "1 long slot" if box.board.x16 == 1 else f"{box.board.x16} long slots"
+    where = f"{box.board.name} with {long} and {box.case_slots} openings"
+    if box.riser:
+        return (_on_risers(total, count, box),)
+    found = placed(widths, box.board, box.case_slots)
+    if found:
+        at = ", ".join(str(position) for position in found.positions)
+        return (
+            _slot_line(
+                "pass",
+                total,
+                box.case_slots,
+                f"{_cards(widths)}: {'position' if count == 1 else 'positions'} {at} of {where}",
+                "",
+            ),
+        )
+    fitting = max((n for n in range(1, count) if placed(sorted(widths)[:n], box.board, box.case_slots)), default=0)
+    text = f"{_cards(widths)} need {_many(total)}; {where} takes {fitting or 'none'}"
+    return (_slot_line("fail", total, box.case_slots, text, _more_room(widths, box)),)
+
+
+def _on_risers(total: int, count: int, box: Box) -> CheckLine:
+    if count > box.board.x16:
+        text = f"{count} cards on risers, {box.board.x16} long slots"
+        return _slot_line("fail", count, box.board.x16, text, _longer(count))
+    verdict = "pass" if total <= box.case_slots else "tight"
+    text = f"{count} cards on risers; they take {_many(total)} where the case has {box.case_slots}"
+    return _slot_line(
+        verdict, total, box.case_slots, text, "" if verdict == "pass" else "an open frame, or cards upright in the case"
+    )
+
+
+def _more_room(widths: Sequence[int], box: Box) -> str:
+    ways = []
+    narrow = [min(width, int(_BLOWER_SLOTS)) for width in widths]
+    if narrow != list(widths) and placed(narrow, box.board, box.case_slots):
+        ways.append("cards two slots thick with a blower")
+    if placed([1] * len(widths), box.board, box.case_slots):
+        ways.append("water blocks, one slot thick")
+    return ", or ".join([*ways, "risers and an open frame" if len(widths) <= box.board.x16 else _longer(len(widths))])
+
+
+def _longer(count: int) -> str:
+    return "a board with more long slots" if count <= _MOST_LONG_SLOTS else "several machines: no board has that many long slots"
+
+
+def _cards(widths: Sequence[int]) -> str:
+    counts = [(list(widths).count(width), width) for width in sorted(set(widths))]
+    return " and ".join(f"{count} {'card' if count == 1 else 'cards'} {_many(width)} thick" for count, width in counts)
+
+
+def _many(slots: int) -> str:
+    return "1 slot" if slots == 1 else f"{slots} slots"
+
+
+def _slot_line(verdict: str, value: float, limit: float, text: str, remedy: str) -> CheckLine:
+    return CheckLine(check="slots", verdict=verdict, value=value, limit=limit, unit="slots", text=text, remedy=remedy)
+
+
+# ---------------------------------------------------------------- air: which cards draw in their neighbours' heat
+
+_KINDS = {"open": "open-air", "liquid": "water", "blower": "blower", "passive": "passive"}
+_RADIATOR_WATTS = 150.0  # for each 120 mm of radiator, assumed
+_HOT_BLOWER_WATTS = 300.0  # blowers above this are loud and hot side by side, assumed
+_MANY = 3  # open-air cards without a gap: one in the middle has hot air on both sides
+_HINT = "a gap would cool them by 10 to 30 °C; they throttle at 80 °C"
+
+
+def cooler_of(gpu: Gpu, box: Box) -> str:
+    """The cooler of the card: the user's, else the one it is sold with."""
+    return box.cooler or _KINDS.get(gpu.cooler, "open-air")
+
+
+def cooling_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
+    """One line for cards that need a duct, one for the rest."""
+    passive = [each for each in cards if cooler_of(each.gpu, box) == "passive"]
+    others = [each for each in cards if each not in passive]
+    return (*(_passive(each, box) for each in passive), *([_beside(others, cards, box)] if others else []))
+
+
+def _passive(cards: Cards, box: Box) -> CheckLine:
+    watts = card_watts(cards.gpu, box.power_limit_watts)
+    text = f"{cards.gpu.name} has no fan of its own" + (f": {watts:.0f} W need forced air" if watts else "")
+    return _air_line("fail", 0, 1, text, "a server case, or a duct with a strong fan before each card")
+
+
+def _beside(cards: Sequence[Cards], everything: Sequence[Cards], box: Box) -> CheckLine:
+    kinds = {cooler_of(each.gpu, box) for each in cards}
+    count = sum(each.count for each in cards)
+    if kinds == {"water"}:
+        watts = sum(each.count * (card_watts(each.gpu, box.power_limit_watts) or 0.0) for each in cards)
+        return _air_line("pass", None, None, f"water: about {math.ceil(watts / _RADIATOR_WATTS)} x 120 mm of radiator", "")
+    if box.riser:
+        return _air_line("pass", 1, 1, "risers leave air around each card", "")
+    if count == 1:
+        return _air_line("pass", None, None, "a single card gets all the air of the case", "")
+    widths = [thickness(each.gpu, box.cooler) for each in everything for _ in range(each.count)]
+    found = placed(widths, box.board, box.case_slots)
+    gap = found.gap if found and found.gap is not None else 0
+    if gap >= 1:
+        return _air_line("pass", gap, 1, f"{gap} free {'position' if gap == 1 else 'positions'} between cards", "")
+    return _touching(cards, kinds, count, box)
+
+
+def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> CheckLine:
+    hottest = max(card_watts(each.gpu, box.power_limit_watts) or 0.0 for each in cards)
+    if "open-air" not in kinds:
+        verdict = "pass" if hottest <= _HOT_BLOWER_WATTS else "tight"
+        text = f"{count} blowers of up to {hottest:.0f} W without a gap push their air out of the case"
+        return _air_line(
+            verdict, 0, 1, text, "" if verdict == "pass" else "a power limit of 300 W, or a free position between cards"
+        )
+    verdict = "fail" if count >= _MANY else "tight"
+    text = f"{count} open-air cards without a gap: {_HINT}"
+    return _air_line(verdict, 0, 1, text, "blowers, a free position between cards, risers, water, or a lower power limit")
+
+
+def _air_line(verdict: str, value: float | None, limit: float | None, text: str, remedy: str) -> CheckLine:
+    return CheckLine(
+        check="cooling", verdict=verdict, value=value, limit=limit, unit="slots between cards", text=text, remedy=remedy
+    )
+
+
+# ---------------------------------------------------------------- PCIe: how the CPU's lanes are cut among the cards
+
+_WIDEST = 16
+_NVME_LANES = 4
+_ENOUGH = 8  # lanes for each card, the guide's rule for several cards
+_LEAST = 4  # lanes, below which a card is too slow to feed
+_LISTED = 4  # cards whose widths are listed one by one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardLink:
+    """The way from one card to the CPU. `shared` is how many times over its lanes are used when all cards copy."""
+
+    gpu: Gpu
+    generation: int
+    lanes: int
+    through: str
+    bytes_per_s: float
+    shared: float = 1.0
+
+
+def split(lanes: int, count: int, smallest: int) -> tuple[int, ...]:
+    """Widths of `count` cards on these lanes, widest first; fewer where no piece is left.
+
+    >>> split(16, 3, 4), split(16, 3, 8), split(44, 4, 8)
+    ((8, 4, 4), (8, 8), (16, 8, 8, 8))
+    """
+    widths = [_WIDEST] * count
+    while widths and sum(widths) > lanes:
+        widest = max(widths)
+        if widest // 2 < smallest:
+            widths.pop()
+        else:
+            last = max(place for place, width in enumerate(widths) if width == widest)
+            widths[last] = widest // 2
+    return tuple(sorted(widths, reverse=True))
+
+
+def card_links(cards: Sequence[Cards], box: Box) -> tuple[CardLink, ...]:
+    """The link of every card, in the order they were given; the first ones get the widest."""
+    gpus = [each.gpu for each in cards for _ in range(each.count)]
+    lanes = _lanes_for_cards(box)
+    if box.board.switch and lanes >= _WIDEST:
+        shared = max(1.0, len(gpus) * _WIDEST / lanes)
+        return tuple(_link(gpu, box, box.platform.generation, _WIDEST, "a switch", shared) for gpu in gpus)
+    widths = split(lanes, len(gpus), box.platform.smallest_split)
+    direct = [_link(gpu, box, box.platform.generation, width, "the CPU") for gpu, width in zip(gpus, widths, strict=False)]
+    rest = gpus[len(widths) :]
+    if not rest or not box.platform.chipset_link:
+        return tuple(direct)
+    generation, width = _parse_link(box.platform.chipset_link)
+    shared = max(1.0, len(rest) * _LEAST / width)
+    return (*direct, *(_link(gpu, box, generation, _LEAST, "the chipset", shared) for gpu in rest))
+
+
+def _lanes_for_cards(box: Box) -> int:
+    """Lanes that reach slots, less those of disks without their own; small platforms connect such disks to the chipset."""
+    platform = box.platform
+    homeless = max(0, _NVME_LANES * box.nvme_count - platform.storage_lanes)
+    return platform.slot_lanes - homeless if platform.slot_lanes - homeless >= _WIDEST else platform.slot_lanes
+
+
+def _link(gpu: Gpu, box: Box, generation: int, lanes: int, through: str, shared: float = 1.0) -> CardLink:
+    limits = [(generation, lanes), (gpu.pcie_generation or generation, gpu.pcie_lanes or _WIDEST)]
+    limits += [_parse_link(box.riser)] if box.riser else []
+    generation, lanes = min(limit[0] for limit in limits), min(limit[1] for limit in limits)
+    wide = links()[f"PCIe {generation}.0 x16"]
+    rate = wide.bytes_per_s_one_way * wide.achieved_fraction * lanes / _WIDEST
+    return CardLink(gpu=gpu, generation=generation, lanes=lanes, through=through, bytes_per_s=rate / shared, shared=shared)
+
+
+def _parse_link(link: str) -> tuple[int, int]:
+    """Generation and width by the name of a PCIe link."""
+    match = re.fullmatch(r"PCIe (\d)\.0 x(\d+)", links()[link].name)
+    return (int(match[1]), int(match[2])) if match else (1, 1)
+
+
+def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
+    """Whether each card has the lanes it needs."""
+    count = sum(each.count for each in cards)
+    found = card_links(cards, box)
+    if len(found) < count:
+        text = f"{box.platform.name}: {box.platform.slot_lanes} lanes for slots reach {len(found)} of {count} cards"
+        return (_lane_line("fail", len(found), count, "cards", text, "a platform with more lanes, or a board with a switch"),)
+    narrow = min(found, key=lambda link: link.bytes_per_s)
+    enough = min(_ENOUGH, narrow.gpu.pcie_lanes or _WIDEST) if count > 1 else _LEAST
+    effective = narrow.lanes / narrow.shared
+    verdict = "pass" if effective >= enough else "tight" if narrow.lanes >= _LEAST else "fail"
+    shared = ", shared with others" if narrow.shared > 1 else ""
+    widths = _widths([link.lanes for link in found])
+    way = f"PCIe {narrow.generation}.0 x{narrow.lanes} through {narrow.through}{shared}"
+    text = f"{box.platform.name}: {widths}; the narrowest is {way}, {narrow.bytes_per_s / 1e9:.1f} GB/s"
+    remedy = "" if verdict == "pass" else _more_lanes(narrow, box)
+    return (_lane_line(verdict, narrow.lanes, enough, "lanes", text, remedy),)
+
+
+def _widths(lanes: Sequence[int]) -> str:
+    if len(lanes) <= _LISTED:
+        return "/".join(f"x{width}" for width in lanes)
+    return ", ".join(f"{list(lanes).count(width)} at x{width}" for width in dict.fromkeys(lanes))
+
+
+def _more_lanes(narrow: CardLink, box: Box) -> str:
+    if box.riser and _parse_link(box.riser)[1] <= narrow.lanes < _ENOUGH:
+        return "risers with all lanes"
+    return "fewer cards, or a platform with more lanes (X299, Threadripper, EPYC)"
+
+
+def _lane_line(verdict: str, value: float, limit: float, unit: str, text: str, remedy: str) -> CheckLine:
+    return CheckLine(check="lanes", verdict=verdict, value=value, limit=limit, unit=unit, text=text, remedy=remedy)
+
+
+# ---------------------------------------------------------------- host: rules of thumb from a guide of 2018
+
+_SIZES_GIB = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+_THREADS_EACH = 2  # threads of the CPU for each GPU
+_THREADS_PER_CORE = 2
+
+
+def gpu_memory_bytes(cards: Sequence[Cards]) -> tuple[float, float]:
+    """Memory of all devices together, and of the largest one."""
+    each = [(entry.count * entry.gpu.devices_per_board, entry.gpu.memory_bytes) for entry in cards]
+    return sum(count * size for count, size in each), max(size for _, size in each)
+
+
+def usual_ram_bytes(cards: Sequence[Cards]) -> float:
+    """The smallest size on sale that is at least the memory of all GPUs together."""
+    total, _ = gpu_memory_bytes(cards)
+    return next((size * GIB for size in _SIZES_GIB if size * GIB >= total), total)
+
+
+def host_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
+    """RAM against the GPUs' memory, threads against the number of GPUs."""
+    return (_ram(cards, box), _threads(cards, box))
+
+
+def _ram(cards: Sequence[Cards], box: Box) -> CheckLine:
+    total, largest = gpu_memory_bytes(cards)
+    has = box.ram_bytes or usual_ram_bytes(cards)
+    verdict = "pass" if has >= total else "tight" if has >= largest / 2 else "fail"
+    short = f"{has / GIB:.0f} GiB" if box.ram_bytes else f"take {has / GIB:.0f} GiB"
+    text = (
+        f"{short}; recommended is the memory of all GPUs together, {total / GIB:.0f} GiB; the largest has {largest / GIB:.0f} GiB"
+    )
+    remedy = "" if verdict == "pass" else f"{usual_ram_bytes(cards) / GIB:.0f} GiB; less works if data is read in pieces"
+    return CheckLine(check="ram", verdict=verdict, value=has, limit=total, unit="bytes", text=text, remedy=remedy)
+
+
+def _threads(cards: Sequence[Cards], box: Box) -> CheckLine:
+    devices = sum(entry.count * entry.gpu.devices_per_board for entry in cards)
+    has, wanted = _THREADS_PER_CORE * box.core_count, _THREADS_EACH * devices
+    verdict = "pass" if has >= wanted else "tight" if has >= devices else "fail"
+    text = f"{has} threads for {devices} {'GPU' if devices == 1 else 'GPUs'}, {wanted} recommended ({_THREADS_EACH} each)"
+    remedy = "" if verdict == "pass" else f"a CPU with {-(-wanted // _THREADS_PER_CORE)} cores or more"
+    return CheckLine(check="cpu", verdict=verdict, value=has, limit=wanted, unit="threads", text=text, remedy=remedy)
+
+
+# ---------------------------------------------------------------- all checks in one order
 
 _CHECKS = (power_lines, connector_lines, slot_lines, cooling_lines, lane_lines, host_lines, outlet_lines)
 

@@ -1,18 +1,21 @@
-"""Reads the tables of parts under `money/data/`: platforms, boards, power supplies and outlets, each row with its source."""
+"""Parts of a machine: which GPUs are cards at all, and the tables of platforms, boards, power supplies and outlets under
+`money/data/`, each row with its source.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from gpuwise.box.types import Board, Box, Efficiency, Excursion, Outlet, Platform, Plug, PsuSize, PsuStandard
+from gpuwise.box.types import Board, Box, Cards, CheckLine, Efficiency, Excursion, Outlet, Platform, Plug, PsuSize, PsuStandard
 from gpuwise.core.errors import UnknownName
 from gpuwise.core.provenance import Basis, Source
-from gpuwise.hardware.tables import parse_toml
+from gpuwise.hardware.tables import curated_gpus, parse_toml
+from gpuwise.hardware.types import Gpu
 
 __all__ = [
     "boards",
@@ -22,6 +25,8 @@ __all__ = [
     "find_board",
     "find_outlet",
     "find_platform",
+    "form_lines",
+    "is_card",
     "load_shares",
     "outlets",
     "platforms",
@@ -29,6 +34,7 @@ __all__ = [
     "psu_sizes",
     "psu_standards",
     "rest_watts",
+    "sibling",
     "usual_box",
 ]
 
@@ -166,3 +172,51 @@ def _find(name: str, known: Mapping[str, _Named], kind: str) -> _Named:
     listed = dict.fromkeys(near or known)
     hint = ("did you mean " if near else "one of ") + ", ".join(f"`{other}`" for other in listed) + ("?" if near else "")
     raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} {kind}s and their aliases", hint=hint)
+
+
+# ---------------------------------------------------------------- which GPUs can be put into a slot
+
+_WHOLE = {
+    "laptop": "is soldered into laptops",
+    "soc": "is part of a whole computer",
+    "embedded": "is part of a module with its own CPU",
+    "tpu": "is rented, not sold as a card",
+    "cpu": "is a CPU, not a card",
+}
+
+
+def is_card(gpu: Gpu) -> bool:
+    """Whether it goes into a PCIe slot."""
+    return gpu.segment not in _WHOLE and gpu.cooler != "module"
+
+
+@cache
+def sibling(gpu: Gpu) -> Gpu | None:
+    """The card most similar to a GPU that is not a card: the same chip, else the same architecture; then by units and memory."""
+    cards = [other for other in curated_gpus() if is_card(other) and other.vendor == gpu.vendor]
+    same = [other for other in cards if gpu.chip and other.chip == gpu.chip]
+    near = same or [other for other in cards if other.architecture.id == gpu.architecture.id]
+    return min(near, key=lambda other: _distance(gpu, other), default=None)
+
+
+def _distance(gpu: Gpu, other: Gpu) -> float:
+    return abs(other.sm_count / gpu.sm_count - 1) + abs(other.memory_bytes / gpu.memory_bytes - 1)
+
+
+def form_lines(cards: Sequence[Cards]) -> tuple[CheckLine, ...]:
+    """A line for each GPU that is not a card, and one where no card drives a screen."""
+    lines = [_not_a_card(each) for each in cards if not is_card(each.gpu)]
+    real = [each.gpu for each in cards if is_card(each.gpu)]
+    if real and all(gpu.display is False for gpu in real):
+        text = f"{', '.join(dict.fromkeys(gpu.name for gpu in real))}: no video output"
+        remedy = "a CPU with graphics, a small card for the screen, or no screen at all"
+        lines.append(CheckLine(check="display", verdict="tight", value=0, limit=1, unit="outputs", text=text, remedy=remedy))
+    return tuple(lines)
+
+
+def _not_a_card(each: Cards) -> CheckLine:
+    gpu = each.gpu
+    what = _WHOLE.get(gpu.segment, "is a module for server boards (SXM, OAM), not a card")
+    other = sibling(gpu)
+    remedy = f"the most similar card is {other.name}" if other else "buy a machine that contains it"
+    return CheckLine(check="form", verdict="fail", value=0, limit=1, unit="cards", text=f"{gpu.name} {what}", remedy=remedy)

@@ -1,4 +1,4 @@
-"""Watts: what the cards, the CPU and the rest draw, for hours and for 100 µs, against what a power supply gives.
+"""Power: what the cards, the CPU and the rest draw, against what a supply gives, the plugs it has, and what the wall delivers.
 
 Lasting load is the sum of the limits. For 100 µs a card draws a multiple of its limit; cards do so independently, so their
 excesses add as the root of the sum of squares (assumed).
@@ -7,23 +7,31 @@ excesses add as the root of the sum of squares (assumed).
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuwise.box.parts import excursions, load_shares, psu_sizes, psu_standards
-from gpuwise.box.types import Box, Cards, CheckLine
+from gpuwise.box.parts import efficiencies, excursions, load_shares, plugs, psu_sizes, psu_standards
+from gpuwise.box.types import Box, Cards, CheckLine, Outlet, PsuSize
 from gpuwise.hardware.types import Gpu
 
 __all__ = [
     "card_watts",
+    "connector_lines",
+    "continuous_watts",
+    "efficiency",
     "fitting_limit",
     "highest_limit",
     "least_limit",
     "load_watts",
+    "outlet_lines",
     "peak_watts",
+    "plugs_of",
     "power_lines",
     "smallest_psu",
+    "wall_watts",
 ]
 
 _STEP_WATTS = 5  # power limits are proposed in these steps
@@ -148,3 +156,155 @@ def _grade(share: float, good: float, most: float) -> str:
 
 def _line(check: str, verdict: str, value: float | None, limit: float | None, text: str, remedy: str = "") -> CheckLine:
     return CheckLine(check=check, verdict=verdict, value=value, limit=limit, unit="W", text=text, remedy=remedy)
+
+
+# ---------------------------------------------------------------- plugs: needed, and of a usual supply
+
+_SLOT_WATTS = 75.0  # a PCIe slot delivers; a card that draws more has plugs
+_ADAPTED = ("12-pin", "16-pin", "EPS")
+_ADAPTER_WATTS = 150.0  # of each 8-pin that an adapter to 16-pin takes
+
+
+def plugs_of(text: str) -> Mapping[str, int]:
+    """Plugs of a card as the catalogue writes them.
+
+    >>> dict(plugs_of("1x 6-pin + 2x 8-pin"))
+    {'6-pin': 1, '8-pin': 2}
+    """
+    found: Counter[str] = Counter()
+    for part in text.split("+"):
+        match = re.fullmatch(r"\s*(?:(\d+)x\s*)?(\d+-pin)(\s+EPS)?\s*", part)
+        if match:
+            found["EPS" if match[3] else match[2]] += int(match[1] or 1)
+    return found
+
+
+def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
+    """Whether the supply has the plugs. 16-pin plugs first go to those of an ATX 3 supply, then to adapters."""
+    watts = box.psu_watts or smallest_psu(cards, box)
+    if watts is None:
+        return ()
+    size = _nearest(watts)
+    native = size.sixteen_pin if box.psu_standard >= 3 else 0
+    direct, needed, adapters = 0, 0, 0
+    for each in cards:
+        for plug, count in plugs_of(each.gpu.power_connectors).items():
+            total = count * each.count
+            if plug == "16-pin":
+                straight = min(native - direct, total)
+                direct, total = direct + straight, total - straight
+                needed += total * max(2, math.ceil((card_watts(each.gpu) or 0.0) / _ADAPTER_WATTS))
+            else:
+                needed += total * plugs()[plug].eight_pin
+            adapters += total if plug in _ADAPTED else 0
+    return (_plug_line(cards, size, direct, needed, adapters),)
+
+
+def _has_unknown_plugs(each: Cards) -> bool:
+    """Whether a card must have plugs that are not published."""
+    return not each.gpu.power_connectors and (card_watts(each.gpu) or 0.0) > _SLOT_WATTS
+
+
+def _nearest(watts: float) -> PsuSize:
+    """The largest size not above this one."""
+    return max((size for size in psu_sizes() if size.watts <= watts), key=lambda size: size.watts, default=psu_sizes()[0])
+
+
+def _plug_line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, adapters: int) -> CheckLine:
+    has = size.eight_pin
+    unknown = any(_has_unknown_plugs(each) for each in cards)
+    verdict = "fail" if needed > has else "tight" if adapters or unknown else "pass"
+    wants = "; ".join(f"{each.gpu.name}: {_describe_plugs(each.gpu.power_connectors)}" for each in cards)
+    used = [f"{direct} of {size.sixteen_pin} with 16 pins"] if direct else []
+    used += [f"{needed} of {has} with 8 pins"] if needed or not direct else []
+    text = f"of the plugs of a usual {size.watts:,.0f} W supply it uses {' and '.join(used)} ({wants})"
+    remedy = {
+        "pass": "",
+        "tight": _remedy_for_plugs(adapters, unknown),
+        "fail": "a supply with more plugs (count them); never use two plugs of one cable for a card above 225 W",
+    }[verdict]
+    return CheckLine(check="connectors", verdict=verdict, value=needed, limit=has, unit="8-pin", text=text, remedy=remedy)
+
+
+def _remedy_for_plugs(adapters: int, unknown: bool) -> str:
+    look = "check the card itself: its plugs are not published"
+    adapt = f"adapters on {adapters} of the plugs, each with its own cable; or a supply with native plugs"
+    return "; ".join(([look] if unknown else []) + ([adapt] if adapters else []))
+
+
+def _describe_plugs(connectors: str) -> str:
+    return connectors if plugs_of(connectors) else "none" if connectors.lower() == "none" else connectors or "not published"
+
+
+# ---------------------------------------------------------------- the wall, the room and its heat
+
+_LOADS = (0.2, 0.5, 1.0)
+_GOOD = 0.9  # of what the outlet delivers: a screen or a lamp uses it too
+_BTU_PER_H = 3.412  # for each watt
+_LOSS_WATTS_PER_K_M2 = 5.0  # what a closed room loses through walls, door and air for each m² of floor, assumed
+_WARM = 5.0  # kelvins above which a room becomes uncomfortable, assumed
+_HEATER_WATTS = 1500.0  # what an electric heater for a room draws at most on 120 V
+
+
+def continuous_watts(outlet: Outlet) -> float:
+    """What an outlet delivers for hours."""
+    return outlet.volts * outlet.amps * outlet.continuous_fraction
+
+
+def efficiency(label: str, load_fraction: float, volts: float) -> float:
+    """Watts out for each watt in, on straight lines between the loads of the 80 PLUS label."""
+    row = efficiencies()[label]
+    points = row.at_230_volts if volts >= _HIGH_VOLTS else row.at_115_volts
+    load = min(max(load_fraction, _LOADS[0]), _LOADS[-1])
+    upper = next(place for place in (1, 2) if load <= _LOADS[place])
+    share = (load - _LOADS[upper - 1]) / (_LOADS[upper] - _LOADS[upper - 1])
+    return points[upper - 1] + share * (points[upper] - points[upper - 1])
+
+
+def wall_watts(cards: Sequence[Cards], box: Box) -> float:
+    """What the machine draws from the wall under sustained load."""
+    load = load_watts(cards, box)
+    psu = box.psu_watts or smallest_psu(cards, box) or load
+    return load / efficiency(box.psu_label, load / psu, box.outlet.volts)
+
+
+def outlet_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
+    """The outlet, and the room."""
+    watts = wall_watts(cards, box)
+    return (_outlet(cards, watts, box), _room(watts, box))
+
+
+def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> CheckLine:
+    carries = continuous_watts(box.outlet)
+    verdict = "pass" if watts <= _GOOD * carries else "tight" if watts <= carries else "fail"
+    text = f"{watts:,.0f} W at the wall (80 PLUS {box.psu_label}); {box.outlet.name} delivers {carries:,.0f} W continuously"
+    line = CheckLine(check="outlet", verdict=verdict, value=watts, limit=carries, unit="W", text=text)
+    if verdict != "fail":
+        return replace(line, remedy="connect nothing else to this circuit" if verdict == "tight" else "")
+    limit = highest_limit(cards, box, lambda held: wall_watts(cards, held) <= carries)
+    circuits = math.ceil(watts / carries)
+    stronger = f"a stronger circuit, or {circuits} supplies on {circuits} circuits"
+    remedy = f"{stronger}, or a power limit of {limit:.0f} W per GPU" if limit else stronger
+    return replace(line, remedy=remedy, power_limit_watts=limit)
+
+
+def _room(watts: float, box: Box) -> CheckLine:
+    """Heat alone never fails: a window can be opened."""
+    heat = f"{watts:,.0f} W of heat under load: {watts * _BTU_PER_H:,.0f} BTU/h, {watts * 24 / 1000:.0f} kWh a day"
+    if box.room_m2 is None:
+        line = CheckLine(check="heat", verdict="pass", value=watts, limit=_HEATER_WATTS, unit="W", text=heat)
+        if watts <= _HEATER_WATTS:
+            return line
+        text = f"{heat}, like {watts / _HEATER_WATTS:.1f} electric heaters"
+        return replace(
+            line, verdict="tight", text=text, remedy=f"{_describe_cooling(watts)}; `--room 20` computes it for a room of 20 m²"
+        )
+    rise = watts / (_LOSS_WATTS_PER_K_M2 * box.room_m2)
+    verdict = "pass" if rise <= _WARM else "tight"
+    text = f"{heat}; a closed room of {box.room_m2:g} m² becomes about {rise:.0f} °C warmer"
+    remedy = "" if verdict == "pass" else _describe_cooling(watts)
+    return CheckLine(check="heat", verdict=verdict, value=rise, limit=_WARM, unit="K", text=text, remedy=remedy)
+
+
+def _describe_cooling(watts: float) -> str:
+    return f"an open door or window, or {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"

@@ -140,10 +140,6 @@ class Outlet:
     source: Source
     note: str = ""
 
-    @property
-    def continuous_watts(self) -> float:
-        return self.volts * self.amps * self.continuous_fraction
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cards:

@@ -1,4 +1,15 @@
-"""What a GPU costs to buy and to rent now: the user's price first, then the newest price that has a date and a source."""
+"""What a GPU costs to buy and to rent now: the user's price first, then the newest price that has a date and a source.
+
+The user's own prices are typed (`--price "RTX 3090=700"`) or in a price file in TOML, which is read, never executed:
+
+currency = "EUR=1.08"          # amounts below; dollars if left out
+dated = 2026-11-01             # today if left out
+[buy]
+"RTX 3090" = 700
+[rent]                         # for one GPU and hour
+"H100 SXM 80GB" = 2.4
+"RTX 4090" = { ondemand = 0.45, spot = 0.25, cloud = "my cloud" }
+"""
 
 from __future__ import annotations
 
@@ -9,14 +20,38 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.core.provenance import Basis
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu
-from gpuwise.money import age, refreshed, tables
-from gpuwise.money.currency import USD, Currency, parse_currency
-from gpuwise.money.price_file import PriceFile, parse_prices, read_price_file
+from gpuwise.money import tables
+from gpuwise.money.currency import USD, Currency, amount, parse_currency
 from gpuwise.money.types import Offer, Price, RentRange
 
-__all__ = ["CONDITIONS", "PriceBook", "data_date", "launch_price", "price_now", "rent_median", "rent_offers"]
+__all__ = [
+    "CONDITIONS",
+    "STALE_DAYS",
+    "PriceBook",
+    "PriceFile",
+    "age_text",
+    "data_date",
+    "given_price",
+    "is_stale",
+    "kind_text",
+    "launch_price",
+    "parse_price",
+    "parse_prices",
+    "price_now",
+    "price_text",
+    "read_price_file",
+    "rent_median",
+    "rent_offers",
+    "stale_sentence",
+    "today",
+]
 
 # What a buyer takes: kinds of prices beside the user's own. A launch price is one of a new card.
 CONDITIONS = {"any": ("new", "used", "launch"), "new": ("new", "launch"), "used": ("used",)}
@@ -36,7 +71,7 @@ class PriceBook:
         cls, prices: Sequence[str] = (), file: Path | str | None = None, currency: str = "", today: date | None = None
     ) -> PriceBook:
         """The shipped (or refreshed) tables, a price file over them, and single prices over both."""
-        now = today or age.today()
+        now = _day(today)
         money = parse_currency(currency)
         own = read_price_file(Path(file), now) if file else PriceFile()
         typed = parse_prices(prices, money, now)
@@ -49,7 +84,7 @@ def _with(own: Sequence[Offer]) -> Mapping[str, tuple[Offer, ...]]:
     mine: dict[str, list[Offer]] = defaultdict(list)
     for offer in own:
         mine[offer.gpu].append(offer)
-    return {**_by_gpu(refreshed.offers()), **{gpu: tuple(found) for gpu, found in mine.items()}}
+    return {**_by_gpu(tables.refreshed_offers()), **{gpu: tuple(found) for gpu, found in mine.items()}}
 
 
 @cache
@@ -125,3 +160,182 @@ def data_date(book: PriceBook) -> date:
     """The newest day of the rental tables in the book."""
     days = [offer.dated for offers in book.rents.values() for offer in offers if offer.kind != "given"]
     return max(days, default=book.today)
+
+
+# ---------------------------------------------------------------- the user's own prices
+
+_PRICE = 'for example `--price "RTX 3090=700"`'
+_LARGEST = 4_000_000  # bytes: a larger file cannot be a price list
+_PARTS = ("currency", "dated", "buy", "rent")
+_RENT_PARTS = ("ondemand", "spot", "cloud")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceFile:
+    """What a price file says, in dollars."""
+
+    prices: tuple[Price, ...] = ()
+    offers: tuple[Offer, ...] = ()
+
+
+def given_price(gpu: str, usd: float, dated: date, source: str = "you") -> Price:
+    """A price the user gave."""
+    return Price(gpu=gpu, kind="given", usd=usd, low_usd=usd, high_usd=usd, dated=dated, source=source, basis=Basis.GIVEN)
+
+
+def parse_price(text: str, currency: Currency, dated: date) -> Price:
+    """`RTX 3090=700`, in the user's currency."""
+    name, equals, value = text.rpartition("=")
+    if not equals or not name.strip():
+        raise BadValue(f"invalid price '{text}': it must name a GPU and its price", hint=_PRICE)
+    gpu = load_catalog().find(name.strip()).gpu
+    paid = amount(currency.read(value, f"the price of {gpu.name}", _PRICE), f"the price of {gpu.name}", _PRICE)
+    return given_price(gpu.name, currency.to_usd(paid), dated)
+
+
+def read_price_file(path: Path, today: date) -> PriceFile:
+    """The prices of a file; every fault names the file, the section and the entry."""
+    raw = _toml(path)
+    unknown = [key for key in raw if key not in _PARTS]
+    if unknown:
+        raise BadFile(f"{path} has an unknown key '{unknown[0]}'", looked_in=f"known are {', '.join(_PARTS)}", hint=_see())
+    currency = parse_currency(str(raw.get("currency", "")))
+    dated = raw.get("dated", today)
+    if type(dated) is not date or dated > today:
+        raise BadFile(f"{path}: dated = {dated} is not a day up to today", hint=f"for example `dated = {today}`")
+    prices = tuple(
+        given_price(_gpu(path, "buy", name), currency.to_usd(_amount(path, "buy", name, value)), dated, str(path))
+        for name, value in _section(path, raw, "buy").items()
+    )
+    offers = tuple(_offer(path, name, value, currency, dated) for name, value in _section(path, raw, "rent").items())
+    return PriceFile(prices=prices, offers=offers)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise BadFile(f"{path} is too large for a price file", hint=_see())
+        return parse_toml(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise BadFile(f"{path} cannot be read: {fault.strerror}", hint="check its name: `--prices my.toml`") from None
+    except RecursionError:
+        raise BadFile(f"{path} is not a price file: nested too deeply", hint=_see()) from None
+    except ValueError as fault:
+        raise BadFile(f"{path} is not a price file: {fault}", hint=_see()) from None
+
+
+def _section(path: Path, raw: dict[str, Any], name: str) -> dict[str, Any]:
+    found = raw.get(name, {})
+    if not isinstance(found, dict):
+        raise BadFile(f"{path}: {name} is not a section", hint=f'write `[{name}]` and below it `"RTX 3090" = 700`')
+    return found
+
+
+def _gpu(path: Path, section: str, name: str) -> str:
+    try:
+        return load_catalog().find(name).gpu.name
+    except GpuwiseError as fault:
+        raise BadFile(f"{path}, [{section}]: {fault.message}", looked_in=fault.looked_in, hint=fault.hint) from None
+
+
+def _amount(path: Path, section: str, name: str, value: object) -> float:
+    where = f"{path}, [{section}] {name}"
+    hint = f'write a number, such as `"{name}" = {700 if section == "buy" else 2.4}`'
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BadFile(f"{where} = {value!r} is not a number", hint=hint)
+    return amount(float(value), where, hint)
+
+
+def _offer(path: Path, name: str, value: object, currency: Currency, dated: date) -> Offer:
+    entry = value if isinstance(value, dict) else {"ondemand": value}
+    unknown = [key for key in entry if key not in _RENT_PARTS]
+    if unknown or "ondemand" not in entry:
+        problem = f"an unknown key '{unknown[0]}'" if unknown else "no `ondemand`"
+        raise BadFile(f"{path}, [rent] {name} has {problem}", looked_in=f"known are {', '.join(_RENT_PARTS)}", hint=_see())
+    hourly = currency.to_usd(_amount(path, "rent", name, entry["ondemand"]))
+    spot = currency.to_usd(_amount(path, "rent", name, entry["spot"])) if "spot" in entry else None
+    return Offer(
+        cloud=str(entry.get("cloud", path.stem)),
+        gpu=_gpu(path, "rent", name),
+        kind="given",
+        usd_per_gpu_hour=hourly,
+        low_usd_per_gpu_hour=hourly,
+        spot_usd_per_gpu_hour=spot,
+        dated=dated,
+        source=str(path),
+    )
+
+
+def _see() -> str:
+    return "`gpuwise prices --help` and docs/guides/cost.md show the format"
+
+
+def parse_prices(texts: Sequence[str], currency: Currency, dated: date) -> tuple[Price, ...]:
+    """Several of them; a later one of the same GPU wins."""
+    return tuple({price.gpu: price for price in (parse_price(text, currency, dated) for text in texts)}.values())
+
+
+# ---------------------------------------------------------------- how old a price is, and whether that matters
+
+STALE_DAYS = {"launch": 180, "new": 90, "used": 90, "rent": 120, "given": 365}
+_KINDS = {"launch": "launch", "new": "shop (new)", "used": "used"}
+_NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+
+
+def today() -> date:
+    """The day a question is asked; the one clock of this package."""
+    return date.today()
+
+
+def _day(given: date | None) -> date:
+    return given or today()
+
+
+def age_text(dated: date, now: date) -> str:
+    """How long ago, as people say it.
+
+    >>> age_text(date(2020, 9, 24), date(2026, 11, 16)), age_text(date(2026, 8, 22), date(2026, 11, 16))
+    ('six years old', 'three months old')
+    """
+    days = (now - dated).days
+    if days < 14:
+        return "less than two weeks old"
+    if days < 60:
+        return f"{_count(round(days / 7))} weeks old"
+    if days < 731:
+        return f"{_count(round(days / 30.44))} months old"
+    return f"{_count(int(days / 365.25))} years old"
+
+
+def _count(value: int) -> str:
+    return _NUMBERS[value] if value < len(_NUMBERS) else str(value)
+
+
+def is_stale(dated: date, kind: str, now: date) -> bool:
+    """Whether a price of this kind has probably moved since."""
+    return (now - dated).days > STALE_DAYS[kind]
+
+
+def kind_text(price: Price) -> str:
+    """What a price is, and of when: `used price of 2026-06`."""
+    return "your price" if price.kind == "given" else f"{_KINDS[price.kind]} price of {price.dated:%Y-%m}"
+
+
+def price_text(price: Price, now: date) -> str:
+    """What a price is and how old.
+
+    >>> from gpuwise.core.provenance import Basis
+    >>> one = Price(gpu="RTX 3090", kind="launch", usd=1499, low_usd=1499, high_usd=1499, dated=date(2020, 9, 24), source="",
+    ...             basis=Basis.DATASHEET)
+    >>> price_text(one, date(2026, 11, 16))
+    'launch price of 2020-09, six years old'
+    """
+    return kind_text(price) if price.kind == "given" else f"{kind_text(price)}, {age_text(price.dated, now)}"
+
+
+def stale_sentence(price: Price, now: date) -> str:
+    """A warning where the price has probably moved, or nothing."""
+    if not is_stale(price.dated, price.kind, now):
+        return ""
+    current = f'give the current one with `--price "{price.gpu}=…"`'
+    return f"the price of {price.gpu} is a {price_text(price, now)} and may have changed a lot; {current}"

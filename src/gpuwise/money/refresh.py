@@ -21,9 +21,8 @@ from typing import Any
 
 from gpuwise.core.errors import BadFile, GpuwiseError, MissingExtra
 from gpuwise.core.files import write_whole
-from gpuwise.money import refreshed
 from gpuwise.money.naming import products
-from gpuwise.money.tables import OFFER_COLUMNS
+from gpuwise.money.tables import OFFER_COLUMNS, refreshed_path
 
 __all__ = ["Refreshed", "refresh", "table_of"]
 
@@ -53,7 +52,7 @@ def refresh(today: date) -> Refreshed:
     writer = csv.DictWriter(text, OFFER_COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    place = refreshed.path()
+    place = refreshed_path()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as fault:

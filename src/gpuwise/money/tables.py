@@ -1,23 +1,40 @@
-"""Reads the dated tables under `data/`; the only place that knows their columns.
+"""Reads the dated tables under `data/`, and refreshed rents in the user's folder; the only place that knows their columns.
 
-`rental.csv`: one cloud and GPU a row, made by `tools/build_prices.py`. `rental_history.csv`: medians over clouds by quarter.
-`market.csv`: prices to buy at, used or new. `regions.csv`: electricity and grids.
+`rental.csv`: one cloud and GPU a row, made by `tools/build_prices.py`; `gpuwise prices refresh` writes another one for the user.
+`rental_history.csv`: medians over clouds by quarter. `market.csv`: prices to buy at, used or new. `regions.csv`: electricity and
+grids.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from pathlib import Path
 
+from gpuwise.core.errors import BadFile
+from gpuwise.core.files import home
 from gpuwise.core.provenance import Basis
 from gpuwise.money.types import Electricity, Grid, Offer, Price, Region, Trend
 
-__all__ = ["OFFER_COLUMNS", "history", "market", "offers", "offers_of_text", "regions", "trend"]
+__all__ = [
+    "OFFER_COLUMNS",
+    "history",
+    "market",
+    "offers",
+    "offers_of_text",
+    "refreshed_folder",
+    "refreshed_offers",
+    "refreshed_path",
+    "regions",
+    "trend",
+]
 
 OFFER_COLUMNS = "cloud gpu kind usd_per_gpu_hour low_usd_per_gpu_hour spot_usd_per_gpu_hour with_host dated source note".split()
 _DATA = files("gpuwise.money") / "data"
@@ -124,3 +141,42 @@ def regions() -> tuple[Region, ...]:
         )
         for row in _rows("regions.csv")
     )
+
+
+# ---------------------------------------------------------------- refreshed offers
+
+
+def refreshed_folder() -> Path:
+    """The user's data folder: `GPUWISE_DATA`, or the usual place of the system."""
+    given = os.environ.get("GPUWISE_DATA")
+    if given:
+        return Path(given)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home() / "AppData" / "Local") / "gpuwise"
+    return Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share") / "gpuwise"
+
+
+def refreshed_path() -> Path:
+    """The table of refreshed offers."""
+    return refreshed_folder() / "rental.csv"
+
+
+def refreshed_offers() -> tuple[Offer, ...]:
+    """The refreshed offers, or none."""
+    place = refreshed_path()
+    try:
+        stamp = place.stat().st_mtime_ns
+    except OSError:
+        return ()
+    return _read_refreshed(place, stamp)
+
+
+@lru_cache(4)
+def _read_refreshed(place: Path, stamp: int) -> tuple[Offer, ...]:
+    try:
+        return offers_of_text(place.read_text(encoding="utf-8"))
+    except (OSError, KeyError, ValueError, TypeError, csv.Error):
+        raise BadFile(
+            f"{place} is not a table of offers",
+            hint=f"`gpuwise prices refresh` writes it anew, or delete it: rm {place}",
+        ) from None

@@ -1,4 +1,4 @@
-"""What a price, an offer, a tariff and a grid are, and what owning and renting come to. Values only.
+"""What a price, an offer and a grid are. Values only; what owning and renting come to is in `costs.py`.
 
 Money is in US dollars inside; a currency is applied where people type and read. Every price has a date and a source.
 """
@@ -10,20 +10,7 @@ from datetime import date
 
 from gpuwise.core.provenance import Basis
 
-__all__ = [
-    "HOURS_PER_YEAR",
-    "MONTHS_PER_YEAR",
-    "Electricity",
-    "Grid",
-    "Offer",
-    "Ownership",
-    "Price",
-    "Region",
-    "RentRange",
-    "Rental",
-    "Tariff",
-    "Trend",
-]
+__all__ = ["HOURS_PER_YEAR", "MONTHS_PER_YEAR", "Electricity", "Grid", "Offer", "Price", "Region", "RentRange", "Trend"]
 
 HOURS_PER_YEAR = 8_760.0
 MONTHS_PER_YEAR = 12
@@ -92,24 +79,6 @@ class Trend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tariff:
-    """What electricity costs: tiers of (kWh a month up to which a rate holds, USD per kWh); the last rate holds beyond.
-
-    A household that already uses `household_kwh_per_month` pays for the GPU at the tiers above it.
-    """
-
-    tiers: tuple[tuple[float, float], ...]
-    household_kwh_per_month: float = 0.0
-    basis: Basis = Basis.GIVEN
-    source: str = ""
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether every kWh costs the same."""
-        return len({rate for _, rate in self.tiers}) == 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """How much carbon dioxide a kWh of a region's grid stands for: the average over a year, life cycle."""
 
@@ -139,69 +108,3 @@ class Region:
     aliases: tuple[str, ...]
     grid: Grid
     electricity: Electricity
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ownership:
-    """The cost of owning over a horizon, part by part. `hours` are hours of work."""
-
-    gpu_usd: float
-    machine_usd: float
-    watts: float
-    utilization: float
-    years: float
-    hours: float
-    energy_kwh: float
-    electricity_usd: float
-    resale_usd: float
-
-    @property
-    def upfront_usd(self) -> float:
-        """Paid on the first day."""
-        return self.gpu_usd + self.machine_usd
-
-    @property
-    def total_usd(self) -> float:
-        """Paid in the end: bought, run, sold."""
-        return self.upfront_usd + self.electricity_usd - self.resale_usd
-
-    @property
-    def usd_per_hour(self) -> float | None:
-        """What an hour of work costs; None where there is none."""
-        return self.total_usd / self.hours if self.hours else None
-
-    @property
-    def energy_kwh_per_year(self) -> float:
-        """Electricity of an average year."""
-        return self.energy_kwh / self.years
-
-    @property
-    def electricity_usd_per_year(self) -> float:
-        """What that electricity costs."""
-        return self.electricity_usd / self.years
-
-    @property
-    def electricity_usd_per_hour(self) -> float:
-        """What an hour of work adds to the bill."""
-        return self.electricity_usd / self.hours if self.hours else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rental:
-    """The cost of renting: hours that are paid, at a rate, by a way of paying (on-demand, spot, commitment)."""
-
-    way: str
-    gpu_count: int
-    usd_per_gpu_hour: float
-    hours_used: float
-    hours_paid: float
-
-    @property
-    def total_usd(self) -> float:
-        """All GPUs, all paid hours."""
-        return self.gpu_count * self.usd_per_gpu_hour * self.hours_paid
-
-    @property
-    def usd_per_hour(self) -> float | None:
-        """What an hour of work costs, over all GPUs; None where there is none."""
-        return self.total_usd / self.hours_used if self.hours_used else None

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpuwise.core.errors import BadValue, GpuwiseError
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.render.chart import Figure
 from gpuwise.render.inks import page_inks
 from gpuwise.render.svg import draw

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpuwise.advise.candidates import Terms, owned
-from gpuwise.advise.changes import even_hours_per_week, worth_usd
+from gpuwise.advise.choosing import even_hours_per_week, worth_usd
 from making_candidates import TERMS, buy, hire, price_of, run
 
 seconds = st.floats(10, 1e5)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuwise.advise.candidates import Candidate, kept, run_on
 from gpuwise.advise.choosing import MOST_ROWS, WORTH_A_CHANGE, UserLimits, pareto, select, shortfall
-from gpuwise.advise.tasks import Job
+from gpuwise.advise.jobs import Job
 from making_candidates import TERMS, buy, hire, run
 
 NEARLY = 0.93  # an option this near to the fastest may be taken for its price

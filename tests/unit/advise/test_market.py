@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from gpuwise.advise.market import NEW_MONTHS, Wanted, buy_kind, buyable, older, price_for, rentable, served, sold_new, whole
+from gpuwise.advise.candidates import NEW_MONTHS, Wanted, buy_kind, buyable, older, price_for, rentable, served, sold_new, whole
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money.prices import PriceBook
 

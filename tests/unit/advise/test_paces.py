@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import gpuwise
 from asking import predict_query
-from gpuwise.advise.paces import GRID, Pacer
-from gpuwise.advise.tasks import Job
+from gpuwise.advise.jobs import GRID, Job, Pacer
 from gpuwise.engine.choices import Choices
 from gpuwise.engine.needs import Needs
 from gpuwise.hardware.catalog import load_catalog

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwise.advise.job_ways import WAYS, ways_on
-from gpuwise.advise.tasks import find_task, tasks
+from gpuwise.advise.jobs import WAYS, find_task, tasks, ways_on
 from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.common.jobs import Asked, price_jobs

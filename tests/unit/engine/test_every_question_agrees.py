@@ -12,11 +12,11 @@ import pytest
 
 import gpuwise
 from asking import catalogue_query, predict_query
-from gpuwise.advise.tasks import Job as Task
+from gpuwise.advise.jobs import Job as Task
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import Asked, price_jobs, trial_on
-from gpuwise.questions.common.machine_speed import images_per_s_of
+from gpuwise.questions.common.machine import images_per_s_of
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.rigs import find_rigs, throughput
 from gpuwise.questions.common.runs.versions import versions

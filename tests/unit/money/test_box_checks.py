@@ -8,14 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuwise.box.checks import check_build, check_cards, worst
-from gpuwise.box.connectors import plugs_of
-from gpuwise.box.form import is_card, sibling
-from gpuwise.box.lanes import card_links, split
-from gpuwise.box.outlet import efficiency, wall_watts
-from gpuwise.box.parts import find_board, find_outlet, find_platform, usual_box
-from gpuwise.box.power import card_watts, fitting_limit, load_watts, peak_watts, smallest_psu
-from gpuwise.box.slots import placed, thickness
+from gpuwise.box.checks import card_links, check_build, check_cards, placed, split, thickness, worst
+from gpuwise.box.parts import find_board, find_outlet, find_platform, is_card, sibling, usual_box
+from gpuwise.box.power import (
+    card_watts,
+    continuous_watts,
+    efficiency,
+    fitting_limit,
+    load_watts,
+    peak_watts,
+    plugs_of,
+    smallest_psu,
+    wall_watts,
+)
 from gpuwise.box.types import VERDICTS, Box, Cards, CheckLine
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
@@ -117,7 +122,7 @@ def test_only_three_dual_slot_cards_fit_a_board_with_room_for_four_long_slots() 
 
 
 def test_a_us_outlet_carries_1440_watts_for_hours() -> None:
-    assert find_outlet("us").continuous_watts == pytest.approx(1440)
+    assert continuous_watts(find_outlet("us")) == pytest.approx(1440)
     assert line(check_build(gpu("RTX 3090"), 4, box(4, psu_watts=2000)), "outlet").verdict == "fail"
     europe = box(4, psu_watts=2200, outlet=find_outlet("eu"))
     assert line(check_build(gpu("RTX 3090"), 4, europe), "outlet").verdict == "pass"

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import gpuwise
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.money import age, refreshed
+from gpuwise.money import prices as money_prices
+from gpuwise.money.tables import refreshed_folder, refreshed_path
 from gpuwise.questions.cost.figure import cost_figure
 from gpuwise.render.svg import draw
 from gpuwise.surfaces.cli.app import app
@@ -27,7 +28,7 @@ GUIDE = {"gpu": "RTX 3090", "price": "1500", "machine": 700.0, "cloud_price": 2.
 @pytest.fixture(autouse=True)
 def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUWISE_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(age, "today", lambda: date(2026, 11, 16))
+    monkeypatch.setattr(money_prices, "today", lambda: date(2026, 11, 16))
 
 
 def asked(*arguments: str) -> dict[str, Any]:
@@ -290,7 +291,7 @@ def test_refresh_writes_the_medians_of_today(monkeypatch: pytest.MonkeyPatch) ->
     (row,) = asked("prices", "H100 PCIe 80GB")["prices"]
     mine = next(offer for offer in row["offers"] if offer["cloud"] == "lambda")
     assert (mine["usd_per_gpu_hour"], mine["spot_usd_per_gpu_hour"], mine["dated"]) == (3.5, 1.0, "2026-11-16")
-    assert [path.name for path in refreshed.folder().iterdir()] == ["rental.csv"]
+    assert [path.name for path in refreshed_folder().iterdir()] == ["rental.csv"]
 
 
 def test_refresh_without_a_network_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +299,7 @@ def test_refresh_without_a_network_leaves_all_as_it_was(monkeypatch: pytest.Monk
     assert "could not be fetched: no route to host" in refused("prices", "refresh").message
     monkeypatch.setitem(sys.modules, "gpuhunt", hunting([]))
     assert "contain no known GPU" in refused("prices", "refresh").message
-    assert not refreshed.path().exists()
+    assert not refreshed_path().exists()
 
 
 def test_refresh_without_the_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

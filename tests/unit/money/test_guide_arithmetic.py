@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwise.money.cloud import break_even_days, rent
-from gpuwise.money.ownership import own
-from gpuwise.money.tariff import bill_usd, electricity_usd, flat, of_bills, parse_tariff
+from gpuwise.money.costs import bill_usd, break_even_days, electricity_usd, flat, of_bills, own, parse_tariff, rent
 
 ELECTRICITY = 0.450 * 0.12  # USD an hour: 350 W and 100 W of machine
 

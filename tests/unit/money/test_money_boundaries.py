@@ -9,20 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.box.checks import check_build
-from gpuwise.box.outlet import efficiency
+from gpuwise.box.checks import check_build, thickness
 from gpuwise.box.parts import find_board, find_platform, usual_box
-from gpuwise.box.power import load_watts, peak_watts
-from gpuwise.box.slots import thickness
+from gpuwise.box.power import continuous_watts, efficiency, load_watts, peak_watts
 from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.age import age_text, is_stale
-from gpuwise.money.cloud import rent
+from gpuwise.money.costs import flat, of_bills, own, rent
 from gpuwise.money.currency import Currency
-from gpuwise.money.ownership import own
-from gpuwise.money.tariff import flat, of_bills
+from gpuwise.money.prices import age_text, is_stale
 
 NOW = date(2026, 11, 16)
 
@@ -105,7 +101,7 @@ def test_a_supply_is_good_up_to_80_percent_and_fails_above_95(share: float, verd
 @pytest.mark.parametrize(("share", "verdict"), [(0.89, "pass"), (0.91, "tight"), (0.99, "tight"), (1.01, "fail")])
 def test_an_outlet_keeps_a_tenth_for_a_screen_or_a_lamp(share: float, verdict: str) -> None:
     box = replace(usual_box(1, None), psu_watts=100_000.0)  # so large that its efficiency no longer changes
-    wall = share * box.outlet.continuous_watts
+    wall = share * continuous_watts(box.outlet)
     rest = wall * efficiency(box.psu_label, 0.0, box.outlet.volts) - 350 - box.cpu_watts
     found = line(gpu("RTX 3090"), 1, replace(box, rest_watts=rest), "outlet")
     assert found.value == pytest.approx(wall)

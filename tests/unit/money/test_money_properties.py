@@ -5,10 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.money.cloud import break_even_days, break_even_utilization, rent
-from gpuwise.money.ownership import own
-from gpuwise.money.tariff import bill_usd, electricity_usd, flat
-from gpuwise.money.types import Tariff
+from gpuwise.money.costs import Tariff, bill_usd, break_even_days, break_even_utilization, electricity_usd, flat, own, rent
 
 USD = st.floats(min_value=0.01, max_value=1e6)
 SHARES = st.floats(min_value=0.0, max_value=1.0)

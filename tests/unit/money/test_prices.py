@@ -15,11 +15,20 @@ import gpuwise
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money import age, refreshed, tables
+from gpuwise.money import tables
+from gpuwise.money.costs import parse_bills, parse_tariff
 from gpuwise.money.currency import USD, parse_currency
-from gpuwise.money.price_file import parse_price
-from gpuwise.money.prices import PriceBook, data_date, price_now, rent_median, rent_offers
-from gpuwise.money.tariff import parse_bills, parse_tariff
+from gpuwise.money.prices import (
+    PriceBook,
+    data_date,
+    parse_price,
+    price_now,
+    price_text,
+    rent_median,
+    rent_offers,
+    stale_sentence,
+)
+from gpuwise.money.tables import refreshed_folder, refreshed_path
 
 NOW = date(2026, 11, 16)
 
@@ -52,8 +61,8 @@ def test_without_a_price_the_launch_price_is_taken_and_its_age_told() -> None:
     found = price_now(gpu("RTX 3080"), PriceBook.of(today=NOW))
     assert found is not None
     assert found.kind == "launch"
-    assert age.price_text(found, NOW) == "launch price of 2020-09, six years old"
-    assert '--price "RTX 3080=…"' in age.stale_sentence(found, NOW)
+    assert price_text(found, NOW) == "launch price of 2020-09, six years old"
+    assert '--price "RTX 3080=…"' in stale_sentence(found, NOW)
 
 
 def test_the_newest_price_with_a_date_counts_in_the_condition_that_is_wished_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,13 +125,13 @@ def test_the_date_of_the_data_is_that_of_the_newest_offer() -> None:
 
 def test_refreshed_prices_replace_the_shipped_ones_of_their_clouds() -> None:
     header = ",".join(tables.OFFER_COLUMNS)
-    refreshed.folder().mkdir()
-    refreshed.path().write_text(f"{header}\naws,RTX 3090,cloud,1.5,1.5,,yes,2026-11-10,gpuhunt,\n", encoding="utf-8")
+    refreshed_folder().mkdir()
+    refreshed_path().write_text(f"{header}\naws,RTX 3090,cloud,1.5,1.5,,yes,2026-11-10,gpuhunt,\n", encoding="utf-8")
     book = PriceBook.of(today=NOW)
     assert {offer.cloud for offer in rent_offers(gpu("RTX 3090"), book)} == {"vast", "runpod", "aws"}
     assert "aws" not in {offer.cloud for offer in rent_offers(gpu("T4"), book)}
     assert data_date(book) == date(2026, 11, 10)
-    refreshed.path().write_text("cut", encoding="utf-8")
+    refreshed_path().write_text("cut", encoding="utf-8")
     with pytest.raises(BadFile, match="not a table of offers"):
         PriceBook.of(today=NOW)
 

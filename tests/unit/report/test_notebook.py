@@ -20,7 +20,7 @@ from asking import predict_query
 from gpuwise import questions
 from gpuwise.core.errors import BadValue, MissingExtra
 from gpuwise.questions.common.diagnosis import WhyAnswer
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.predict.batches import sweep
 from gpuwise.render.chart import Bars, Figure, Plot
 from gpuwise.render.svg import draw

@@ -18,7 +18,7 @@ from gpuwise.live.bench.price import NEEDED
 from gpuwise.live.bench.run import measure
 from gpuwise.live.bench.types import Profile
 from gpuwise.questions.bench.options import BenchOptions
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
 
 __all__ = ["BenchAnswer", "answer", "bench"]

@@ -14,9 +14,8 @@ from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.hardware import tables
 from gpuwise.questions.build.ask import ask
 from gpuwise.questions.build.options import BuildOptions
-from gpuwise.questions.common.machine import check_machine
-from gpuwise.questions.common.machine_speed import KINDS, LaneCost, PowerLimit
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.machine import KINDS, LaneCost, PowerLimit, check_machine
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
 
 __all__ = ["BuildAnswer", "answer", "build"]

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.box.host import usual_ram_bytes
+from gpuwise.box.checks import usual_ram_bytes
 from gpuwise.box.parts import box_sources, efficiencies, find_board, find_outlet, find_platform, psu_standards, usual_box
-from gpuwise.box.power import least_limit, smallest_psu
+from gpuwise.box.power import continuous_watts, least_limit, smallest_psu
 from gpuwise.box.types import COOLERS, Board, Box, Cards, Outlet, Platform
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
@@ -17,8 +17,8 @@ from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.questions.build.options import BuildOptions
+from gpuwise.questions.common.gpu_list import named_gpus
 from gpuwise.questions.common.options import names
-from gpuwise.questions.common.step import named_gpus
 
 __all__ = ["BuildQuery", "ask"]
 
@@ -303,7 +303,7 @@ def _ram(text: str) -> float | None:
 
 def _outlet(text: str, usual: Outlet, notes: list[Assumption]) -> Outlet:
     if not text:
-        effect = f"{usual.continuous_watts:,.0f} W continuously; set yours with `--outlet '230V 16A'`"
+        effect = f"{continuous_watts(usual):,.0f} W continuously; set yours with `--outlet '230V 16A'`"
         notes.append(assumed("outlet", usual.name, effect))
         return usual
     match = re.fullmatch(rf"\s*({_NUMBER})\s*v(?:olts?)?[\s,/]*({_NUMBER})\s*a(?:mps?)?\s*", text.lower())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.build.answer import BuildAnswer
-from gpuwise.questions.common.machine_speed import KINDS, PowerLimit
+from gpuwise.questions.common.machine import KINDS, PowerLimit
 from gpuwise.render.chart import Axis, Figure, Line, Mark, Plot, Series
 
 __all__ = ["power_figure"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuwise.box.types import CheckLine
 from gpuwise.questions.build.answer import BuildAnswer
-from gpuwise.questions.common.machine_speed import KINDS
+from gpuwise.questions.common.machine import KINDS
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]

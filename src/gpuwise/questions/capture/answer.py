@@ -13,7 +13,7 @@ from gpuwise.hardware import tables
 from gpuwise.questions.capture.ask import ask
 from gpuwise.questions.capture.options import CaptureOptions
 from gpuwise.questions.common.capturing import captured
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
 from gpuwise.workload.model.coverage import Coverage, coverage
 from gpuwise.workload.model.evaluate import Peak, Totals, call_counts, op_bytes, op_flops, peak_memory, product_values, totals

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from gpuwise.advise.market import price_for
-from gpuwise.advise.paces import JobPace
+from gpuwise.advise.candidates import price_for
+from gpuwise.advise.jobs import JobPace
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import knows
@@ -24,7 +24,7 @@ from gpuwise.questions.charts.options import ChartsOptions
 from gpuwise.questions.charts.words import notes
 from gpuwise.questions.common.gpu_list import listed
 from gpuwise.questions.common.jobs import Asked, price_jobs
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
 
 __all__ = ["PRECISIONS", "ChartRow", "ChartsAnswer", "answer", "chart_gpus", "charts"]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from gpuwise.advise.market import whole
-from gpuwise.advise.tasks import Job, stand_ins
+from gpuwise.advise.candidates import whole
+from gpuwise.advise.jobs import Job, stand_ins
 from gpuwise.core.errors import UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.carbon import DEFAULT_REGION, find_region
-from gpuwise.money.ownership import MACHINE_USD, own
+from gpuwise.money.costs import DEFAULT_REGION, MACHINE_USD, Tariff, find_region, flat, of_region, own
 from gpuwise.money.prices import PriceBook
-from gpuwise.money.tariff import flat, of_region
-from gpuwise.money.types import Price, Tariff
+from gpuwise.money.types import Price
 from gpuwise.questions.charts.options import ChartsOptions
 from gpuwise.questions.common.gpu_list import GpuQuery, gpu_query
 from gpuwise.questions.common.options import names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.advise.job_ways import WAYS
+from gpuwise.advise.jobs import WAYS
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.questions.charts.ask import MACHINE_WATTS, ChartsQuery, Work
 

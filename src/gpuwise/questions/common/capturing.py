@@ -1,23 +1,28 @@
-"""A model to capture, as a user gives it: which one, how, and how long it may take."""
+"""A model to capture, as a user gives it: which one, how, and how long it may take; and the same model for other choices."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse_memory
+from gpuwise.engine.choices import Choices
+from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import Gpu
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import InputSpec, Request, parse_input
 from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo
 
-__all__ = ["CaptureQuery", "capture_query", "captured"]
+__all__ = ["CaptureQuery", "asker", "capture_query", "captured", "check_precision"]
 
 _TRAINING_ONLY = {
     "optimizer": "--optimizer",
@@ -147,3 +152,46 @@ def captured(query: CaptureQuery, progress: Callable[[str], None] = lambda text:
         memory_bytes=query.memory_limit_bytes,
         progress=progress,
     )
+
+
+def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
+    """Refuse a precision that one of these GPUs does not support."""
+    for gpu in gpus:
+        able = supported(gpu)
+        if precision not in able:
+            raise BadValue(
+                f"{gpu.name} ({gpu.architecture.title}) does not support {precision}",
+                looked_in=f"what it supports: {', '.join(able)}",
+                hint=f"for example `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
+            )
+
+
+def asker(query: CaptureQuery, gpus: Sequence[Gpu], progress: Callable[[str], None]) -> Callable[[Choices | None], Workload]:
+    """A function that gives the model as the user has it (None), or as choices want it."""
+    request, own = query.request, find.tells_itself(query.request.model)
+    if not own:
+        check_precision(request.settings.precision, gpus)
+        request = msgspec.structs.replace(request, settings=replace(request.settings, accumulate=1, checkpoint=False))
+
+    def ask(choices: Choices | None) -> Workload:
+        wanted = request
+        if choices is not None:
+            if own:
+                raise BadValue(f"{request.model} decides itself how it runs: change it there")
+            settings = replace(
+                request.settings,
+                precision=choices.precision,
+                optimizer=choices.optimizer or request.settings.optimizer,
+                implementation=choices.implementation,
+                channels_last=choices.channels_last,
+            )
+            wanted = msgspec.structs.replace(request, settings=settings, image=choices.image or request.image)
+        return find.workload(
+            wanted,
+            asked=query.asked,
+            timeout_s=query.timeout_s,
+            memory_bytes=query.memory_limit_bytes,
+            progress=progress,
+        )
+
+    return ask

@@ -1,17 +1,20 @@
-"""Notes on one device: software that supports it, what its libraries reach, slow memory, CPUs."""
+"""Notes on one device: software that supports it, what its libraries reach, slow memory, CPUs, makers and generations that were
+never measured.
+"""
 
 from __future__ import annotations
 
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import GIB, MIB, format_si
+from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.constants import load_constants
-from gpuwise.questions.common.backends import generation_note, maker_notes
+from gpuwise.questions.common.step import unmeasured_backends
 from gpuwise.step.time.cpu import CPU_RANGE
 from gpuwise.step.time.segments import spilled_bytes
 from gpuwise.step.types import Stack
 
-__all__ = ["device_notes"]
+__all__ = ["device_notes", "generation_note", "maker_notes"]
 
 
 def device_notes(gpu: Gpu, stack: Stack, resident_bytes: float, *, ranged: bool = True) -> tuple[Assumption, ...]:
@@ -66,3 +69,28 @@ def _cpu_note(gpu: Gpu) -> Assumption:
         f"a CPU, predicted with the kernel models of GPUs; no CPU was fitted, so the range is {low:g} to {high:g} times the step"
     )
     return assumed(f"{gpu.name} as a device", clock, effect, code="cpu_device")
+
+
+def maker_notes(gpu: Gpu, stack: str, *, ranged: bool = True) -> tuple[Assumption, ...]:
+    """For a GPU of such a maker: the software we assume, and, where the answer has a range of its own, that it is assumed too."""
+    if gpu.is_cpu or knows_vendor(gpu):
+        return ()
+    low, high = UNMEASURED_RANGE
+    effect = f"not measured: times assume that it issues and runs kernels as {stack} does on measured GPUs"
+    notes = (
+        [assumed(f"{gpu.name} backend", unmeasured_backends([gpu])[0], effect, code="device_backend")]
+        if gpu.architecture.first_software
+        else []
+    )
+    if ranged:
+        effect = f"no measurement of {gpu.vendor} {'TPUs' if gpu.segment == 'tpu' else 'GPUs'} supports it"
+        notes.append(assumed(f"{gpu.name} range", f"{low:g} to {high:g} times the step", effect, code="device_range"))
+    return tuple(notes)
+
+
+def generation_note(gpu: Gpu) -> tuple[Assumption, ...]:
+    """Where the range comes from for a GPU whose generation was not measured, but whose maker was."""
+    if gpu.is_cpu or knows(gpu) or not knows_vendor(gpu):
+        return ()
+    effect = f"no GPU of its generation ({gpu.architecture.generation}) was measured"
+    return (assumed(f"{gpu.name} range", "the error on generations left out of the fit", effect, code="device_range"),)

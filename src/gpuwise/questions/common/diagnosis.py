@@ -22,7 +22,7 @@ from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.hardware import tables
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.trace_views import Progress, read_view, read_views
 from gpuwise.trace.read import find_files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -10,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse_memory
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.names import Match
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["SORT_KEYS", "GpuQuery", "gpu_query", "listed"]
+__all__ = ["MOST_IN_A_MACHINE", "SORT_KEYS", "GpuQuery", "counted", "gpu_query", "listed", "named_gpus", "parse_min_memory"]
 
+MOST_IN_A_MACHINE = 8  # GPUs that boards and servers take
 # name -> (value to sort by, largest first?)
 SORT_KEYS: Mapping[str, tuple[Callable[[Gpu], Any], bool]] = {
     "name": (lambda gpu: gpu.name.lower(), False),
@@ -67,7 +70,7 @@ def gpu_query(
         names=tuple(names),
         arch=_find_known(arch, generations, "architecture") if arch else "",
         vendor=_find_known(vendor, {one.vendor for one in known}, "vendor") if vendor else "",
-        min_memory_bytes=_parse_memory(min_memory) if min_memory else 0.0,
+        min_memory_bytes=parse_min_memory(min_memory) if min_memory else 0.0,
         years=_parse_years(year) if year else None,
         sort=sort,
         catalog=catalog,
@@ -115,7 +118,7 @@ def _find_known(name: str, known: set[str], kind: str) -> str:
     raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} names", hint=hint)
 
 
-def _parse_memory(text: str) -> float:
+def parse_min_memory(text: str) -> float:
     """`24`, `24GB` and `24 GiB` all mean 24 GiB here."""
     value = parse_memory(f"{text}GB" if text.strip().replace(".", "", 1).isdigit() else text)
     if value < 0:
@@ -136,3 +139,33 @@ def _parse_years(text: str) -> tuple[int, int]:
     if low > high:
         raise BadValue(f"the years {text} end before they begin", hint=f"`--year {high}-{low}`?")
     return low, high
+
+
+def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
+    """The GPUs these names mean, each once, and how ambiguous names were read."""
+    matches = [(name, load_catalog().find(name)) for name in texts]
+    notes = [
+        assumed(
+            f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others), code="gpu_name"
+        )
+        for name, match in matches
+        if match.others
+    ]
+    return tuple({match.gpu.name: match.gpu for _, match in matches}.values()), notes
+
+
+def counted(text: str) -> tuple[int, str]:
+    """How many of which GPU.
+
+    >>> counted("2x RTX 2080 Ti"), counted("RTX 3090")
+    ((2, 'RTX 2080 Ti'), (1, 'RTX 3090'))
+    """
+    match = re.fullmatch(r"\s*(\d{1,9})\s*[xX×*]\s*(\S.*)", text)
+    if match is None:
+        return 1, text
+    count = int(match[1])
+    if not 1 <= count <= MOST_IN_A_MACHINE:
+        raise BadValue(
+            f"invalid number of GPUs in '{text}'", hint=f"a machine has 1 to {MOST_IN_A_MACHINE}, such as `2x RTX 3090`"
+        )
+    return count, match[2].strip()

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.job_ways import ways_on
-from gpuwise.advise.paces import JobPace, Pacer
-from gpuwise.advise.tasks import Job
+from gpuwise.advise.jobs import Job, JobPace, Pacer, ways_on
 from gpuwise.advise.trial import Trial
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine.capacity import room_of
@@ -17,7 +15,7 @@ from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.asking import asker
+from gpuwise.questions.common.capturing import asker
 from gpuwise.questions.common.step import step_query, takes_images
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload import find
@@ -159,7 +157,7 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
         timeout=asked.timeout_s,
     )
     query = step_query(options, gpus=[load_catalog().find(_ANY_MODERN_GPU).gpu])
-    ask = asker(query, progress)
+    ask = asker(query.capture, query.gpus, progress)
     own = None
     if tells_itself:
         workload = ask(None)

@@ -12,8 +12,9 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine import correction_by
 from gpuwise.engine.measured import Correction
+from gpuwise.questions.common.capturing import check_precision
 from gpuwise.questions.common.device_notes import device_notes
-from gpuwise.questions.common.step import StepQuery, check_precision, workload_of
+from gpuwise.questions.common.step import StepQuery, workload_of
 from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.costs import Costs
 from gpuwise.scale.plans.mixed import slowest

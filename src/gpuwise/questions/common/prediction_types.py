@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.step.memory.peak import Memory
 
 __all__ = ["OpShare", "PredictAnswer", "Prediction"]

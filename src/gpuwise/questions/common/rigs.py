@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from gpuwise.core.provenance import Assumption
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.gpu_list import counted, named_gpus
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import predict
-from gpuwise.questions.common.step import counted, named_gpus, step_query
+from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.scale.cluster.wiring import usual_wires
 

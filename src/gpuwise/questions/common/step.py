@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,12 +13,11 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse
 from gpuwise.engine import Measured, Run
 from gpuwise.evidence.ranges import knows_vendor
-from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.precisions import has_matrix_cores, supported
 from gpuwise.hardware.types import Gpu, Host, Loader
-from gpuwise.questions.common.backends import unmeasured_backends
-from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured
+from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision
+from gpuwise.questions.common.gpu_list import named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.time.loading import images_per_s, seconds_per_image
@@ -29,24 +28,13 @@ from gpuwise.workload.model.types import CATEGORIES, Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.low_precision import as_computed
 
-__all__ = [
-    "MOST_IN_A_MACHINE",
-    "StepQuery",
-    "check_precision",
-    "counted",
-    "least_watts",
-    "named_gpus",
-    "parse_batch",
-    "step_query",
-    "takes_images",
-    "workload_of",
-]
+__all__ = ["StepQuery", "least_watts", "parse_batch", "step_query", "takes_images", "unmeasured_backends", "workload_of"]
 
 _MOST_GPUS = 4096  # a bound against typing errors; larger clusters are a question for `plan`
-MOST_IN_A_MACHINE = 8  # GPUs that boards and servers take
 _MOST_WORKERS = 1024  # loader processes: more than any host has threads for
 _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
 _DEFAULT_HOST = "desktop"
+_BACKENDS = {"Apple": "MPS", "Intel": "XPU", "Google": "XLA"}  # the same in PyTorch and TensorFlow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,36 +142,6 @@ def _check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
         raise BadValue(f"--link '{link}' needs several GPUs, but there is one", hint="`--gpus 2` sets how many")
     if count > 1 and any(one.is_cpu for one in gpus):
         raise BadValue("--gpus counts GPUs, and a CPU was named", hint="leave out `--gpus`")
-
-
-def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
-    """The GPUs these names mean, each once, and how ambiguous names were read."""
-    matches = [(name, load_catalog().find(name)) for name in texts]
-    notes = [
-        assumed(
-            f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others), code="gpu_name"
-        )
-        for name, match in matches
-        if match.others
-    ]
-    return tuple({match.gpu.name: match.gpu for _, match in matches}.values()), notes
-
-
-def counted(text: str) -> tuple[int, str]:
-    """How many of which GPU.
-
-    >>> counted("2x RTX 2080 Ti"), counted("RTX 3090")
-    ((2, 'RTX 2080 Ti'), (1, 'RTX 3090'))
-    """
-    match = re.fullmatch(r"\s*(\d{1,9})\s*[xX×*]\s*(\S.*)", text)
-    if match is None:
-        return 1, text
-    count = int(match[1])
-    if not 1 <= count <= MOST_IN_A_MACHINE:
-        raise BadValue(
-            f"invalid number of GPUs in '{text}'", hint=f"a machine has 1 to {MOST_IN_A_MACHINE}, such as `2x RTX 3090`"
-        )
-    return count, match[2].strip()
 
 
 def _defaults(
@@ -336,18 +294,6 @@ def _link(text: str) -> float | None:
     return link.bytes_per_s_one_way * link.achieved_fraction
 
 
-def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
-    """Refuse a precision that one of these GPUs does not support."""
-    for gpu in gpus:
-        able = supported(gpu)
-        if precision not in able:
-            raise BadValue(
-                f"{gpu.name} ({gpu.architecture.title}) does not support {precision}",
-                looked_in=f"what it supports: {', '.join(able)}",
-                hint=f"for example `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
-            )
-
-
 def _measured(text: str, batch: int | None, notes: list[Assumption]) -> Measured:
     """From `RTX 3090=412ms` to the GPU and its seconds per step, at the batch of the question."""
     name, equals, value = text.rpartition("=")
@@ -384,3 +330,9 @@ def takes_images(workload: Workload) -> bool:
     inputs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
     shapes = [workload.products[tensor.elements] for tensor in inputs if "int" not in tensor.dtype]
     return any(len(shape) >= 3 and shape[-1] == shape[-2] for shape in shapes)
+
+
+def unmeasured_backends(gpus: Iterable[Gpu]) -> tuple[str, ...]:
+    """The backends of those GPUs whose makers were never measured, each once."""
+    makers = dict.fromkeys(gpu.vendor for gpu in gpus if not gpu.is_cpu and not knows_vendor(gpu))
+    return tuple(_BACKENDS.get(maker, f"the software of {maker}") for maker in makers)

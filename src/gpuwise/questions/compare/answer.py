@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.age import price_text
-from gpuwise.money.prices import PriceBook, price_now
+from gpuwise.money.prices import PriceBook, price_now, price_text
 from gpuwise.questions.common.predictions import predict
 from gpuwise.questions.common.rigs import Rig, Throughput
 from gpuwise.questions.common.step import step_query

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.tasks import stand_ins
+from gpuwise.advise.jobs import stand_ins
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.rigs import Rig, Throughput, throughput

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.rigs import Rig
-from gpuwise.questions.common.showing import Shown
 
 __all__ = ["CompareAnswer", "Deal", "Pair"]
 

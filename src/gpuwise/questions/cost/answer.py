@@ -7,12 +7,9 @@ from dataclasses import dataclass, replace
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.money import age
-from gpuwise.money.carbon import emissions_kg
-from gpuwise.money.cloud import break_even_days, break_even_utilization, rent
-from gpuwise.money.ownership import own
-from gpuwise.money.prices import data_date, price_now, rent_median
-from gpuwise.money.types import HOURS_PER_YEAR, Ownership, Price, Rental
+from gpuwise.money.costs import Ownership, Rental, break_even_days, break_even_utilization, emissions_kg, own, rent
+from gpuwise.money.prices import data_date, price_now, rent_median, stale_sentence
+from gpuwise.money.types import HOURS_PER_YEAR, Price
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.cost.ask import CostQuery, JobQuery, Rent, ask
 from gpuwise.questions.cost.options import CostOptions
@@ -163,7 +160,7 @@ def _warnings(query: CostQuery) -> list[str]:
     if query.price is None:
         found.append(f"no price is known for the {query.gpu.name}: `--price 700` would add the cost of owning")
     else:
-        found.append(age.stale_sentence(query.price, query.book.today))
+        found.append(stale_sentence(query.price, query.book.today))
     if query.rent is None:
         found.append(f"no cloud in our tables rents the {query.gpu.name}: `--cloud-price 0.4` would add the cost of renting")
     offer = query.rent.offer if query.rent else None

@@ -10,13 +10,11 @@ from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money import age, tariff
-from gpuwise.money.carbon import DEFAULT_REGION, find_region
-from gpuwise.money.checks import amount, fraction
-from gpuwise.money.ownership import MACHINE_USD, utilization_of
-from gpuwise.money.price_file import given_price
-from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers
-from gpuwise.money.types import Offer, Price, Region, Tariff
+from gpuwise.money import costs
+from gpuwise.money.costs import DEFAULT_REGION, MACHINE_USD, Tariff, find_region, utilization_of
+from gpuwise.money.currency import amount, fraction
+from gpuwise.money.prices import PriceBook, age_text, given_price, price_now, price_text, rent_median, rent_offers
+from gpuwise.money.types import Offer, Price, Region
 from gpuwise.questions.common.options import names
 from gpuwise.questions.cost.options import CostOptions
 
@@ -161,7 +159,7 @@ def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Ass
     if found is None and condition != "any":
         raise BadValue(f"no dated price is known for a {condition} {gpu.name}", hint="give it with `--price 700`")
     if found is not None and found.kind != "given":
-        effect = f"{age.price_text(found, book.today)}; give yours with `--price 700`"
+        effect = f"{price_text(found, book.today)}; give yours with `--price 700`"
         notes.append(
             assumed(f"price of {gpu.name}", book.currency.show(found.usd), effect, basis=found.basis.value, code="price")
         )
@@ -228,17 +226,17 @@ def _tariff(options: CostOptions, region: Region, book: PriceBook, notes: list[A
         raise BadValue("--household-kwh is for tiers", hint='for example `--tariff "200=0.0996,600=0.437" --household-kwh 300`')
     unit = book.currency.usd_per_unit
     if flat is not None:
-        return tariff.flat(book.currency.to_usd(flat))
+        return costs.flat(book.currency.to_usd(flat))
     if tiers or bills:
         if household is None:
             effect = "the GPU gets the cheapest tier; `--household-kwh 300` adds it to the use of a household"
             notes.append(assumed("other use of electricity", "0 kWh a month", effect))
-        parse, text = (tariff.parse_tariff, tiers) if tiers else (tariff.parse_bills, bills)
+        parse, text = (costs.parse_tariff, tiers) if tiers else (costs.parse_bills, bills)
         return parse(text, household_kwh_per_month=household or 0.0, usd_per_unit=unit)
     power = region.electricity
     effect = f"households, {power.year}: {power.source}; give yours with `--kwh-price 0.12`"
     notes.append(assumed("electricity", f"{book.currency.show(power.usd_per_kwh, 3)} per kWh", effect, basis=power.basis.value))
-    return tariff.of_region(power)
+    return costs.of_region(power)
 
 
 def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumption]) -> Rent | None:
@@ -264,7 +262,7 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
         )
     count = len(middle.clouds)
     what = "one cloud" if count == 1 else f"the median of {count} clouds"
-    aged = f"{what}, {middle.dated}, {age.age_text(middle.dated, book.today)}"
+    aged = f"{what}, {middle.dated}, {age_text(middle.dated, book.today)}"
     extra = f"; {middle.note}" if middle.note else ""
     shown = book.currency.show(middle.usd_per_gpu_hour)
     notes.append(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.errors import BadValue
-from gpuwise.money.cloud import break_even_days
-from gpuwise.money.types import Ownership
+from gpuwise.money.costs import Ownership, break_even_days
 from gpuwise.questions.cost.types import CostAnswer
 from gpuwise.questions.cost.words import days, share, verdict
 from gpuwise.render.chart import Axis, Figure, Line, Mark, Plot, Series

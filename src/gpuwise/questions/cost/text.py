@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from gpuwise.core.units import format_si
-from gpuwise.money import age
-from gpuwise.money.ownership import WEEK_HOURS
-from gpuwise.money.types import Ownership, Rental
+from gpuwise.money.costs import WEEK_HOURS, Ownership, Rental
+from gpuwise.money.prices import kind_text, price_text
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
 from gpuwise.questions.cost.words import days, share, verdict, years
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
@@ -70,7 +69,7 @@ def _own_rows(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]
     show = answer.query.book.currency.show
     resale = f" - resale {show(owned.resale_usd)}" if owned.resale_usd else ""
     price = answer.query.price
-    of = f" ({age.kind_text(price)})" if price is not None else ""
+    of = f" ({kind_text(price)})" if price is not None else ""
     parts = (
         f"GPU {show(owned.gpu_usd)}{of} + machine {show(owned.machine_usd)} + electricity {show(owned.electricity_usd)}{resale}"
     )
@@ -86,7 +85,7 @@ def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
     for price, after in answer.other_prices:
         word = "used" if price.kind == "used" else "new"
         there = f"; break-even {days(after)}" if answer.here is not None else ""
-        described = f"{age.price_text(price, query.book.today)}{there}: `--{word}`"
+        described = f"{price_text(price, query.book.today)}{there}: `--{word}`"
         each = " each" if query.gpu_count > 1 else ""
         rows.append((f"bought {word}", f"{query.book.currency.show(price.usd)}{each}", described))
     return rows

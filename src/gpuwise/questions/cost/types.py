@@ -7,9 +7,9 @@ from datetime import date
 from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
-from gpuwise.money.carbon import emissions_kg
-from gpuwise.money.types import Ownership, Price, Rental, RentRange
-from gpuwise.questions.common.showing import Shown
+from gpuwise.money.costs import Ownership, Rental, emissions_kg
+from gpuwise.money.types import Price, RentRange
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.cost.ask import CostQuery
 
 __all__ = ["BreakEven", "CostAnswer", "JobCost"]

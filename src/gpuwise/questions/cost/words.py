@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.money.ownership import WEEK_HOURS
+from gpuwise.money.costs import WEEK_HOURS
 from gpuwise.questions.cost.types import CostAnswer
 
 __all__ = ["days", "share", "verdict", "years"]

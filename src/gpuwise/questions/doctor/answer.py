@@ -13,7 +13,7 @@ from gpuwise.hardware.catalog import Catalog, load_catalog
 from gpuwise.hardware.names import Match
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.sample.machine import Device, Machine, look_around
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.doctor.options import DoctorOptions
 from gpuwise.questions.face import face
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import msgspec
 
+from gpuwise.advise.candidates import offered
 from gpuwise.advise.ladder import Advice, advise
-from gpuwise.advise.market import offered
 from gpuwise.advise.serving import Serving, serving
 from gpuwise.advise.trial import Trial, check_addressable
 from gpuwise.core.errors import BadValue
@@ -23,10 +23,10 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook
-from gpuwise.questions.common.asking import asker
+from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.predictions import sized
-from gpuwise.questions.common.step import StepQuery, check_precision
+from gpuwise.questions.common.step import StepQuery
 from gpuwise.questions.face import face
 from gpuwise.questions.fit.ask import FitQuery, ask
 from gpuwise.questions.fit.catalogue import CatalogueFit, catalogue_query, fit_catalogue
@@ -51,7 +51,7 @@ def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: N
 def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) -> FitAnswer:
     """The memory of a step of this model on each of these GPUs, and what would make it fit."""
     query = asked.step
-    ask = asker(query, progress)
+    ask = asker(query.capture, query.gpus, progress)
     workload = ask(None)
     check_precision(workload.precision, query.gpus)
     now = _choices(query, workload)
@@ -184,7 +184,7 @@ def _serving(query: StepQuery, trial: Trial, final: Choices, workload: Workload)
     if workload.options["phase"] != "decode":
         decode = msgspec.structs.replace(decode, phase="decode", batch=None)
     asked = replace(query, capture=replace(query.capture, request=decode))
-    ask = asker(asked, lambda text: None)
+    ask = asker(asked.capture, asked.gpus, lambda text: None)
     ways = Ways(lambda choices: ask(choices))
     longest = zoo.entry(decode.model).longest if zoo.has(decode.model) else None
     return serving(replace(trial, ways=ways, _memories={}), final, longest)

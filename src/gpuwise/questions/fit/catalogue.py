@@ -18,7 +18,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.precisions import supported
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.capturing import captured
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.memory.peak import Memory, MemorySetting

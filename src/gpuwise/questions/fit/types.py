@@ -12,7 +12,7 @@ from gpuwise.advise.types import Rung
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.engine.capacity import Room
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.step.memory.peak import Memory
 
 __all__ = ["Fit", "FitAnswer"]

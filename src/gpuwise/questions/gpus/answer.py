@@ -12,7 +12,7 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.names import Match
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.gpu_list import listed
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
 from gpuwise.questions.gpus.ask import ask
 from gpuwise.questions.gpus.options import GpusOptions

@@ -11,9 +11,10 @@ from gpuwise.engine.capacity import room_of
 from gpuwise.engine.needs import Needs
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.capturing import check_precision
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.predictions import predict_captured
-from gpuwise.questions.common.step import StepQuery, check_precision, step_query, workload_of
+from gpuwise.questions.common.step import StepQuery, step_query, workload_of
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload.model.evaluate import input_bytes, product_values
 from gpuwise.workload.model.types import Workload

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 
 __all__ = ["Matter", "MattersAnswer"]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gpuwise.core.errors import UnknownName
 from gpuwise.hardware import tables
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
 from gpuwise.questions.models.options import ModelsOptions
 from gpuwise.workload.store import zoo

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import Range
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.recipes import Recipe
 from gpuwise.scale.plans.scaling import FasterLink, ScalePoint

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 from gpuwise.core.errors import BadValue
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware.precisions import supported
+from gpuwise.questions.common.gpu_list import named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import predict_captured
-from gpuwise.questions.common.step import named_gpus, parse_batch, workload_of
+from gpuwise.questions.common.step import parse_batch, workload_of
 from gpuwise.questions.predict.ask import ask
 from gpuwise.questions.predict.options import PredictOptions
 

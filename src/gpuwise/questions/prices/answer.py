@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money import age, tables
+from gpuwise.money import prices as money_prices
+from gpuwise.money import tables
 from gpuwise.money.prices import PriceBook, data_date, price_now, rent_median, rent_offers
 from gpuwise.money.refresh import Refreshed, refresh
 from gpuwise.money.types import Offer, Price, Region, RentRange, Trend
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
 from gpuwise.questions.prices.ask import ask, wants_refresh
 from gpuwise.questions.prices.options import PricesOptions
@@ -107,7 +108,7 @@ def _region_dict(region: Region) -> dict[str, Any]:
 def answer(options: PricesOptions, progress: Callable[[str], None] = lambda text: None) -> PricesAnswer | RefreshAnswer:
     """Prices of these GPUs, or of every GPU that has one; or today's rents, fetched."""
     if wants_refresh(options):
-        return RefreshAnswer(refreshed=refresh(age.today()))
+        return RefreshAnswer(refreshed=refresh(money_prices.today()))
     query = ask(options)
     book = query.book
     gpus = query.gpus

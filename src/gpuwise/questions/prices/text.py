@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.provenance import Basis
-from gpuwise.money import age
+from gpuwise.money.prices import age_text, is_stale, kind_text, price_text
 from gpuwise.money.types import Price, Trend
 from gpuwise.questions.prices.answer import GpuPrices, PricesAnswer, RefreshAnswer
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
@@ -27,14 +27,14 @@ def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = Fal
 
 def _describe_date(answer: PricesAnswer) -> str:
     day, now = answer.data_date, answer.book.today
-    stale = "; `gpuwise prices refresh` fetches today's" if age.is_stale(day, "rent", now) else ""
-    return f"rental prices of {day}, {age.age_text(day, now)}{stale}"
+    stale = "; `gpuwise prices refresh` fetches today's" if is_stale(day, "rent", now) else ""
+    return f"rental prices of {day}, {age_text(day, now)}{stale}"
 
 
 def _buy(row: GpuPrices, answer: PricesAnswer) -> tuple[str, str]:
     if row.price is None:
         return "-", ""
-    what = "yours" if row.price.kind == "given" else age.kind_text(row.price).replace(" price of", "")
+    what = "yours" if row.price.kind == "given" else kind_text(row.price).replace(" price of", "")
     return answer.book.currency.show(row.price.usd), what
 
 
@@ -93,7 +93,7 @@ def _describe_price(price: Price, answer: PricesAnswer, verbose: bool) -> str:
     show = answer.book.currency.show
     between = f" ({show(price.low_usd)} to {show(price.high_usd)})" if price.low_usd < price.high_usd else ""
     source = f"; {price.source}" if verbose and price.kind != "given" else ""
-    return f"{show(price.usd)}{between}, {age.price_text(price, answer.book.today)}{source}"
+    return f"{show(price.usd)}{between}, {price_text(price, answer.book.today)}{source}"
 
 
 def _or_dash(value: float | None, answer: PricesAnswer) -> str:

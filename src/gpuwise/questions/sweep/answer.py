@@ -13,11 +13,11 @@ import numpy as np
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware import tables
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.runs.parts import Parts, alone
 from gpuwise.questions.common.runs.spread import Progress, carry_out
 from gpuwise.questions.common.runs.tables import Columns, check_table, write_table
 from gpuwise.questions.common.runs.versions import versions
-from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.face import face
 from gpuwise.questions.sweep.ask import ask, gpus_meant
 from gpuwise.questions.sweep.block import Block, block_of, decode, lost_block

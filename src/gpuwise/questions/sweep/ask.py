@@ -13,9 +13,10 @@ from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.gpu_list import named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.runs.versions import Versions, versions
-from gpuwise.questions.common.step import named_gpus, step_query
+from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.sweep.models_file import digests, read_models, resolve_model
 from gpuwise.questions.sweep.options import SweepOptions

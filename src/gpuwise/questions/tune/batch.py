@@ -14,8 +14,8 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.bench import store
 from gpuwise.live.bench.price import price
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.predictions import sized
-from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import StepQuery, workload_of
 from gpuwise.step.memory.peak import largest_batch
 from gpuwise.workload.model.types import Workload

@@ -24,7 +24,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.live.sample.power_limit import Card, card_of, held
 from gpuwise.live.tune.models import facts_of, run_model
 from gpuwise.live.tune.types import DeviceFacts, Order, Trial
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step import StepQuery, least_watts, step_query, workload_of
 from gpuwise.questions.tune.ask import PowerQuery, buildable
 from gpuwise.questions.tune.changes import start_of

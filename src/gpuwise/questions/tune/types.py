@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.live.tune.types import LEAST_ROUNDS, Change, DeviceFacts, Gain, Trial, Variant
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.tune.changes import Pruned
 from gpuwise.questions.tune.predicting import Expected
 

@@ -30,7 +30,7 @@ from gpuwise.evidence.today import score_today, today_questions
 from gpuwise.evidence.types import Accuracy, Residual, Skipped, Table
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
 from gpuwise.questions.validate.options import BREAKDOWNS, ValidateOptions
 

@@ -17,7 +17,7 @@ from gpuwise.hardware import tables
 from gpuwise.live.sample.dcgm import Device, Fleet, read_fleet
 from gpuwise.live.sample.prometheus import Server
 from gpuwise.questions.common.diagnosis import finding_dict
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.watch.members import members_of, missing_metrics
 
 __all__ = ["ClusterAnswer", "judge_fleet", "watch_cluster"]

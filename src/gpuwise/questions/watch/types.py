@@ -13,7 +13,7 @@ from gpuwise.diagnose.vitals import Vitals
 from gpuwise.live.sample.steps import Pace
 from gpuwise.live.sample.types import Run
 from gpuwise.questions.common.diagnosis import WhyAnswer, finding_dict
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 
 __all__ = ["WatchAnswer"]
 

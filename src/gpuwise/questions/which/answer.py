@@ -1,38 +1,52 @@
-"""Which GPU to buy, rent or keep: at most seven options with their time and cost, a verdict, and what would change it."""
+"""The answer of `which`: at most seven options and a verdict; why the others are left out, with numbers what would change it, and
+what it assumes beyond the question.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
-import msgspec
-
-from gpuwise.advise.candidates import Candidate, TaskRun, kept, owned, rented, run_on
-from gpuwise.advise.choosing import select
-from gpuwise.advise.market import buy_kind, buyable, older, rentable, whole
-from gpuwise.box.checks import check_build
-from gpuwise.box.parts import usual_box
-from gpuwise.box.types import Cards, CheckLine
-from gpuwise.core.errors import BadValue
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.types import Gpu
-from gpuwise.money.prices import data_date
+from gpuwise.advise.candidates import NEW_MONTHS, Candidate
+from gpuwise.advise.choosing import (
+    CLEARLY_CHEAPER,
+    NEARLY,
+    RENT_BELOW,
+    WORTH_A_CHANGE,
+    Selection,
+    UserLimits,
+    best_bought,
+    even_hours_per_week,
+    select,
+    shortfall,
+    worth_usd,
+)
+from gpuwise.advise.jobs import WAYS, Job
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.units import GIB
+from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
+from gpuwise.money.prices import age_text, data_date
 from gpuwise.money.types import Price
-from gpuwise.questions.common.jobs import Priced, price_jobs, width
-from gpuwise.questions.common.machine import check_machine
+from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
-from gpuwise.questions.which.changes import changes
-from gpuwise.questions.which.notes import notes
 from gpuwise.questions.which.options import WhichOptions
-from gpuwise.questions.which.remedies import remedied
-from gpuwise.questions.which.survey import TIERS_USD, Survey, pick_at
+from gpuwise.questions.which.survey import (
+    Survey,
+    a,
+    alike,
+    best_by_budget,
+    buys,
+    check_parts,
+    describe_remedy,
+    failures,
+    make_survey,
+    remedied,
+    spent,
+)
 from gpuwise.questions.which.types import WhichAnswer
-from gpuwise.questions.which.words import describe_remedy, reasons, rejections, verdict
+from gpuwise.questions.which.words import reasons, rejections, verdict
 
-__all__ = ["answer", "choose", "which"]
-
-_COUNTS = (1, 2, 4, 8)  # of one GPU in a machine
+__all__ = ["answer", "changes", "choose", "notes", "which"]
 
 
 def answer(options: WhichOptions, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
@@ -42,12 +56,12 @@ def answer(options: WhichOptions, progress: Callable[[str], None] = lambda text:
 
 def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
     """What to take, what else there is, and why."""
-    survey = _make_survey(query, progress)
+    survey = make_survey(query, progress)
     chosen = select(survey.options, query.limits)
-    shown = _by_budget(survey.options) if query.general else chosen.shown
+    shown = best_by_budget(survey.options) if query.general else chosen.shown
     best = chosen.best if not query.general else None
     spared = remedied(survey, chosen, progress)
-    builds = {option.key: _check_parts(survey, option) for option in shown if option.key in survey.build}
+    builds = {option.key: check_parts(survey, option) for option in shown if option.key in survey.build}
     return WhichAnswer(
         query=query,
         verdict=verdict(survey, chosen, shown, spared),
@@ -66,114 +80,240 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     )
 
 
-def _check_parts(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
-    """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
-    cards = Cards(gpu=option.gpu, count=option.gpu_count)
-    found = check_machine([cards], usual_box(option.gpu_count, survey.query.psu_watts))
-    decodes = any(priced.decodes for priced in survey.priced)
-    return tuple(line for line in found.lines if decodes or line.check != "loader")
+# ---------------------------------------------------------------- what would change it: prices, hours, budget, memory, more cards
+
+_FEW = 4  # cards that are named
+_ENOUGH_MEMORY = 0.75  # of the best buy's: a used card with less is another kind of card
+_LEAST_PRICE = 0.25  # of the launch price, assumed: nobody sells a working card for less
+_NEARLY_EQUAL = 1.02  # times as long still counts as equally fast
+_MORE_MEMORY = 1.4  # times the memory is worth mentioning
+_LITTLE_MORE = 1.25  # times the price
+_FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
 
 
-def _make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
-    """Everything on sale, for rent or already owned, with its time and cost."""
-    catalogue = [gpu for gpu in load_catalog().curated if gpu.memory_bytes >= query.min_memory_bytes]
-    book = query.book
-    buys = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
-    rents = rentable(catalogue, query.wanted.vendor, book) if "rent" in query.kinds and not query.wanted.laptop else []
-    used = older(catalogue, query.wanted, book) if "buy used" in query.kinds else []
-    owns = [gpu for gpu, _ in query.have]
-    budget = query.limits.budget_usd
-    near = [gpu for gpu, price in buys if budget is None or price is None or price.usd <= budget]
-    near = [*near, *owns] or [gpu for gpu, _ in rents]
-    if not (near or buys):
-        raise BadValue("no such GPU is on sale or for rent", hint="leave `--vendor` or `--laptop` out, or give a `--price`")
-    priced = _in_one_way(
-        query, near or [gpu for gpu, _ in buys], _unique([*owns, *(g for g, _ in buys), *(g for g, _ in rents), *used]), progress
+def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
+    """What would change the recommendation: prices, hours, budget, memory, more cards."""
+    taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
+    found = [_used_cards(survey, best), _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)] if best else []
+    found += [_roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
+    return tuple(text for text in (*found, _memory(taken)) if text)
+
+
+def _used_cards(survey: Survey, best: Candidate) -> str:
+    """Used cards and the prices below which they are worth it. Unrealistically low prices are left out."""
+    budget = survey.query.limits.budget_usd or float("inf")
+    always, below = [], []
+    for run in sorted(survey.older, key=lambda run: run.seconds):
+        price = worth_usd(run, survey.query.terms, best) or 0.0
+        enough = run.fits and run.gpu.memory_bytes >= _ENOUGH_MEMORY * best.gpu.memory_bytes
+        if enough and min(price, budget) >= _LEAST_PRICE * (run.gpu.launch_usd or 0.0):
+            name = f"{run.gpu.name} ({run.gpu.memory_bytes / GIB:.0f} GB)"
+            always += [name] if price >= budget else []
+            below += [f"{name} {survey.money(price)}"] if price < budget else []
+    cheaper = f"a used card has a lower cost per run than {a(best.name)}"
+    parts = [f"at any price within the budget: {', '.join(always[:_FEW])}"] if always else []
+    parts += [f"below these prices: {', '.join(below[:_FEW])}"] if below else []
+    return f"{cheaper} {'; '.join(parts)}" if parts else ""
+
+
+def _hours(survey: Survey, chosen: Selection) -> str:
+    if chosen.rented is None or chosen.rented.rent is None or chosen.bought is None or chosen.bought.total_usd is None:
+        return ""
+    hours = even_hours_per_week(chosen.bought, chosen.rented, survey.query.terms)
+    rate = survey.query.book.currency.show(chosen.rented.rent.usd_per_gpu_hour, 2)
+    who, now = f"{a(chosen.rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
+    if hours is None:
+        return f"renting {who} is cheaper at any number of hours"
+    if chosen.best is chosen.rented:
+        return f"above {hours:.0f} hours a week owning {a(chosen.bought.name)} is cheaper"
+    if hours <= now:
+        return f"below {hours:.0f} hours a week renting {who} is cheaper"
+    trouble = "you would also have to copy data and wait for machines"
+    return f"renting {who} is cheaper up to {hours:.0f} hours a week, so also at {now:.0f}; {trouble}"
+
+
+def _faster(survey: Survey, chosen: Selection) -> str:
+    """What a clearly faster card would cost, where the user's own card is kept because it is cheaper."""
+    kept = chosen.kept
+    if kept is None or chosen.best is not kept or survey.query.limits.budget_usd is not None:
+        return ""
+    faster = [one for one in buys(survey) if one.gpu_count == 1 and not shortfall(one, survey.query.limits)]
+    quick = best_bought([one for one in faster if kept.run.seconds >= WORTH_A_CHANGE * one.run.seconds], UserLimits())
+    if quick is None or quick.upfront_usd is None:
+        return ""
+    return f"{a(quick.name)} ({survey.money(quick.upfront_usd)}) is {kept.run.seconds / quick.run.seconds:.2f} times as fast"
+
+
+def _roomier(survey: Survey, best: Candidate) -> str:
+    """The same speed with more memory, for a little more."""
+    able = [
+        one
+        for one in buys(survey)
+        if one.gpu_count == best.gpu_count
+        and one.run.seconds <= _NEARLY_EQUAL * best.run.seconds
+        and one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes
+        and best.upfront_usd
+        and best.upfront_usd <= (one.upfront_usd or float("inf")) <= _LITTLE_MORE * best.upfront_usd
+    ]
+    if not able:
+        return ""
+    more = min(able, key=spent)
+    memory = f"{more.gpu.memory_bytes / GIB:.0f} GB instead of {best.gpu.memory_bytes / GIB:.0f}"
+    return f"{survey.money(spent(more) - spent(best))} more buys {a(more.name)}: equally fast, with {memory}"
+
+
+def _budget(survey: Survey, best: Candidate) -> str:
+    """The next step up."""
+    budget = survey.query.limits.budget_usd
+    if budget is None:
+        return ""
+    better = [
+        option
+        for option in survey.options
+        if option.kind.startswith("buy")
+        and shortfall(option, survey.query.limits) == "budget"
+        and best.run.seconds >= _FASTER * option.run.seconds
+        and alike(option, best)
+    ]
+    if not better:
+        return ""
+    more = best_bought(sorted(better, key=lambda option: option.upfront_usd or 0.0)[:1], UserLimits())
+    if more is None:
+        return ""
+    over = survey.money((more.upfront_usd or 0.0) - budget)
+    return f"{over} more in the budget buys {a(more.name)}, {best.run.seconds / more.run.seconds:.2f} times as fast"
+
+
+def _several_more(survey: Survey, best: Candidate) -> str:
+    """A second one of the same."""
+    two = [
+        option
+        for option in (*survey.options, *survey.refused)
+        if option.gpu.name == best.gpu.name and option.gpu_count == 2 * best.gpu_count
+    ]
+    bought = [option for option in two if option.kind == best.kind]
+    if not bought:
+        return ""
+    failed = [line.text for line in failures(survey, bought[0])]
+    gain = best.run.seconds / bought[0].run.seconds
+    trouble = f", but {failed[0]}" if failed else ""
+    more = f"a second {best.gpu.name} makes" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} make"
+    if gain < _FASTER:
+        return f"{more} one job no faster ({gain:.2f} times: gradients wait for the link), but separate jobs run side by side"
+    return (
+        f"{more} a run {gain:.2f} times as fast if your code uses both{trouble}"
+        if best.gpu_count == 1
+        else (f"{more} a run {gain:.2f} times as fast if your code uses all of them{trouble}")
     )
-    counts = _COUNTS if query.limits.deadline_s is not None else (1,)
-    wanted = [*query.have, *((gpu, count) for gpu, price in buys for count in _counts(query, gpu, price))]
-    runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
-    options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
-    checked: dict[str, tuple[CheckLine, ...]] = {}
-    for gpu, price in buys:
-        kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
-        terms = replace(query.terms, machine_usd=0.0) if whole(gpu) else query.terms
-        for count in _counts(query, gpu, price):
-            if kind in query.kinds and (run := runs(gpu, count)):
-                option = owned(run, terms, price, kind=kind, machine_upfront=query.machine_given)
-                options.append(option)
-                if not whole(gpu):
-                    checked[option.key] = check_build(gpu, count, usual_box(count, query.psu_watts))
-    options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
-    if not options:
-        raise BadValue(
-            f"none of the {len(buys) + len(rents)} GPUs considered can run {query.title} that way",
-            hint="leave `--precision` out, or consider more GPUs with `--vendor any`",
-        )
-    failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
-    refused = [option for option in options if option.key in failing and option.gpu_count > 1]
-    return Survey(
-        query=query,
-        priced=tuple(priced),
-        options=tuple(option for option in options if option not in refused),
-        refused=tuple(refused),
-        older=tuple(run for gpu in used if (run := runs(gpu, 1))),
-        build=checked,
-    )
 
 
-def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
-    """Every job on every GPU, in one way that fits what the user can afford: only then can times be compared."""
-    reached = price_jobs(query.jobs, near, query.asked, progress)
-    jobs = [msgspec.structs.replace(found.job, ways=(found.way,)) for found in reached]
-    whole = price_jobs(jobs, every, query.asked, progress)
-    return [found.after(first.skipped) for found, first in zip(whole, reached, strict=True)]
+def _memory(best: Candidate | None) -> str:
+    if best is None:
+        return ""
+    usable = best.run.paces[0].usable_bytes
+    needed = best.run.needed_bytes / GIB
+    return f"models that need more than {usable / GIB:.0f} GiB do not fit {a(best.gpu.name)}; this one needs {needed:.1f} GiB"
 
 
-def _unique(gpus: Iterable[Gpu]) -> list[Gpu]:
-    return list({gpu.name: gpu for gpu in gpus}.values())
+# ---------------------------------------------------------------- what it assumes beyond the question
+
+_FEW_PRICES = 3  # cards that are named one by one
 
 
-def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]:
-    """How many of one GPU to consider: without a budget or deadline two, or as many as the user has."""
-    if whole(gpu) or price is None or query.general:
-        return (1,)
-    free = query.limits.budget_usd is None and query.limits.deadline_s is None
-    most = min(query.most_gpus, max(2, *(count for _, count in query.have), 0)) if free else query.most_gpus
-    return tuple(count for count in _COUNTS if count <= most)
-
-
-def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
-    """All jobs on one GPU or several; the wanted combinations are priced in one pass."""
-    jobs = [found.job for found in priced]
-    paces = [{1: found.paces} for found in priced]
-    able: dict[int, dict[str, Gpu]] = {}
-    for gpu, count in wanted:
-        if count > 1 and all(gpu.name in found.paces for found in priced):
-            able.setdefault(count, {})[gpu.name] = gpu
-    for count, gpus in able.items():
-        for found, known in zip(priced, paces, strict=True):
-            known[count] = found.pacer.shared([found.paces[name] for name in gpus], count)
-
-    def run(gpu: Gpu, count: int) -> TaskRun | None:
-        found = [known[count][gpu.name] for known in paces if gpu.name in known.get(count, {})]
-        if len(found) < len(priced):
-            return None
-        longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / found[place].samples_per_s)
-        span = width(gpu, found[longest].bound)
-        return run_on(jobs, found, span.low, span.high)
-
-    return run
-
-
-def _by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """The best card at each of several budgets."""
-    found: dict[str, Candidate] = {}
-    for budget in TIERS_USD:
-        best = pick_at(options, budget)
-        if best is not None:
-            found.setdefault(best.key, best)
+def notes(survey: Survey) -> tuple[Assumption, ...]:
+    """What the answer assumes beyond the question itself."""
+    query = survey.query
+    found: dict[str, Assumption] = {}
+    for job, priced in zip(query.jobs, survey.priced, strict=True):
+        for note in priced.notes:
+            found.setdefault(note.name, note)
+        if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
+            found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced), code="way")
+    if not query.asked.batch:
+        found["batch"] = _batches(survey)
+    if not query.general:
+        found["rule"] = _rule(query)
+    if query.limits.budget_usd is not None:
+        found["budget"] = _budget_note(survey)
+    if survey.build:
+        effect = "ok: works; tight: works if you take care of what is named; `gpuwise build` checks your own machine"
+        found["build"] = assumed("build", "a usual machine", effect)
+    bought = [option.price for option in survey.options if option.price is not None and option.price.kind != "given"]
+    if bought:
+        yours = f'give yours with `--price "{bought[0].gpu}=…"`'
+        effect = f"shops may differ; {yours}; a card counts as sold new for {NEW_MONTHS} months after launch"
+        found["prices"] = assumed("prices", f"the newest with a date: {_kinds_of(bought)}", effect)
+    rents = [option.rent for option in survey.options if option.rent is not None]
+    if rents:
+        newest = max(rent.dated for rent in rents)
+        effect = f"of {newest.isoformat()}, {age_text(newest, query.book.today)}; single offers differ by a factor of two to four"
+        found["rents"] = assumed("rents", "median of clouds", effect)
+    unseen = [option.gpu for option in survey.options if not knows(option.gpu) and not option.gpu.is_cpu]
+    for makers in (False, True):
+        alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
+        names = ", ".join(dict.fromkeys(gpu.vendor if makers else gpu.architecture.generation for gpu in alike))
+        if names and makers:
+            low, high = UNMEASURED_RANGE
+            effect = f"no GPU of these vendors was measured: {names}"
+            found["assumed ranges"] = assumed("ranges of unmeasured vendors", f"{low:g} to {high:g} times the time", effect)
+        elif names:
+            value = "the errors seen on generations left out of the fit"
+            found["ranges"] = assumed("ranges", value, f"no GPU of these generations was measured: {names}")
     return tuple(found.values())
+
+
+def _batches(survey: Survey) -> Assumption:
+    """How many samples make a step; on small cards in parts."""
+    sizes = [(priced.job.model, max((pace.batch for pace in priced.paces.values()), default=0)) for priced in survey.priced]
+    value = str(sizes[0][1]) if len(sizes) == 1 else ", ".join(f"{model} {size}" for model, size in sizes)
+    effect = "the usual size, in micro-batches where it does not fit at once; set yours with `--batch`, or auto for the fastest"
+    return assumed("batch", value, effect)
+
+
+def _rule(query: WhichQuery) -> Assumption:
+    """The rule by which the recommendation is made."""
+    budget, effect = query.limits.budget_usd, []
+    if not query.kinds & {"buy new", "buy used"}:
+        value = "the rented GPU with the lowest cost per run"
+    elif budget is None:
+        value = "the card with the lowest cost per run"
+        effect += [f"renting only if it costs less than {RENT_BELOW:g} of that"] if "rent" in query.kinds else []
+    else:
+        value = "the fastest card that the budget buys"
+        effect.append(f"a card with {NEARLY:g} of its speed for {CLEARLY_CHEAPER:g} of its price is preferred")
+        effect.append(f"several cards are preferred to one only if {WORTH_A_CHANGE:g} times as fast")
+    effect += [f"what you have is kept unless that card is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
+    return assumed("rule", value, "; ".join(effect) or "no other rule applies")
+
+
+def _budget_note(survey: Survey) -> Assumption:
+    """What the budget covers."""
+    query = survey.query
+    rents = f"; for renting it must cover all {query.terms.years:g} years" if "rent" in query.kinds else ""
+    what = "cards and the rest of the machine" if query.machine_given else "cards"
+    effect = f"covers {what} upfront, without electricity{rents}"
+    return assumed("budget", survey.money(query.limits.budget_usd), effect)
+
+
+def _kinds_of(prices: Sequence[Price]) -> str:
+    """How many cards have which kind of price, and of when."""
+    told = []
+    for kind, words in (("launch", "at launch"), ("new", "of shops"), ("used", "used")):
+        days = {price.gpu: price.dated for price in prices if price.kind == kind}
+        first, last = min(days.values(), default=None), max(days.values(), default=None)
+        if first and last:
+            span = f"{first:%Y-%m}" + (f" to {last:%Y-%m}" if f"{first:%Y-%m}" != f"{last:%Y-%m}" else "")
+            told.append(f"{len(days)} {words} ({', '.join(days) + ', ' if len(days) <= _FEW_PRICES else ''}{span})")
+    return ", ".join(told)
+
+
+def _way(job: Job, priced: Priced) -> str:
+    """Why a job is run this way, and which other ways there are."""
+    if priced.skipped:
+        names = [way for way, _ in priced.skipped]
+        return f"{' and '.join(names)} fit{'' if len(names) > 1 else 's'} no GPU within reach"
+    sparing = job.ways[job.ways.index(priced.way) + 1 :]
+    return f"{' or '.join(sparing)} would fit smaller GPUs" if sparing else "the usual way for this task"
 
 
 which = face(WhichOptions, answer)

@@ -8,24 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from gpuwise.advise.candidates import Terms
+from gpuwise.advise.candidates import Terms, Wanted
 from gpuwise.advise.choosing import UserLimits
-from gpuwise.advise.market import Wanted
-from gpuwise.advise.tasks import Job, Task, find_task
+from gpuwise.advise.jobs import Job, Task, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.carbon import DEFAULT_REGION, find_region
-from gpuwise.money.checks import amount
-from gpuwise.money.currency import Currency
-from gpuwise.money.ownership import MACHINE_USD, utilization_of
+from gpuwise.money.costs import DEFAULT_REGION, MACHINE_USD, Tariff, find_region, flat, of_region, parse_tariff, utilization_of
+from gpuwise.money.currency import Currency, amount
 from gpuwise.money.prices import PriceBook
-from gpuwise.money.tariff import flat, of_region, parse_tariff
-from gpuwise.money.types import Tariff
-from gpuwise.questions.common.gpu_list import gpu_query
+from gpuwise.questions.common.gpu_list import MOST_IN_A_MACHINE, counted, named_gpus, parse_min_memory
 from gpuwise.questions.common.jobs import Asked
 from gpuwise.questions.common.options import names
-from gpuwise.questions.common.step import MOST_IN_A_MACHINE, counted, named_gpus, parse_batch
+from gpuwise.questions.common.step import parse_batch
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.workload.capture.settings import PRECISIONS
 from gpuwise.workload.store import zoo
@@ -85,7 +80,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, condition=_condition(options)),
         limits=UserLimits(budget_usd=_budget(options.budget, book.currency), deadline_s=_parse_deadline(options.deadline)),
         have=owns,
-        min_memory_bytes=gpu_query(min_memory=options.min_memory).min_memory_bytes,
+        min_memory_bytes=parse_min_memory(options.min_memory) if options.min_memory else 0.0,
         terms=terms,
         book=book,
         most_gpus=options.max_gpus,

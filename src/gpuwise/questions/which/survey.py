@@ -1,19 +1,58 @@
-"""All options that `which` considered, and helpers that its sentences share."""
+"""Everything that `which` considers, with its time and cost, also with the remedies of `fit` where a model does not fit as asked;
+and helpers that its sentences share.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 
-from gpuwise.advise.candidates import Candidate, TaskRun
-from gpuwise.advise.choosing import UserLimits, best_bought, shortfall
-from gpuwise.box.types import CheckLine
-from gpuwise.questions.common.jobs import Priced
+import msgspec
+
+from gpuwise.advise.candidates import Candidate, TaskRun, buy_kind, buyable, kept, older, owned, rentable, rented, run_on, whole
+from gpuwise.advise.choosing import Selection, UserLimits, best_bought, shortfall
+from gpuwise.advise.jobs import JobPace
+from gpuwise.advise.ladder import sparing
+from gpuwise.advise.types import Rung
+from gpuwise.box.checks import check_build
+from gpuwise.box.parts import usual_box
+from gpuwise.box.types import Cards, CheckLine
+from gpuwise.core.errors import BadValue
+from gpuwise.core.units import GIB, format_si, format_span
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.prices import kind_text
+from gpuwise.money.types import Price
+from gpuwise.questions.common.fit_command import fit_command
+from gpuwise.questions.common.jobs import Priced, price_jobs, trial_on, width
+from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.which.ask import WhichQuery
 
-__all__ = ["TIERS_USD", "Survey", "a", "alike", "buys", "failures", "pick_at", "spent"]
+__all__ = [
+    "SAME",
+    "TIERS_USD",
+    "Remedied",
+    "Survey",
+    "a",
+    "alike",
+    "best_by_budget",
+    "buys",
+    "check_parts",
+    "describe_card",
+    "describe_remedy",
+    "failures",
+    "make_survey",
+    "pick_at",
+    "price_kind",
+    "remedied",
+    "spent",
+    "time_text",
+]
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
+_COUNTS = (1, 2, 4, 8)  # of one GPU in a machine
+SAME = 0.005  # a smaller difference counts as none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +107,269 @@ def pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None
     """The best single card for this budget."""
     limits = UserLimits(budget_usd=budget_usd)
     return best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)
+
+
+def time_text(run: TaskRun) -> str:
+    """How long a run takes, with its range."""
+    low, high = run.seconds * run.low, run.seconds * run.high
+    return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's')})"
+
+
+def price_kind(option: Candidate) -> str:
+    """Which price it is, behind an amount."""
+    return f", {kind_text(option.price)}" if option.price is not None else ""
+
+
+def describe_card(survey: Survey, option: Candidate) -> str:
+    if option.kind == "keep":
+        return f"your {option.name}"
+    price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{price_kind(option)})"
+    return f"{a(option.name)}{price}"
+
+
+# ---------------------------------------------------------------- what is on sale, for rent or already owned
+
+
+def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
+    """Everything on sale, for rent or already owned, with its time and cost."""
+    catalogue = [gpu for gpu in load_catalog().curated if gpu.memory_bytes >= query.min_memory_bytes]
+    book = query.book
+    sold = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
+    rents = rentable(catalogue, query.wanted.vendor, book) if "rent" in query.kinds and not query.wanted.laptop else []
+    used = older(catalogue, query.wanted, book) if "buy used" in query.kinds else []
+    owns = [gpu for gpu, _ in query.have]
+    budget = query.limits.budget_usd
+    near = [gpu for gpu, price in sold if budget is None or price is None or price.usd <= budget]
+    near = [*near, *owns] or [gpu for gpu, _ in rents]
+    if not (near or sold):
+        raise BadValue("no such GPU is on sale or for rent", hint="leave `--vendor` or `--laptop` out, or give a `--price`")
+    priced = _in_one_way(
+        query, near or [gpu for gpu, _ in sold], _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents), *used]), progress
+    )
+    counts = _COUNTS if query.limits.deadline_s is not None else (1,)
+    wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
+    runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
+    options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
+    checked: dict[str, tuple[CheckLine, ...]] = {}
+    for gpu, price in sold:
+        kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
+        terms = replace(query.terms, machine_usd=0.0) if whole(gpu) else query.terms
+        for count in _counts(query, gpu, price):
+            if kind in query.kinds and (run := runs(gpu, count)):
+                option = owned(run, terms, price, kind=kind, machine_upfront=query.machine_given)
+                options.append(option)
+                if not whole(gpu):
+                    checked[option.key] = check_build(gpu, count, usual_box(count, query.psu_watts))
+    options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
+    if not options:
+        raise BadValue(
+            f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} that way",
+            hint="leave `--precision` out, or consider more GPUs with `--vendor any`",
+        )
+    failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
+    refused = [option for option in options if option.key in failing and option.gpu_count > 1]
+    return Survey(
+        query=query,
+        priced=tuple(priced),
+        options=tuple(option for option in options if option not in refused),
+        refused=tuple(refused),
+        older=tuple(run for gpu in used if (run := runs(gpu, 1))),
+        build=checked,
+    )
+
+
+def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
+    """Every job on every GPU, in one way that fits what the user can afford: only then can times be compared."""
+    reached = price_jobs(query.jobs, near, query.asked, progress)
+    jobs = [msgspec.structs.replace(found.job, ways=(found.way,)) for found in reached]
+    whole = price_jobs(jobs, every, query.asked, progress)
+    return [found.after(first.skipped) for found, first in zip(whole, reached, strict=True)]
+
+
+def _unique(gpus: Iterable[Gpu]) -> list[Gpu]:
+    return list({gpu.name: gpu for gpu in gpus}.values())
+
+
+def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]:
+    """How many of one GPU to consider: without a budget or deadline two, or as many as the user has."""
+    if whole(gpu) or price is None or query.general:
+        return (1,)
+    free = query.limits.budget_usd is None and query.limits.deadline_s is None
+    most = min(query.most_gpus, max(2, *(count for _, count in query.have), 0)) if free else query.most_gpus
+    return tuple(count for count in _COUNTS if count <= most)
+
+
+def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
+    """All jobs on one GPU or several; the wanted combinations are priced in one pass."""
+    jobs = [found.job for found in priced]
+    paces = [{1: found.paces} for found in priced]
+    able: dict[int, dict[str, Gpu]] = {}
+    for gpu, count in wanted:
+        if count > 1 and all(gpu.name in found.paces for found in priced):
+            able.setdefault(count, {})[gpu.name] = gpu
+    for count, gpus in able.items():
+        for found, known in zip(priced, paces, strict=True):
+            known[count] = found.pacer.shared([found.paces[name] for name in gpus], count)
+
+    def run(gpu: Gpu, count: int) -> TaskRun | None:
+        found = [known[count][gpu.name] for known in paces if gpu.name in known.get(count, {})]
+        if len(found) < len(priced):
+            return None
+        longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / found[place].samples_per_s)
+        span = width(gpu, found[longest].bound)
+        return run_on(jobs, found, span.low, span.high)
+
+    return run
+
+
+def check_parts(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
+    """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
+    cards = Cards(gpu=option.gpu, count=option.gpu_count)
+    found = check_machine([cards], usual_box(option.gpu_count, survey.query.psu_watts))
+    decodes = any(priced.decodes for priced in survey.priced)
+    return tuple(line for line in found.lines if decodes or line.check != "loader")
+
+
+def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The best card at each of several budgets."""
+    found: dict[str, Candidate] = {}
+    for budget in TIERS_USD:
+        best = pick_at(options, budget)
+        if best is not None:
+            found.setdefault(best.key, best)
+    return tuple(found.values())
+
+
+# ---------------------------------------------------------------- affordable cards for a model that does not fit as asked
+
+_EFFECTS = ("same", "numerics")  # another method, task or machine would no longer be what was asked for
+_MOST = 2  # memory sizes to try where nothing else can be bought, else one: each takes seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedied:
+    """A card that holds the jobs as asked with remedies: its time and cost, and the remedies of each model."""
+
+    option: Candidate
+    rungs: dict[str, tuple[Rung, ...]]
+
+
+def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None]) -> tuple[Remedied, ...]:
+    """Cards within the limits that hold every job as asked; none where that was not the trouble. With a budget the fastest is
+    first, else the one whose runs cost least.
+
+    What the user has is tried first, then from most memory to least; less never holds more, so after one that fails only larger
+    ones are tried.
+    """
+    if not _is_wanted(survey, chosen):
+        return ()
+    found: list[Remedied] = []
+    too_little = 0.0
+    for option in (*_short(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
+        if option.gpu.memory_bytes <= too_little:
+            continue
+        progress(f"trying remedies on {option.gpu.name}")
+        one = _with_remedies(survey, option)
+        if one is None:
+            too_little = option.gpu.memory_bytes
+        elif not shortfall(one.option, survey.query.limits):
+            found.append(one)
+    free = survey.query.limits.budget_usd is None
+    return tuple(sorted(found, key=lambda one: (one.option.usd_per_run or inf) if free else one.option.run.seconds))
+
+
+def _is_wanted(survey: Survey, chosen: Selection) -> bool:
+    """Whether jobs run in another way than asked, or do not fit what the user has or could buy."""
+    if survey.query.general or not survey.query.kinds & {"buy new", "buy used"}:
+        return False
+    otherwise = any(priced.skipped for priced in survey.priced)
+    bought = chosen.best is not None and chosen.best.kind.startswith("buy")
+    return otherwise or bool(_short(survey, ("keep",))) or not bought
+
+
+def _short(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
+    """Single GPUs within the budget that do not hold what was asked for, fastest first."""
+    budget, otherwise = survey.query.limits.budget_usd, any(priced.skipped for priced in survey.priced)
+    single = [one for one in survey.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
+    reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
+    return sorted(reached, key=lambda one: one.run.seconds)
+
+
+def _by_memory(survey: Survey) -> list[Candidate]:
+    """The fastest card on sale of each memory size, most memory first."""
+    sizes: dict[float, Candidate] = {}
+    for option in _short(survey, ("buy new", "buy used")):
+        sizes.setdefault(option.gpu.memory_bytes, option)
+    return [sizes[size] for size in sorted(sizes, reverse=True)]
+
+
+def _with_remedies(survey: Survey, option: Candidate) -> Remedied | None:
+    """The same card with remedies for each job that does not fit; None where one of them cannot be made to."""
+    paces, rungs = [], {}
+    for place, priced in enumerate(survey.priced):
+        pace = option.run.paces[place]
+        if priced.skipped or not pace.fits:
+            tried = _try_remedies(survey.query, place, option.gpu, pace)
+            if tried is None:
+                return None
+            pace, rungs[priced.job.model] = tried
+        paces.append(pace)
+    return Remedied(option=_with_paces(survey.query, option, paces), rungs=rungs)
+
+
+def _try_remedies(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[JobPace, tuple[Rung, ...]] | None:
+    trial = trial_on(query.jobs[place], gpu, query.asked)
+    if trial is None:
+        return None
+    memory = trial.memory(trial.now)
+    copies = 2 if query.jobs[place].mode == "train" and not trial.now.adapters else 1
+    if copies * memory.weight_bytes > trial.room.usable_bytes:  # weights and gradients stay, whatever else is spared
+        return None
+    rungs, choices = sparing(trial, _EFFECTS)
+    if not rungs:
+        return None
+    pace = JobPace(
+        gpu=gpu,
+        choices=choices,
+        batch=trial.batch,
+        step_s=rungs[-1].step_s,
+        memory_bytes=rungs[-1].memory.total_bytes,
+        usable_bytes=trial.room.usable_bytes,
+        bound=plain.bound,
+    )
+    return pace, rungs
+
+
+def _with_paces(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) -> Candidate:
+    """The same option with other step times."""
+    span = width(option.gpu, max(paces, key=lambda pace: pace.step_s).bound)
+    run = run_on(query.jobs, paces, span.low, span.high)
+    if option.kind == "keep":
+        return kept(run, query.terms)
+    terms = replace(query.terms, machine_usd=0.0) if whole(option.gpu) else query.terms
+    return owned(run, terms, option.price, kind=option.kind, machine_upfront=query.machine_given)
+
+
+def describe_remedy(survey: Survey, one: Remedied) -> str:
+    """Which card holds which jobs with which remedies, and what those cost in time."""
+    option, jobs = one.option, []
+    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
+        rungs = one.rungs.get(priced.job.model, ())
+        if rungs:
+            what = f"{priced.job.model} as asked, at batch {pace.batch}"
+            room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
+            means = ", ".join(rung.title for rung in rungs)
+            jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x as long as without them)")
+    see = f"`{_fit_of(survey, one)}` explains how"
+    cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
+    return f"{describe_card(survey, option)} holds {' and '.join(jobs)}; a run takes {time_text(option.run)}{cost}; {see}"
+
+
+def _fit_of(survey: Survey, one: Remedied) -> str:
+    """The `gpuwise fit` command for the first job with remedies."""
+    job = next(job for job in survey.query.jobs if job.model in one.rungs)
+    asked = survey.query.asked
+    precision = asked.precision if asked.precision != "auto" else ""
+    sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
+    how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
+    return fit_command(job.model, [one.option.gpu], **sizes, **how)

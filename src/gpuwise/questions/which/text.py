@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gpuwise.advise.candidates import Candidate
 from gpuwise.box.checks import worst
 from gpuwise.core.units import GIB, format_si, format_span
-from gpuwise.money.age import kind_text
+from gpuwise.money.prices import kind_text
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.text import WIDTH, Column, bold, folded, table, wrapped
 

@@ -10,9 +10,9 @@ from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.advise.choosing import pareto, shortfall
 from gpuwise.box.types import CheckLine
 from gpuwise.core.provenance import Assumption, as_dicts
-from gpuwise.questions.common.showing import Shown
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.remedies import Remedied
+from gpuwise.questions.which.survey import Remedied
 
 __all__ = ["WhichAnswer"]
 

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuwise.advise.candidates import Candidate, TaskRun
-from gpuwise.advise.changes import even_hours_per_week
-from gpuwise.advise.choosing import Selection, shortfall
-from gpuwise.advise.job_ways import SHORT_WAYS
-from gpuwise.advise.market import whole
-from gpuwise.advise.paces import JobPace
-from gpuwise.core.units import GIB, format_si, format_span
-from gpuwise.money.age import kind_text
-from gpuwise.questions.common.fit_command import fit_command
+from gpuwise.advise.candidates import Candidate, TaskRun, whole
+from gpuwise.advise.choosing import Selection, even_hours_per_week, shortfall
+from gpuwise.advise.jobs import SHORT_WAYS, JobPace
+from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.which.beside import rent_instead, sooner_together
-from gpuwise.questions.which.remedies import Remedied
-from gpuwise.questions.which.survey import TIERS_USD, Survey, a, alike, buys, failures, pick_at, spent
+from gpuwise.questions.which.survey import (
+    SAME,
+    TIERS_USD,
+    Remedied,
+    Survey,
+    a,
+    alike,
+    buys,
+    describe_card,
+    failures,
+    pick_at,
+    price_kind,
+    spent,
+    time_text,
+)
 from gpuwise.scale.cluster.wiring import takes_bridge
 
-__all__ = ["describe_remedy", "reasons", "rejections", "verdict"]
+__all__ = ["reasons", "rejections", "verdict"]
 
 _FAR = 3.0  # times the budget: listed last
-_SAME = 0.005  # a smaller difference counts as none
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
@@ -35,9 +41,9 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{_nothing(survey, spared)}{rent_instead(survey)}{_describe_spared(survey, spared)}"
-    beside = "" if chosen.best.kind == "rent" else rent_instead(survey)
-    taken = f"{_to_take(survey, chosen, chosen.best)}{sooner_together(survey, chosen.best, shown)}"
+        return f"{_nothing(survey, spared)}{_rent_instead(survey)}{_describe_spared(survey, spared)}"
+    beside = "" if chosen.best.kind == "rent" else _rent_instead(survey)
+    taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
     return f"{taken}{beside}{_describe_spared(survey, spared)}"
 
 
@@ -46,44 +52,12 @@ def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
     if not spared:
         return ""
     option = spared[0].option
-    return f" With remedies it fits {_describe_card(survey, option)} as asked: {format_si(option.run.seconds, 's')} per run."
-
-
-def describe_remedy(survey: Survey, one: Remedied) -> str:
-    """Which card holds which jobs with which remedies, and what those cost in time."""
-    option, jobs = one.option, []
-    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
-        rungs = one.rungs.get(priced.job.model, ())
-        if rungs:
-            what = f"{priced.job.model} as asked, at batch {pace.batch}"
-            room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
-            means = ", ".join(rung.title for rung in rungs)
-            jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x as long as without them)")
-    see = f"`{_fit_of(survey, one)}` explains how"
-    cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{_describe_card(survey, option)} holds {' and '.join(jobs)}; a run takes {_span(option.run)}{cost}; {see}"
-
-
-def _describe_card(survey: Survey, option: Candidate) -> str:
-    if option.kind == "keep":
-        return f"your {option.name}"
-    price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{_of(option)})"
-    return f"{a(option.name)}{price}"
-
-
-def _fit_of(survey: Survey, one: Remedied) -> str:
-    """The `gpuwise fit` command for the first job with remedies."""
-    job = next(job for job in survey.query.jobs if job.model in one.rungs)
-    asked = survey.query.asked
-    precision = asked.precision if asked.precision != "auto" else ""
-    sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
-    how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
-    return fit_command(job.model, [one.option.gpu], **sizes, **how)
+    return f" With remedies it fits {describe_card(survey, option)} as asked: {format_si(option.run.seconds, 's')} per run."
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
-    time = f"{_describe_ways(survey)}a run takes {_span(run)}{_in_time(survey, run)}"
+    time = f"{_describe_ways(survey)}a run takes {time_text(run)}{_in_time(survey, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."
     have = chosen.kept if chosen.kept and chosen.kept.run.fits else None
@@ -92,7 +66,7 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = _half_of(survey, chosen) if chosen.bought else _why_not_bought(survey)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}{ratio}; {why}."
-    price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{_of(best)}"
+    price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{price_kind(best)}"
     more = f"{_renting(survey, chosen, best)}{_to_change(survey, best)}"
     return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(survey, chosen)}.{more}"
 
@@ -119,11 +93,6 @@ def _at_once(priced: Priced) -> str:
     return ", one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
 
 
-def _span(run: TaskRun) -> str:
-    low, high = run.seconds * run.low, run.seconds * run.high
-    return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's')})"
-
-
 def _in_time(survey: Survey, run: TaskRun) -> str:
     """Whether the expected time meets the deadline, and whether the slow end of the range does too."""
     deadline = survey.query.limits.deadline_s
@@ -146,10 +115,6 @@ def _several(option: Candidate) -> str:
     return " together" if option.gpu_count > 1 and option.kind != "rent" else " each" if option.gpu_count > 1 else ""
 
 
-def _of(option: Candidate) -> str:
-    return f", {kind_text(option.price)}" if option.price is not None else ""
-
-
 def _why_best(survey: Survey, chosen: Selection) -> str:
     best, limits = chosen.best, survey.query.limits
     bought = [one for one in buys(survey) if not shortfall(one, limits) and alike(one, best)]
@@ -159,7 +124,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         least = f"its cost per run is the lowest of all {_sold(survey, best)}" if best else ""
         return least if known else "no card of this kind is faster at any price"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
-    if gain < _SAME:
+    if gain < SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in buys(survey))
         return f"no faster {'single card' if several else 'option'} is sold for {survey.money(limits.budget_usd)} or less"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
@@ -181,7 +146,7 @@ def _renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     if survey.query.limits.budget_usd is not None or rented is None or rented.usd_per_run is None or not best.usd_per_run:
         return ""
     less = 1 - rented.usd_per_run / best.usd_per_run
-    if less < _SAME:
+    if less < SAME:
         return ""
     hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
     reach = "at any number of hours" if hours is None else f"up to {hours:.0f} hours a week"
@@ -227,7 +192,7 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     fastest = min(shown, key=lambda option: option.run.seconds)
     more = value.run.seconds / fastest.run.seconds
     faster = f"; {a(fastest.name)} ({survey.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
-    price = f"{survey.money(value.upfront_usd)}{_of(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
+    price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
         f"The best value is {a(value.name)} ({price}): its cost per run is the lowest of these{faster}."
         f"{_renting(survey, chosen, value)} "
@@ -251,7 +216,7 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     if not timely:
         fastest = min(fitting, key=lambda option: option.run.seconds)
         more = "Allow more time, or use more GPUs: see `gpuwise plan`."
-        return f"Nothing meets the deadline: the fastest, {a(fastest.name)}, takes {_span(fastest.run)} per run. {more}"
+        return f"Nothing meets the deadline: the fastest, {a(fastest.name)}, takes {time_text(fastest.run)} per run. {more}"
     cheapest = min(timely, key=spent)
     if spent(cheapest) == float("inf"):
         give = f'give yours with `--price "{cheapest.gpu.name}=…"`'
@@ -263,6 +228,40 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     near = min(used, key=lambda gpu: abs((gpu.launch_usd or 0.0) - (limits.budget_usd or 0.0)), default=None)
     hint = f' Most used cards have no published price; `--price "{near.name}=…"` adds one.' if near else ""
     return f"No option costs {survey.money(limits.budget_usd)} or less: {what}.{hint}"
+
+
+# ---------------------------------------------------------------- beside it: several cheaper cards, rent
+
+
+def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]) -> str:
+    """Several cards that are faster and cheaper than the recommended one, and why they are not recommended."""
+    cost = best.upfront_usd
+    if best.kind != "buy new" or best.gpu_count > 1 or cost is None:
+        return ""
+    cheaper = [one for one in shown if one.gpu_count > 1 and one.upfront_usd is not None and one.upfront_usd < cost]
+    first = min(cheaper, key=lambda one: one.run.seconds, default=None)
+    if first is None or first.upfront_usd is None or first.run.seconds >= best.run.seconds:
+        return ""
+    faster, less = best.run.seconds / first.run.seconds, survey.money(cost - first.upfront_usd)
+    why = "one card is simpler to build and has all its memory in one piece"
+    return f" {first.name} would be {faster:.2f} times as fast for {less} less, but {why}."
+
+
+def _rent_instead(survey: Survey) -> str:
+    """What the budget would rent instead: of the GPUs that fit, the one with the lowest cost per run."""
+    budget, terms = survey.query.limits.budget_usd, survey.query.terms
+    rents = [one for one in survey.options if one.kind == "rent" and shortfall(one, survey.query.limits) in ("", "budget")]
+    best = min(rents, key=lambda one: one.usd_per_run or float("inf"), default=None)
+    if budget is None or best is None or best.rent is None:
+        return ""
+    hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
+    rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
+    weekly = 168 * terms.utilization
+    lasts = f"{hours / weekly:,.0f} weeks at {weekly:.0f} hours"
+    lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
+    does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
+    hired = f"{a(best.name)} for {hours:,.0f} hours ({rate} an hour)"
+    return f" {survey.money(budget)} would instead rent {hired}: {lasts}, or {does}."
 
 
 # ---------------------------------------------------------------- reasons
@@ -297,6 +296,10 @@ def _does_not_fit(priced: Priced, pace: JobPace) -> str:
     part = f", {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
     fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
     return f"{priced.job.model} {fits}: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
+
+
+def _costs_less(one: Candidate, other: Candidate) -> bool:
+    return one.usd_per_run is not None and other.usd_per_run is not None and one.usd_per_run <= other.usd_per_run
 
 
 # ---------------------------------------------------------------- the others
@@ -362,12 +365,8 @@ def _not_a_pick(survey: Survey, option: Candidate) -> str:
             f"costs more than {survey.money(TIERS_USD[-1])}" if tier is None else "cheaper than the option shown for its budget"
         )
     ratio = option.run.seconds / pick.run.seconds
-    pace = f"{ratio:.2f} times as fast" if ratio >= 1 + _SAME else "as fast" if ratio > 1 - _SAME else f"{1 - ratio:.0%} slower"
+    pace = f"{ratio:.2f} times as fast" if ratio >= 1 + SAME else "as fast" if ratio > 1 - SAME else f"{1 - ratio:.0%} slower"
     return f"at a budget of {survey.money(tier)} {a(pick.name)} is better: {pace} for {survey.money(pick.upfront_usd)}"
-
-
-def _costs_less(one: Candidate, other: Candidate) -> bool:
-    return one.usd_per_run is not None and other.usd_per_run is not None and one.usd_per_run <= other.usd_per_run
 
 
 def _beats(other: Candidate, option: Candidate) -> bool:

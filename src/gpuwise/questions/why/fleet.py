@@ -19,11 +19,11 @@ from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.common.diagnosis import WhyAnswer, diagnose, finding_dict
+from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.runs.parts import Parts, alone
 from gpuwise.questions.common.runs.spread import Progress, carry_out
 from gpuwise.questions.common.runs.tables import check_table, write_table
 from gpuwise.questions.common.runs.versions import Versions, check_versions, versions
-from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.why.ask import FleetQuery
 from gpuwise.questions.why.remote import at_hand, is_url, list_urls, stamp
 from gpuwise.trace.read import find_files

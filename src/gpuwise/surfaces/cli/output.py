@@ -1,19 +1,26 @@
-"""Where answers go: stdout for the answer, stderr for the talk, JSON when asked for."""
+"""Where answers go: stdout for the answer, stderr for the talk, JSON when asked for; and with `--report FILE`, on every command
+that answers, the same words and figures as one file to keep.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Optional, Protocol
 
 import msgspec
+import typer
 
-from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
 
 if TYPE_CHECKING:
     from gpuwise.render.chart import Figure
@@ -30,6 +37,7 @@ __all__ = [
     "show_progress",
     "terminal_width",
     "wants_figure",
+    "with_report",
     "write_figure",
 ]
 
@@ -135,3 +143,71 @@ def write_figure(path: Path | None, build: Callable[[], Figure], *, quiet: bool)
         files.save(build(), path)
         if not quiet:
             print_text(f"\nfigure: {path}")
+
+
+# ---------------------------------------------------------------- reports
+
+_Report = Annotated[
+    Optional[Path], typer.Option("--report", help="Write the answer to this .html file too, or .md with its figures beside it.")
+]
+
+
+def with_report(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one more option."""
+
+    @functools.wraps(command)
+    def answered(*, report: Path | None = None, **options: Any) -> None:
+        if report is None:
+            command(**options)
+            return
+        _check_report(report)
+        with keeping() as kept:
+            try:
+                command(**options)
+            finally:
+                if kept.texts:  # an answer of "no" ends the command, and is one
+                    _write_report(report, kept)
+        if not options.get("json"):
+            print_text(f"\nreport: {', '.join(map(str, [report, *_beside(report, kept)]))}")
+
+    given = inspect.signature(command, eval_str=True)
+    more = inspect.Parameter("report", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Report)
+    answered.__signature__ = given.replace(parameters=[*given.parameters.values(), more])  # type: ignore[attr-defined]
+    answered.__annotations__ = {**command.__annotations__, "report": _Report}
+    return answered
+
+
+def _check_report(path: Path) -> None:
+    from gpuwise.core.files import check_place
+    from gpuwise.render.document import ENDINGS
+
+    if path.suffix.lower() not in ENDINGS:
+        raise BadValue(
+            f"{path} does not end like a report",
+            looked_in=f"its ending; known are {', '.join(ENDINGS)}",
+            hint=f"for example `--report {path.stem or 'report'}.html`",
+        )
+    check_place(path, "report.html")
+
+
+def _write_report(path: Path, kept: Kept) -> None:
+    from gpuwise.core.files import write_whole
+    from gpuwise.render import document
+    from gpuwise.render.svg import draw
+
+    command, drawn = shlex.join(["gpuwise", *sys.argv[1:]]), [draw(figure) for figure in kept.figures]
+    if path.suffix.lower() == ".html":
+        write_whole(path, document.as_html(command, kept.texts, drawn, date.today()).encode())
+        return
+    beside = _beside(path, kept)
+    for place, image in zip(beside, drawn, strict=True):
+        write_whole(place, image.encode())
+    images = [(figure.title, place.name) for figure, place in zip(kept.figures, beside, strict=True)]
+    write_whole(path, document.as_markdown(command, kept.texts, images, date.today()).encode())
+
+
+def _beside(path: Path, kept: Kept) -> list[Path]:
+    """The files of a Markdown report's figures: its own name with another ending, numbered from the second on."""
+    if path.suffix.lower() == ".html":
+        return []
+    return [path.with_name(f"{path.stem}{f'-{place}' if place > 1 else ''}.svg") for place in range(1, len(kept.figures) + 1)]

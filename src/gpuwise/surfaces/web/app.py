@@ -17,7 +17,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from gpuwise import __version__
-from gpuwise.advise.tasks import tasks
+from gpuwise.advise.jobs import tasks
 from gpuwise.box import parts
 from gpuwise.box.types import COOLERS
 from gpuwise.hardware.catalog import load_catalog

@@ -1,27 +1,179 @@
-"""How fast one job runs on every GPU of a list, each in the way and at the batch that suits it.
+"""Jobs: which models stand for a kind of work, the ways to run one on a GPU, and how fast it then runs.
 
-Memory comes first: it decides how many samples are run at once. Then all GPUs that agree in that are priced together.
+Jobs of users who name no model are listed in `data/jobs.toml`. Memory comes first: it decides how many samples are run at once.
+Then all GPUs that agree in that are priced together.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from itertools import takewhile
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
+from gpuwise.core.errors import UnknownName
 from gpuwise.engine import Run, predict_steps
 from gpuwise.engine.capacity import room_of, safe_bytes
 from gpuwise.engine.choices import Choices, DoesNotApply
 from gpuwise.engine.needs import Needs
 from gpuwise.engine.ways import Ways
+from gpuwise.hardware.precisions import has_matrix_cores, supported
+from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.peak import MemorySetting, upper_ratio
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["GRID", "JobPace", "Pacer"]
+__all__ = [
+    "GRID",
+    "SHORT_WAYS",
+    "WAYS",
+    "Job",
+    "JobPace",
+    "Pacer",
+    "StandIn",
+    "Task",
+    "find_task",
+    "stand_ins",
+    "tasks",
+    "ways_on",
+]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model, run a number of samples. Sizes of None are the model's usual ones; `ways` says how it is run, best first."""
+
+    model: str
+    samples: float
+    mode: str = "train"
+    phase: str = ""
+    batch: int | None = None
+    seq: int | None = None
+    ways: tuple[str, ...] = ("usual",)
+    note: str = ""
+
+    @property
+    def unit(self) -> str:
+        """What one sample is."""
+        return "tokens" if self.phase == "decode" else "samples"
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Jobs that make up one run."""
+
+    title: str
+    jobs: tuple[Job, ...]
+    name: str = ""
+
+
+class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model that stands for a kind of work. An empty `precision` is the usual one for each GPU; `precisions` are those that a
+    chart shows; an empty `stack` is the usual software."""
+
+    title: str
+    model: str
+    batch: int
+    name: str = ""
+    mode: str = "train"
+    phase: str = ""
+    seq: int | None = None
+    precision: str = ""
+    precisions: tuple[str, ...] = ("fp32", "16 bit")
+    stack: str = ""
+
+
+class _Jobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file as it is written: tasks of `which`, and stand-ins by the question that uses them."""
+
+    tasks: dict[str, Task]
+    compare: tuple[StandIn, ...]
+    charts: tuple[StandIn, ...]
+    machine: tuple[StandIn, ...]
+
+
+@cache
+def _jobs() -> _Jobs:
+    return msgspec.convert(parse_toml((files("gpuwise.advise") / "data" / "jobs.toml").read_text("utf-8")), _Jobs)
+
+
+@cache
+def tasks() -> dict[str, Task]:
+    """Every task by name."""
+    return {name: msgspec.structs.replace(task, name=name) for name, task in _jobs().tasks.items()}
+
+
+def stand_ins(use: str) -> tuple[StandIn, ...]:
+    """The jobs that stand for kinds of work in `compare`, in `charts`, or where a `machine` is judged."""
+    found: tuple[StandIn, ...] = getattr(_jobs(), use)
+    return found
+
+
+def find_task(name: str) -> Task:
+    """The task of this name, case and spacing forgiven."""
+    wanted = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
+    if wanted not in tasks():
+        near = difflib.get_close_matches(wanted, tasks(), n=2, cutoff=0.6)
+        hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "?" if near else "or name a model with `--model`"
+        raise UnknownName(f"unknown task '{name}'", looked_in=", ".join(tasks()), hint=hint)
+    return tasks()[wanted]
+
+
+# ---------------------------------------------------------------- ways: from the word in a task's table to choices
+
+# What each way means, for assumptions.
+WAYS = {
+    "usual": "mixed precision, or fp32 without matrix cores",
+    "checkpoint": "mixed precision, activations of repeated blocks recomputed",
+    "int8": "weights in 8 bits",
+    "int4": "weights in 4 bits",
+    "lora": "LoRA adapters, activations of repeated blocks recomputed where memory requires it",
+    "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks recomputed where memory requires it",
+}
+# The same behind a model's name in a sentence.
+SHORT_WAYS = {
+    "usual": "as usual",
+    "checkpoint": "with recomputed activations",
+    "int8": "with weights in 8 bits",
+    "int4": "with weights in 4 bits",
+    "lora": "with LoRA adapters",
+    "qlora": "with QLoRA adapters on weights in 4 bits",
+}
+_ALL_BLOCKS = (1, 10_000)
+_TRIED = {"train": ("amp", "amp-bf16", "tf32", "fp32"), "infer": ("fp16", "bf16", "tf32", "fp32")}
+
+
+def ways_on(gpu: Gpu, way: str, *, mode: str, precision: str = "", optimizer: str = "") -> tuple[Choices, ...]:
+    """The choices to try on this GPU, none where it cannot run them. A `precision` of `auto` tries all it has."""
+    able = supported(gpu)
+    wanted = [precision] if precision not in ("", "auto") else _TRIED[mode] if precision == "auto" else _usual(gpu, way, mode)
+    base = [Choices(precision=name, optimizer=optimizer) for name in wanted if name in able]
+    return tuple(changed for choices in base for changed in _choices_for(choices, way))
+
+
+def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
+    """What people run here. Frozen and packed weights are computed with in a 16-bit type, whether it is faster or not."""
+    if way in ("lora", "qlora", "int8", "int4"):
+        return ("bf16",) if "bf16" in supported(gpu) else ("fp16",)
+    if not has_matrix_cores(gpu):
+        return ("fp32",)
+    return ("amp",) if mode == "train" else ("fp16",)
+
+
+def _choices_for(choices: Choices, way: str) -> tuple[Choices, ...]:
+    if way in ("int8", "int4"):
+        return (replace(choices, weights=way),)
+    if way in ("lora", "qlora"):
+        adapted = replace(choices, adapters=way)
+        return adapted, replace(adapted, checkpoint=_ALL_BLOCKS)
+    return (replace(choices, checkpoint=_ALL_BLOCKS) if way == "checkpoint" else choices,)
+
+
+# ---------------------------------------------------------------- how fast one job runs on every GPU of a list
 
 GRID = tuple(2**power for power in range(12))  # batches tried where the best one is asked for
 _BAND = 3  # sizes of the grid that GPUs may differ in and still be priced together

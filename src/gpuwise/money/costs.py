@@ -1,0 +1,321 @@
+"""What using a GPU costs: electricity, owning or renting it over years, and the carbon dioxide of its energy.
+
+energy     = watts x utilisation x 8,760 h x years        (the machine is off when it does not work)
+total      = price + machine + energy x tariff - resale
+break-even = upfront / (24 h x utilisation x (rent - electricity, per hour of work))
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from dataclasses import dataclass
+
+from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.provenance import Basis
+from gpuwise.money.currency import amount, fraction, number
+from gpuwise.money.tables import regions
+from gpuwise.money.types import HOURS_PER_YEAR, MONTHS_PER_YEAR, Electricity, Grid, Region
+
+__all__ = [
+    "DEFAULT_REGION",
+    "MACHINE_USD",
+    "WEEK_HOURS",
+    "Ownership",
+    "Rental",
+    "Tariff",
+    "bill_usd",
+    "break_even_days",
+    "break_even_utilization",
+    "electricity_usd",
+    "emissions_kg",
+    "find_region",
+    "flat",
+    "of_bills",
+    "of_region",
+    "own",
+    "parse_bills",
+    "parse_tariff",
+    "rent",
+    "utilization_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """What electricity costs: tiers of (kWh a month up to which a rate holds, USD per kWh); the last rate holds beyond.
+
+    A household that already uses `household_kwh_per_month` pays for the GPU at the tiers above it.
+    """
+
+    tiers: tuple[tuple[float, float], ...]
+    household_kwh_per_month: float = 0.0
+    basis: Basis = Basis.GIVEN
+    source: str = ""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether every kWh costs the same."""
+        return len({rate for _, rate in self.tiers}) == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """The cost of owning over a horizon, part by part. `hours` are hours of work."""
+
+    gpu_usd: float
+    machine_usd: float
+    watts: float
+    utilization: float
+    years: float
+    hours: float
+    energy_kwh: float
+    electricity_usd: float
+    resale_usd: float
+
+    @property
+    def upfront_usd(self) -> float:
+        """Paid on the first day."""
+        return self.gpu_usd + self.machine_usd
+
+    @property
+    def total_usd(self) -> float:
+        """Paid in the end: bought, run, sold."""
+        return self.upfront_usd + self.electricity_usd - self.resale_usd
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """What an hour of work costs; None where there is none."""
+        return self.total_usd / self.hours if self.hours else None
+
+    @property
+    def energy_kwh_per_year(self) -> float:
+        """Electricity of an average year."""
+        return self.energy_kwh / self.years
+
+    @property
+    def electricity_usd_per_year(self) -> float:
+        """What that electricity costs."""
+        return self.electricity_usd / self.years
+
+    @property
+    def electricity_usd_per_hour(self) -> float:
+        """What an hour of work adds to the bill."""
+        return self.electricity_usd / self.hours if self.hours else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rental:
+    """The cost of renting: hours that are paid, at a rate, by a way of paying (on-demand, spot, commitment)."""
+
+    way: str
+    gpu_count: int
+    usd_per_gpu_hour: float
+    hours_used: float
+    hours_paid: float
+
+    @property
+    def total_usd(self) -> float:
+        """All GPUs, all paid hours."""
+        return self.gpu_count * self.usd_per_gpu_hour * self.hours_paid
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """What an hour of work costs, over all GPUs; None where there is none."""
+        return self.total_usd / self.hours_used if self.hours_used else None
+
+
+# ---------------------------------------------------------------- electricity, flat or in tiers that rise with use
+
+_TIERS = 'write tiers as kWh a month and price per kWh, such as `--tariff "200=0.0996,600=0.437"`'
+_BILLS = 'write monthly bills as kWh and amount, such as `--bills "200=19.92,600=194.7"`'
+
+
+def flat(usd_per_kwh: float, *, basis: Basis = Basis.GIVEN, source: str = "") -> Tariff:
+    """Every kWh costs the same."""
+    rate = amount(usd_per_kwh, "an electricity price", "for example `--kwh-price 0.12`", zero=True)
+    return Tariff(tiers=((math.inf, rate),), basis=basis, source=source)
+
+
+def of_region(electricity: Electricity) -> Tariff:
+    """The average household price of a region."""
+    source = f"{electricity.region}, households, {electricity.year}: {electricity.source}"
+    return flat(electricity.usd_per_kwh, basis=electricity.basis, source=source)
+
+
+def of_bills(bills: tuple[tuple[float, float], ...], household_kwh_per_month: float = 0.0) -> Tariff:
+    """The tiers that two or more monthly bills (kWh, USD) give away: what a kWh between two of them costs.
+
+    >>> round(of_bills(((200, 19.92), (600, 194.7))).tiers[1][1], 3)
+    0.437
+    """
+    tiers, kwh, usd = [], 0.0, 0.0
+    for upper, bill in bills:
+        if bill < usd:
+            raise BadValue(f"a bill of {bill:g} for {upper:g} kWh is below that of {kwh:g} kWh", hint=_BILLS)
+        tiers.append((upper, (bill - usd) / (upper - kwh)))
+        kwh, usd = upper, bill
+    return Tariff(tiers=tuple(tiers), household_kwh_per_month=household_kwh_per_month)
+
+
+def parse_bills(text: str, *, household_kwh_per_month: float = 0.0, usd_per_unit: float = 1.0) -> Tariff:
+    """`200=19.92,600=194.7`: what months of 200 and of 600 kWh cost."""
+    bills = tuple((kwh, bill * usd_per_unit) for kwh, bill in _pairs(text, _BILLS))
+    return of_bills(bills, _household(household_kwh_per_month))
+
+
+def parse_tariff(text: str, *, household_kwh_per_month: float = 0.0, usd_per_unit: float = 1.0) -> Tariff:
+    """`200=0.0996,600=0.437`: the first 200 kWh of a month at one rate, up to 600 and beyond at the other."""
+    tiers = tuple((kwh, rate * usd_per_unit) for kwh, rate in _pairs(text, _TIERS))
+    return Tariff(tiers=tiers, household_kwh_per_month=_household(household_kwh_per_month))
+
+
+def _household(kwh: float) -> float:
+    return amount(kwh, "a household's use", "for example `--household-kwh 300`", zero=True)
+
+
+def _pairs(text: str, hint: str) -> list[tuple[float, float]]:
+    pairs: list[tuple[float, float]] = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        upper, equals, value = entry.partition("=")
+        if not equals:
+            raise BadValue(f"'{entry}' is not a pair of kWh and price", hint=hint)
+        kwh = amount(number(upper, "a number of kWh", hint), "a number of kWh", hint)
+        if pairs and kwh <= pairs[-1][0]:
+            raise BadValue(f"{kwh:g} kWh comes after {pairs[-1][0]:g} kWh: tiers must rise", hint=hint)
+        pairs.append((kwh, amount(number(value, "a price", hint), "a price", hint, zero=True)))
+    if not pairs:
+        raise BadValue(f"'{text}' has no tiers", hint=hint)
+    return pairs
+
+
+def bill_usd(tariff: Tariff, kwh: float) -> float:
+    """What this many kWh in one month cost, from the first on."""
+    total, lower = 0.0, 0.0
+    for place, (upper, rate) in enumerate(tariff.tiers):
+        last = place == len(tariff.tiers) - 1
+        total += max(0.0, (kwh if last else min(kwh, upper)) - lower) * rate
+        lower = upper
+    return total
+
+
+def electricity_usd(tariff: Tariff, kwh: float, years: float) -> float:
+    """What kWh spread evenly over years add to the bill of a household."""
+    months = MONTHS_PER_YEAR * years
+    base = tariff.household_kwh_per_month
+    return months * (bill_usd(tariff, base + kwh / months) - bill_usd(tariff, base))
+
+
+# ---------------------------------------------------------------- owning
+
+MACHINE_USD = 700.0  # a plain desktop without its GPU, assumed: the guide's 2,200 less an RTX 3090
+WEEK_HOURS = 168.0
+
+
+def utilization_of(hours_per_week: float) -> float:
+    """Hours per week as a share of all hours."""
+    hint = "for example `--hours-per-week 20`"
+    amount(hours_per_week, "hours per week", hint, zero=True)
+    if hours_per_week > WEEK_HOURS:
+        raise BadValue(f"{hours_per_week:g} hours per week is more than a week has ({WEEK_HOURS:g})", hint=hint)
+    return hours_per_week / WEEK_HOURS
+
+
+def own(
+    *,
+    price_usd: float,
+    watts: float,
+    utilization: float,
+    years: float,
+    tariff: Tariff,
+    machine_usd: float = 0.0,
+    resale_usd: float = 0.0,
+) -> Ownership:
+    """The total cost, part by part. `price_usd` is of all GPUs together, `watts` of everything that runs while they work."""
+    amount(price_usd, "a price", 'for example `--price "RTX 3090=700"`', zero=True)
+    amount(machine_usd, "the price of the machine", "for example `--machine 700`", zero=True)
+    amount(watts, "a power", "for example `--machine-watts 100`", zero=True)
+    amount(years, "a horizon in years", "for example `--years 3`")
+    amount(resale_usd, "a resale value", "for example `--resale 300`", zero=True)
+    fraction(utilization, "a utilisation", "--utilization", "0.15")
+    hours = HOURS_PER_YEAR * utilization * years
+    energy_kwh = watts * hours / 1000
+    return Ownership(
+        gpu_usd=price_usd,
+        machine_usd=machine_usd,
+        watts=watts,
+        utilization=utilization,
+        years=years,
+        hours=hours,
+        energy_kwh=energy_kwh,
+        electricity_usd=electricity_usd(tariff, energy_kwh, years),
+        resale_usd=resale_usd,
+    )
+
+
+# ---------------------------------------------------------------- renting
+
+
+def rent(
+    usd_per_gpu_hour: float,
+    hours: float,
+    *,
+    gpu_count: int = 1,
+    way: str = "on-demand",
+    discount: float = 0.0,
+    years: float = 0.0,
+) -> Rental:
+    """What these hours of work cost. A commitment (`way`) pays every hour of `years`, at a discount, used or not."""
+    amount(usd_per_gpu_hour, "a rent", "for example `--cloud-price 2.14`")
+    amount(hours, "hours of work", "for example `--hours-per-week 20`", zero=True)
+    fraction(discount, "a discount", "--commit", "0.4")
+    paid = HOURS_PER_YEAR * years if way == "commitment" else hours
+    return Rental(
+        way=way,
+        gpu_count=gpu_count,
+        usd_per_gpu_hour=usd_per_gpu_hour * (1 - discount),
+        hours_used=hours,
+        hours_paid=paid,
+    )
+
+
+def break_even_days(
+    upfront_usd: float, rent_usd_per_hour: float, utilization: float, electricity_usd_per_hour: float = 0.0
+) -> float | None:
+    """Days after which renting has cost as much as buying and running; None where it never does.
+
+    >>> round(break_even_days(2200, 2.14, 0.15, 0.450 * 0.12))
+    293
+    """
+    saved_usd_per_day = 24.0 * utilization * (rent_usd_per_hour - electricity_usd_per_hour)
+    return upfront_usd / saved_usd_per_day if saved_usd_per_day > 0 else None
+
+
+def break_even_utilization(
+    upfront_usd: float, rent_usd_per_hour: float, years: float, electricity_usd_per_hour: float = 0.0
+) -> float | None:
+    """The utilisation at which both cost the same after these years; None where even non-stop work does not reach it."""
+    saved_usd = HOURS_PER_YEAR * years * (rent_usd_per_hour - electricity_usd_per_hour)
+    return upfront_usd / saved_usd if saved_usd >= max(upfront_usd, 1e-12) else None
+
+
+# ---------------------------------------------------------------- carbon dioxide, from yearly life-cycle averages
+
+DEFAULT_REGION = "United States"  # prices are in dollars, and most public guides are from there
+
+
+def find_region(name: str) -> Region:
+    """A region by its name, its two letters or a common spelling."""
+    key = name.strip().lower()
+    known = {spelling.lower(): region for region in regions() for spelling in (region.name, *region.aliases)}
+    if key in known:
+        return known[key]
+    near = difflib.get_close_matches(key, known, n=2, cutoff=0.75)
+    names = ", ".join(region.aliases[0] if region.aliases else region.name for region in regions())
+    hint = f"did you mean {' or '.join(f'`{known[one].name}`' for one in near)}?" if near else f"one of: {names}"
+    raise UnknownName(f"no region called '{name}'", looked_in=f"{len(regions())} regions", hint=hint)
+
+
+def emissions_kg(energy_kwh: float, grid: Grid) -> float:
+    """Kilograms of CO2 equivalents."""
+    return energy_kwh * grid.kg_per_kwh
