@@ -20,7 +20,7 @@ import numpy as np
 
 import gpuwise
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import supported
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.sweep.answer import answer

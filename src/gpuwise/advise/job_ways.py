@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuwise.engine.choices import Choices
-from gpuwise.hardware.precisions import has_matrix_cores, supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, has_matrix_cores, supported
 
 __all__ = ["SHORT_WAYS", "WAYS", "ways_on"]
 

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.capacity import room_of, safe_bytes
 from gpuwise.engine.choices import Choices, DoesNotApply
-from gpuwise.engine.needs import Needs
+from gpuwise.engine.needs import Needs, room_of, safe_bytes
 from gpuwise.engine.ways import Ways
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.peak import MemorySetting, upper_ratio

@@ -25,7 +25,7 @@ from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.times import load_constants
 from gpuwise.kernels.types import Constants
 from gpuwise.scale.cluster.shape import MOST_GPUS, Cluster, parse_cluster
 from gpuwise.scale.cluster.wiring import most_in_a_node

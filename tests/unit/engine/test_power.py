@@ -9,7 +9,7 @@ import pytest
 
 from gpuwise.core.errors import BadValue
 from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.power import power_curve
+from gpuwise.engine.steps import power_curve
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu

@@ -10,8 +10,7 @@ import pytest
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.step.time.cold import cold_bytes
 from gpuwise.step.time.simulate import priced_ops, simulate
 from gpuwise.step.time.stacks import as_run, stacks

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, hosts, loaders
-from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.times import load_constants
 from gpuwise.step.time.loading import images_per_s, workers_for
 from gpuwise.step.time.ops import ops_of
 from gpuwise.step.time.simulate import simulate

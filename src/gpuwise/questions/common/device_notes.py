@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import GIB, MIB, format_si
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.times import load_constants
 from gpuwise.questions.common.backends import generation_note, maker_notes
 from gpuwise.step.time.cpu import CPU_RANGE
 from gpuwise.step.time.segments import spilled_bytes

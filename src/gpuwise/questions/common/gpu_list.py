@@ -12,8 +12,7 @@ from typing import Any
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.units import parse_memory
 from gpuwise.hardware import tables
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.names import Match
+from gpuwise.hardware.catalog import Match, load_catalog
 from gpuwise.hardware.types import Gpu
 
 __all__ = ["SORT_KEYS", "GpuQuery", "gpu_query", "listed"]

@@ -10,13 +10,12 @@ from gpuwise.advise.paces import JobPace, Pacer
 from gpuwise.advise.tasks import Job
 from gpuwise.advise.trial import Trial
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine.capacity import room_of
 from gpuwise.engine.choices import Choices
+from gpuwise.engine.needs import room_of
 from gpuwise.engine.ways import Ways
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.questions.common.asking import asker
 from gpuwise.questions.common.step import step_query, takes_images
 from gpuwise.questions.common.step_options import StepOptions

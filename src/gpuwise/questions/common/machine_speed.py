@@ -11,7 +11,7 @@ from gpuwise.box.lanes import CardLink
 from gpuwise.box.power import least_limit
 from gpuwise.box.types import Cards
 from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.power import power_curve
+from gpuwise.engine.steps import power_curve
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.step import StepQuery, step_query, workload_of

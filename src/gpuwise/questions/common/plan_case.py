@@ -11,7 +11,7 @@ import numpy as np
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine import correction_by
-from gpuwise.engine.measured import Correction
+from gpuwise.engine.ranges import Correction
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.step import StepQuery, check_precision, workload_of
 from gpuwise.scale.cluster.shape import Cluster

@@ -13,8 +13,7 @@ from gpuwise.core.units import format_si
 from gpuwise.engine import Run, Steps, predict_steps
 from gpuwise.engine.needs import Needs
 from gpuwise.hardware import tables
-from gpuwise.hardware.precisions import convolves_in_tf32
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, convolves_in_tf32
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.fit_command import fit_of
 from gpuwise.questions.common.peaks import above_peak, step_peak, tf32_fraction

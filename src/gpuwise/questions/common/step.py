@@ -15,8 +15,7 @@ from gpuwise.engine import Measured, Run
 from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
-from gpuwise.hardware.precisions import has_matrix_cores, supported
-from gpuwise.hardware.types import Gpu, Host, Loader
+from gpuwise.hardware.types import Gpu, Host, Loader, has_matrix_cores, supported
 from gpuwise.questions.common.backends import unmeasured_backends
 from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured
 from gpuwise.questions.common.options import names

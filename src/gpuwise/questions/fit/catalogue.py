@@ -11,12 +11,10 @@ import numpy as np
 
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.engine import predict_steps
-from gpuwise.engine.capacity import room_of
-from gpuwise.engine.needs import Needs
+from gpuwise.engine.needs import Needs, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import StepQuery, step_query

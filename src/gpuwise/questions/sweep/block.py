@@ -13,8 +13,7 @@ import numpy as np
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.engine import predict_steps
 from gpuwise.engine.needs import Needs
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.runs.versions import check_versions
 from gpuwise.questions.common.step import step_query

@@ -11,8 +11,7 @@ from gpuwise.engine import Run, predict_steps
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, Range, change_range, knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.live.bench import store
 from gpuwise.live.bench.price import price
 from gpuwise.live.bench.types import Profile

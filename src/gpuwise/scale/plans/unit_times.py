@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.kinds import Split
 from gpuwise.kernels.registry import KINDS
-from gpuwise.kernels.types import Constants
+from gpuwise.kernels.types import Constants, Split
 from gpuwise.scale.split.share import Degrees, Share, share_of
 from gpuwise.scale.split.tensor import tensor_split
 from gpuwise.step.time.simulate import simulate

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuwise.kernels.kinds import Split
 from gpuwise.kernels.registry import KINDS
+from gpuwise.kernels.types import Split
 from gpuwise.scale.split.tensor import Cut, tensor_split
 from gpuwise.workload.model.edit import Draft
 from gpuwise.workload.model.rows import Ints, ints

@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
-from gpuwise.kernels.floors import floors_s
-from gpuwise.kernels.machine import gpus_of
 from gpuwise.kernels.registry import KINDS
-from gpuwise.kernels.times import Times, times
+from gpuwise.kernels.times import Times, floors_s, gpus_of, load_constants, times
 from gpuwise.kernels.types import Choices, Constants
 from gpuwise.step.time.cpu import CPU_FACTOR
 from gpuwise.step.time.ops import ops_of

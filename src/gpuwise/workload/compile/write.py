@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwise.kernels.kinds import Fusion
 from gpuwise.kernels.registry import KINDS
+from gpuwise.kernels.types import Fusion
 from gpuwise.workload.compile.flow import Flow
 from gpuwise.workload.compile.groups import Group
 from gpuwise.workload.compile.roles import Sizes
