@@ -27,8 +27,8 @@ from gpuwise.questions.sweep.answer import answer
 from gpuwise.questions.sweep.ask import ask
 from gpuwise.questions.sweep.block import _AT_ONCE, block_of
 from gpuwise.questions.sweep.options import SweepOptions
+from gpuwise.step.time.setting import as_run
 from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import as_run
 
 MODELS = ("resnet50", "bert-base")
 SAMPLE = 40

@@ -14,8 +14,7 @@ import numpy as np
 
 from gpuwise.engine import Run, predict_steps
 from gpuwise.engine.choices import Choices, DoesNotApply
-from gpuwise.engine.needs import Needs, room_of, safe_bytes
-from gpuwise.engine.ways import Ways
+from gpuwise.engine.ways import Needs, Ways, room_of, safe_bytes
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.peak import MemorySetting, upper_ratio
 from gpuwise.workload.model.types import Workload

@@ -17,19 +17,18 @@ from typing import Any
 import numpy as np
 
 from gpuwise.core.errors import BadValue
-from gpuwise.engine.needs import Needs
 from gpuwise.engine.ranges import Correction, Widths, correction_of, widths_of
 from gpuwise.engine.run import Run
+from gpuwise.engine.ways import Needs
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
+from gpuwise.scale.cluster.collectives import gradient_bytes, slowed_fraction, waits_fraction
 from gpuwise.scale.cluster.shape import Cluster, usual_cluster
-from gpuwise.scale.split.data_parallel import all_reduce_s, averaged, exposed_s, gradient_bytes, slowed_fraction, waits_fraction
-from gpuwise.scale.split.timeline import gradients_of, timeline_at
+from gpuwise.scale.split.data_parallel import all_reduce_s, averaged, exposed_s, gradients_of, timeline_at
 from gpuwise.step.memory.peak import Memory, MemorySetting
 from gpuwise.step.time.least import least_s
-from gpuwise.step.time.segments import slow_s
+from gpuwise.step.time.setting import as_run, slow_s
 from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import as_run
 from gpuwise.step.types import BOUNDS, Array, Setting, StepTimes
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.evaluate import product_values

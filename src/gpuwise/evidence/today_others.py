@@ -15,9 +15,9 @@ from gpuwise.evidence.types import Residual
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.times import floors_s, gpus_of, load_constants, times
 from gpuwise.kernels.types import Group, Ops, dtype_code
-from gpuwise.step.memory.device import memory_data
+from gpuwise.step.memory.lifetimes import memory_data
 from gpuwise.step.memory.peak import memory_of
-from gpuwise.step.time.stacks import default_stack
+from gpuwise.step.time.setting import default_stack
 from gpuwise.workload.model.types import DTYPE_BYTES
 
 __all__ = ["memory_residual", "products_residual"]

@@ -260,11 +260,11 @@ MEMORY_BOUND = KernelModel(name="memory_bound", price=memory_bound)
 
 
 def class_columns(
-    class_of: str | Callable[[Signature, Choices], str], backward: str = ""
+    class_of: str | Callable[[Signature, Choices], str], backward: str = "", tensors_a_launch: float = 0.0
 ) -> Callable[[Sequence[Signature], Sizes, Choices], Mapping[str, Any]]:
     """The columns of ops of this class, or of the class of each; gradients may have one of their own (`backward`).
 
-    A compiler may make several launches of one op.
+    A compiler may make several launches of one op; a kernel over a list of tensors takes so many of them at a time.
     """
 
     def named(op: Signature, choices: Choices) -> str:
@@ -274,7 +274,9 @@ def class_columns(
 
     def columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:
         names = [named(op, choices) for op in ops]
-        launches = [op.attrs.get("launches", 1) for op in ops]
+        launches: Any = [op.attrs.get("launches", 1) for op in ops]
+        if tensors_a_launch:
+            launches = np.maximum(1.0, np.ceil(size["tensors"] / tensors_a_launch))
         return {"class": [_CLASS[name] for name in names], "launches": launches, "looked": 0.0}
 
     return columns

@@ -11,7 +11,7 @@ from asking import predict_query
 from gpuwise.advise.paces import GRID, Pacer
 from gpuwise.advise.tasks import Job
 from gpuwise.engine.choices import Choices
-from gpuwise.engine.needs import Needs
+from gpuwise.engine.ways import Needs
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import Asked, price_jobs

@@ -7,8 +7,7 @@ from gpuwise.core.units import GIB, MIB, format_si
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.times import load_constants
 from gpuwise.questions.common.backends import generation_note, maker_notes
-from gpuwise.step.time.cpu import CPU_RANGE
-from gpuwise.step.time.segments import spilled_bytes
+from gpuwise.step.time.setting import CPU_RANGE, spilled_bytes
 from gpuwise.step.types import Stack
 
 __all__ = ["device_notes"]

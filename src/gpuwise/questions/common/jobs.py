@@ -11,8 +11,7 @@ from gpuwise.advise.tasks import Job
 from gpuwise.advise.trial import Trial
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine.choices import Choices
-from gpuwise.engine.needs import room_of
-from gpuwise.engine.ways import Ways
+from gpuwise.engine.ways import Ways, room_of
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu, supported

@@ -11,7 +11,7 @@ from gpuwise.box.lanes import CardLink, card_links
 from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.hardware.machines import find_host, loaders
 from gpuwise.questions.common.machine_speed import KINDS, LaneCost, PowerLimit, images_per_s_of, lane_costs, power_limits
-from gpuwise.step.time.loading import images_per_s
+from gpuwise.step.time.setting import images_per_s
 
 __all__ = ["CheckedMachine", "check_machine"]
 

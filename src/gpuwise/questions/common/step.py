@@ -12,6 +12,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse
 from gpuwise.engine import Measured, Run
+from gpuwise.engine.ways import as_computed
 from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link, loaders
@@ -20,13 +21,11 @@ from gpuwise.questions.common.backends import unmeasured_backends
 from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.step.time.loading import images_per_s, seconds_per_image
-from gpuwise.step.time.stacks import default_stack, find_stack
+from gpuwise.step.time.setting import default_stack, find_stack, images_per_s, seconds_per_image
 from gpuwise.step.types import Setting, Stack
 from gpuwise.workload import find
 from gpuwise.workload.model.types import CATEGORIES, Workload
 from gpuwise.workload.store import zoo
-from gpuwise.workload.transform.low_precision import as_computed
 
 __all__ = [
     "MOST_IN_A_MACHINE",

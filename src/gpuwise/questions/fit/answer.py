@@ -15,9 +15,8 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine import correction_by
 from gpuwise.engine.choices import Choices
-from gpuwise.engine.needs import largest, room_of
 from gpuwise.engine.ranges import Correction
-from gpuwise.engine.ways import Ways
+from gpuwise.engine.ways import Ways, largest, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu, supported

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.engine import predict_steps
-from gpuwise.engine.needs import Needs, room_of
+from gpuwise.engine.ways import Needs, as_computed, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu, supported
@@ -20,7 +20,6 @@ from gpuwise.questions.common.showing import Shown
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.memory.peak import Memory, MemorySetting
-from gpuwise.workload.transform.low_precision import as_computed
 
 __all__ = ["CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuwise.core.provenance import Assumption
-from gpuwise.engine.needs import Needs, room_of
+from gpuwise.engine.ways import Needs, room_of
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.prediction_types import Prediction

@@ -17,8 +17,7 @@ from gpuwise.live.bench.price import price
 from gpuwise.live.bench.types import Profile
 from gpuwise.live.tune.types import DeviceFacts
 from gpuwise.step.memory.peak import memory_of
-from gpuwise.step.time.cpu import CPU_RANGE
-from gpuwise.step.time.stacks import find_stack
+from gpuwise.step.time.setting import CPU_RANGE, find_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.model.evaluate import peak_memory
 from gpuwise.workload.model.types import Workload

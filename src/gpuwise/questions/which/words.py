@@ -17,7 +17,7 @@ from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.beside import rent_instead, sooner_together
 from gpuwise.questions.which.remedies import Remedied
 from gpuwise.questions.which.survey import TIERS_USD, Survey, a, alike, buys, failures, pick_at, spent
-from gpuwise.scale.cluster.wiring import takes_bridge
+from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["describe_remedy", "reasons", "rejections", "verdict"]
 
