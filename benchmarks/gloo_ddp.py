@@ -4,8 +4,8 @@
 
 Two processes with one thread each average gradients with gloo over this machine's loopback. First the machine is calibrated, as
 `bench` would: the step of each model in a process by itself while the other one works too, all-reduces of several sizes, and how
-much a step is slowed down by one under way. Then `scale/split/overlap.py` predicts the DDP step from the captured graph, and the
-measured one stands beside it. Everything is interleaved in rounds, and medians are taken, because machines are noisy.
+much a step is slowed down by one under way. Then `scale/split/data_parallel.py` predicts the DDP step from the captured graph,
+and the measured one stands beside it. Everything is interleaved in rounds, and medians are taken, because machines are noisy.
 """
 
 from __future__ import annotations
@@ -142,9 +142,8 @@ def predicted_s(name: str, alone_s: float, sizes: list[int], seconds: list[float
     """The DDP step, its number of buckets and how long messages take in all, from the captured graph and the calibration."""
     from gpuwise.hardware.catalog import load_catalog
     from gpuwise.hardware.machines import find_host
-    from gpuwise.scale.split.overlap import overlapped
-    from gpuwise.scale.split.timeline import gradients_of, timeline_of
-    from gpuwise.step.time.stacks import default_stack
+    from gpuwise.scale.split.data_parallel import gradients_of, overlapped, timeline_of
+    from gpuwise.step.time.setting import default_stack
     from gpuwise.step.types import Setting
     from gpuwise.workload.capture.process import capture
     from gpuwise.workload.capture.request import Request, parse_input

@@ -20,15 +20,15 @@ import numpy as np
 
 import gpuwise
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import supported
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.sweep.answer import answer
 from gpuwise.questions.sweep.ask import ask
 from gpuwise.questions.sweep.block import _AT_ONCE, block_of
 from gpuwise.questions.sweep.options import SweepOptions
+from gpuwise.step.time.setting import as_run
 from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import as_run
 
 MODELS = ("resnet50", "bert-base")
 SAMPLE = 40

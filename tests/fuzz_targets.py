@@ -43,8 +43,8 @@ from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.ask import ask as ask_which
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.why import text as why_report
-from gpuwise.scale.cluster.shape import parse_cluster
-from gpuwise.step.time.stacks import find_stack
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.step.time.setting import find_stack
 from gpuwise.workload.capture.huggingface.configs import find_config
 from gpuwise.workload.capture.registry import source_of
 from gpuwise.workload.capture.request import Request, parse_input

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.memory_bound import CLASSES
+from gpuwise.kernels.limits import CLASSES
 from gpuwise.kernels.types import DTYPES, Group, Ops
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.hardware import physics, tables
-from gpuwise.hardware.names import Match, NameIndex
+from gpuwise.hardware.catalog import Match, NameIndex
 from gpuwise.hardware.types import Architecture, Gpu
 
 DATA = Path(tables.__file__).parent / "data"

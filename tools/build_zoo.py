@@ -27,8 +27,8 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.workload.model.columns import workload_of
 from gpuwise.workload.model.coverage import coverage
+from gpuwise.workload.model.edit import workload_of
 from gpuwise.workload.store import packing, zoo
 
 DATA = Path(zoo.__file__).parents[1] / "data" / "zoo"

@@ -24,7 +24,7 @@ from gpuwise.core.files import write_whole
 from gpuwise.evidence import collectives as measured
 from gpuwise.evidence.collectives import CollectiveSet, collective_sets, predicted_s
 from gpuwise.evidence.tables import read_table
-from gpuwise.scale.cluster import constants as shipped
+from gpuwise.scale.cluster import collectives as shipped
 from gpuwise.scale.cluster.collectives import OPS, moved_fraction
 
 DATA = Path(shipped.__file__).parents[1] / "data" / "collectives.json"

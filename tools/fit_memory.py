@@ -23,7 +23,7 @@ import gpuwise
 from gpuwise.evidence.memory import MemoryQuestion, fitted_half, memory_baselines, memory_questions, score_memory
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Residual
-from gpuwise.step.memory.device import Constant, MemoryData, Range, memory_data
+from gpuwise.step.memory.lifetimes import Constant, MemoryData, Range, memory_data
 from gpuwise.step.types import Array
 
 ROOT = Path(gpuwise.__file__).parent

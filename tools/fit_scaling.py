@@ -24,9 +24,8 @@ from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.score import cluster_of, setting_of
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Table
-from gpuwise.scale.cluster import constants as shipped
-from gpuwise.scale.split.data_parallel import averaged
-from gpuwise.scale.split.timeline import gradients_of, timeline_of
+from gpuwise.scale.cluster import collectives as shipped
+from gpuwise.scale.split.data_parallel import averaged, gradients_of, timeline_of
 
 DATA = Path(shipped.__file__).parents[1] / "data" / "scaling.json"
 SOURCES = ("lambda_pytorch", "lambda_tf", "nvidia_dle")

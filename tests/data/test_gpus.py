@@ -12,7 +12,7 @@ import pytest
 
 from gpuwise.core.units import GIB
 from gpuwise.hardware import physics, tables
-from gpuwise.hardware.names import tokens
+from gpuwise.hardware.catalog import tokens
 from gpuwise.hardware.types import Gpu
 from whole_tables import every_row
 

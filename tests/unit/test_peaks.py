@@ -9,8 +9,7 @@ import pytest
 
 import gpuwise
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.precisions import convolves_in_tf32
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, convolves_in_tf32
 from gpuwise.questions.common.peaks import above_peak, peak_in, step_peak
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.predict.text import render

@@ -156,7 +156,7 @@ def test_one_gpu_cannot_be_compared(names: list[str]) -> None:
 
 def test_every_curated_gpu_can_be_asked() -> None:
     """Nothing in the catalogue lacks a figure that a prediction needs."""
-    from gpuwise.hardware.precisions import supported
+    from gpuwise.hardware.types import supported
 
     for gpu in load_catalog().curated:
         precision = next((name for name in ("fp32", "bf16") if name in supported(gpu)), None)

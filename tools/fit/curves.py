@@ -17,7 +17,7 @@ from statistics import median
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import Array, Choices, Ops
-from gpuwise.step.time.ops import ops_of
+from gpuwise.step.time.simulate import ops_of
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import call_counts

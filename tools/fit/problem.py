@@ -18,8 +18,7 @@ from gpuwise.evidence.fits import Fit
 from gpuwise.evidence.operators import floor_key
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.limits import longer
-from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.times import times
+from gpuwise.kernels.times import gpus_of, times
 from gpuwise.kernels.types import Array, Gpus, Group, Ops
 
 from .curves import Curve

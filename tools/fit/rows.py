@@ -18,7 +18,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import Array, Choices, Group, Ops, dtype_code
 from gpuwise.step.time import simulate
-from gpuwise.step.time.ops import ops_of
+from gpuwise.step.time.simulate import ops_of
 from gpuwise.workload.model.evaluate import call_counts
 
 __all__ = ["HOST_NAMES", "OperatorRows", "StepRow", "operator_rows", "read_batches", "sampled", "step_rows"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.step import Subject, capture
-from gpuwise.workload.model.columns import Graph, graph_of, slots, workload_of
+from gpuwise.workload.model.edit import Graph, graph_of, slots, workload_of
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.symbols import Description, join
 from gpuwise.workload.model.types import Workload

@@ -19,13 +19,10 @@ import numpy as np
 
 from gpuwise.core.errors import UnknownName
 from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.capacity import room_of, safe_bytes
 from gpuwise.engine.choices import Choices, DoesNotApply
-from gpuwise.engine.needs import Needs
-from gpuwise.engine.ways import Ways
-from gpuwise.hardware.precisions import has_matrix_cores, supported
+from gpuwise.engine.ways import Needs, Ways, room_of, safe_bytes
 from gpuwise.hardware.tables import parse_toml
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, has_matrix_cores, supported
 from gpuwise.step.memory.peak import MemorySetting, upper_ratio
 from gpuwise.workload.model.types import Workload
 

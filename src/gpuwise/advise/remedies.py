@@ -12,9 +12,8 @@ from datetime import date
 from gpuwise.advise.proposals import Proposal, Remedy, inference_only, training_only
 from gpuwise.advise.remedies_several import split, zero
 from gpuwise.advise.trial import Trial
-from gpuwise.engine.capacity import largest
 from gpuwise.engine.choices import Choices, DoesNotApply
-from gpuwise.engine.ways import RANK
+from gpuwise.engine.ways import RANK, largest
 from gpuwise.workload.model.evaluate import peak_memory
 from gpuwise.workload.transform.attention import has_attention
 from gpuwise.workload.transform.checkpoint import blocks_of

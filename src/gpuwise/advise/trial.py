@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from gpuwise.advise.types import Rung
 from gpuwise.core.errors import BadValue
 from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.capacity import LARGEST_BATCH, Room, largest
 from gpuwise.engine.choices import Choices
-from gpuwise.engine.measured import Correction
-from gpuwise.engine.ways import Ways
+from gpuwise.engine.ranges import Correction
+from gpuwise.engine.ways import LARGEST_BATCH, Room, Ways, largest
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.lifetimes import peak_bytes
 from gpuwise.step.memory.peak import Memory, MemorySetting, memory_of, survives

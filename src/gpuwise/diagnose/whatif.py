@@ -9,9 +9,7 @@ import numpy as np
 
 from gpuwise.diagnose.shapes import Product
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
-from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.times import times
+from gpuwise.kernels.times import gpus_of, load_constants, times
 from gpuwise.kernels.types import Group, Ops, dtype_code
 
 __all__ = ["half_type", "padded", "speed_up"]

@@ -21,9 +21,9 @@ from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.machines import find_link
 from gpuwise.kernels.limits import longer
-from gpuwise.scale.cluster.collectives import OPS, collective_s, moved_fraction
-from gpuwise.scale.cluster.constants import Constants, load_constants
-from gpuwise.scale.cluster.shape import Cluster, parse_cluster
+from gpuwise.scale.cluster.collectives import OPS, Constants, collective_s, load_constants, moved_fraction
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.scale.cluster.shape import Cluster
 
 __all__ = ["CollectiveSet", "collective_baselines", "collective_data", "collective_sets", "predicted_s", "score_collectives"]
 

@@ -16,8 +16,7 @@ from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.procedures import Procedure, procedure_of
 from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import Catalog, load_catalog
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.scale.cluster.shape import MOST_GPUS
 from gpuwise.workload.capture.many import capture_many
 from gpuwise.workload.capture.request import Request

@@ -13,7 +13,7 @@ from importlib.resources import files
 import msgspec
 
 from gpuwise.evidence.procedures import fitted
-from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.times import load_constants
 
 __all__ = ["Fit", "left_out", "shipped"]
 

@@ -20,7 +20,7 @@ from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.registry import KINDS
-from gpuwise.step.memory.device import MemoryData, memory_data
+from gpuwise.step.memory.lifetimes import MemoryData, memory_data
 from gpuwise.step.memory.peak import memory_of
 from gpuwise.workload.capture.many import capture_many
 from gpuwise.workload.capture.request import Request

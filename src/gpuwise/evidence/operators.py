@@ -19,10 +19,8 @@ from gpuwise.evidence.ranges import operator_range
 from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.limits import longer
-from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.memory_bound import CLASSES
-from gpuwise.kernels.times import times
+from gpuwise.kernels.limits import CLASSES, longer
+from gpuwise.kernels.times import gpus_of, times
 from gpuwise.kernels.types import Array, Group, Ops, dtype_code
 
 __all__ = ["Batch", "batches", "fitted_table", "floor_key", "score_operators"]

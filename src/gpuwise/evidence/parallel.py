@@ -25,17 +25,17 @@ from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.times import load_constants
 from gpuwise.kernels.types import Constants
-from gpuwise.scale.cluster.shape import MOST_GPUS, Cluster, parse_cluster
-from gpuwise.scale.cluster.wiring import most_in_a_node
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.scale.cluster.shape import MOST_GPUS, Cluster, most_in_a_node
 from gpuwise.scale.plans.costs import Costs
 from gpuwise.scale.plans.estimate import Variants, passage
 from gpuwise.scale.plans.types import RECOMPUTE, Mesh
 from gpuwise.scale.plans.unit_times import Sizes
 from gpuwise.scale.split.habits import Habits
 from gpuwise.scale.split.share import Degrees
-from gpuwise.step.time.stacks import as_run, default_stack
+from gpuwise.step.time.setting import as_run, default_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.transform.low_precision import in_low
 from gpuwise.workload.transform.parts import Parts, parts_of

@@ -13,7 +13,7 @@ import msgspec
 
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.time.cpu import CPU_RANGE
+from gpuwise.step.time.setting import CPU_RANGE
 
 __all__ = [
     "TRUST",

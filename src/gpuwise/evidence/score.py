@@ -15,12 +15,11 @@ from gpuwise.evidence.ranges import as_known, knows, range_of
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.cluster.shape import Cluster, usual_cluster
-from gpuwise.scale.cluster.wiring import takes_bridge
-from gpuwise.scale.split.data_parallel import averaged, slowed_fraction, threaded_s, waits_fraction
-from gpuwise.scale.split.timeline import gradients_of, timeline_of
+from gpuwise.scale.cluster.collectives import slowed_fraction, waits_fraction
+from gpuwise.scale.cluster.shape import Cluster, takes_bridge, usual_cluster
+from gpuwise.scale.split.data_parallel import averaged, gradients_of, threaded_s, timeline_of
+from gpuwise.step.time.setting import find_stack
 from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import find_stack
 from gpuwise.step.types import Setting, Stack, StepTimes
 from gpuwise.workload.model.evaluate import call_counts, op_bytes, product_values
 

@@ -17,8 +17,7 @@ from gpuwise.evidence.score import score
 from gpuwise.evidence.today_others import memory_residual, products_residual
 from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.scale.cluster.shape import MOST_GPUS
 from gpuwise.workload.capture.many import capture_many
 from gpuwise.workload.capture.request import Request

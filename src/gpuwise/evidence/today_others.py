@@ -13,14 +13,11 @@ from gpuwise.evidence.e2e import Question
 from gpuwise.evidence.ranges import as_known, knows, range_of
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
-from gpuwise.kernels.floors import floors_s
-from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.times import times
+from gpuwise.kernels.times import floors_s, gpus_of, load_constants, times
 from gpuwise.kernels.types import Group, Ops, dtype_code
-from gpuwise.step.memory.device import memory_data
+from gpuwise.step.memory.lifetimes import memory_data
 from gpuwise.step.memory.peak import memory_of
-from gpuwise.step.time.stacks import default_stack
+from gpuwise.step.time.setting import default_stack
 from gpuwise.workload.model.types import DTYPE_BYTES
 
 __all__ = ["memory_residual", "products_residual"]

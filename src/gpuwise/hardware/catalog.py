@@ -1,19 +1,284 @@
-"""All GPUs we know, and the way from a name to one of them."""
+"""All GPUs we know, and the way from a name to one of them: which product does a person or a driver mean?
+
+A name is cut into tokens (`NVIDIA GeForce RTX 4090 Laptop GPU` -> rtx, 4090, laptop). A product is meant when every
+token asked for is explained by it; of several, the one with the least unasked-for detail is taken, and the others are
+reported. Nothing is matched by substring, so `3090 Ti` never becomes `3090`, and `A10` never `A100`.
+"""
 
 from __future__ import annotations
 
+import difflib
+import math
 import re
-from collections.abc import Sequence
-from functools import cache, cached_property
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from gpuwise.core.errors import UnknownName
 from gpuwise.core.units import GIB
 from gpuwise.hardware import specs, tables
-from gpuwise.hardware.names import VENDORS, Match, NameIndex, added_products, shows_size, without_size
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["Catalog", "load_catalog"]
+__all__ = ["VENDORS", "Catalog", "Match", "NameIndex", "added_products", "load_catalog", "shows_size", "tokens", "without_size"]
+
+# ---------------------------------------------------------------- names
+
+_VENDOR_WORDS = {
+    "nvidia": "NVIDIA",
+    "geforce": "NVIDIA",
+    "tesla": "NVIDIA",
+    "amd": "AMD",
+    "ati": "AMD",
+    "radeon": "AMD",
+    "instinct": "AMD",
+    "intel": "Intel",
+    "apple": "Apple",
+    "google": "Google",
+}
+VENDORS = frozenset(vendor.lower() for vendor in _VENDOR_WORDS.values())
+# Words that tell no product from another.
+_NOISE = frozenset(_VENDOR_WORDS) | frozenset(
+    "gpu graphics card with design the corporation inc tm r founders edition generation accelerator cloud sramecc xnack vf "
+    "asus msi evga gigabyte zotac palit pny sapphire powercolor".split()
+)
+_SAME = {
+    "mobile": "laptop",
+    "notebook": "laptop",
+    "lp": "laptop",
+    "sxm2": "sxm",
+    "sxm3": "sxm",
+    "sxm4": "sxm",
+    "sxm5": "sxm",
+    "pci": "pcie",
+    "pcie3": "pcie",
+    "pcie4": "pcie",
+    "pcie5": "pcie",
+    "s": "super",
+}
+_LINES = "rtx gtx gt rx arc titan quadro tpu jetson pro geforce radeon tesla".split()
+_MODEL = re.compile(r"(\d{3,4})(ti|super|laptop|mobile|maxq|xtx|xt|gre|ada|max|pro|ultra|d|s)(.*)")
+# Detail of a product that a person may leave out, with how surprising it is to have it filled in.
+_OPTIONAL_COST = {
+    "rtx": 0.1,
+    "gtx": 0.1,
+    "gt": 0.3,
+    "rx": 0.1,
+    "arc": 0.1,
+    "quadro": 0.2,
+    "titan": 0.3,
+    "jetson": 0.1,
+    "tpu": 0.1,
+}
+_VARIANT = re.compile(r"\d+gb|pcie|sxm\d?|nvl|dgxs|\d+core|blackwell|ada|hbm\d?e?|refresh")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)gb")
+# What a driver shows of the memory: it keeps a little for itself, and ECC of GDDR a sixteenth (a T4 of 16 GiB shows 14.6 to 15).
+_SHOWN_FRACTION = 0.975
+_ECC_FRACTION = 15 / 16
+_WITH_ECC = frozenset(("datacenter", "workstation"))  # where a row does not say
+_LONGEST_NAME = 80
+_VARIANT_COST = 0.5
+_PRODUCT_COSTS = {"laptop": 2.0, "maxq": 6.0}
+_PRODUCT_COST = 5.0
+
+
+def tokens(name: str) -> tuple[str, ...]:
+    """The parts of a name that tell products apart, in one spelling each.
+
+    >>> tokens("NVIDIA GeForce RTX 2070 with Max-Q Design")
+    ('rtx', '2070', 'maxq')
+    """
+    text = name.lower().replace("™", " ").replace("®", " ").replace("(r)", " ").replace("(tm)", " ")
+    text = re.sub(r"max[\s_-]?q", "maxq", text)
+    text = re.sub(r"(\d{4,6})[\s_-]*(?:mib|mb)\b", lambda found: f" {int(found[1]) / 1024:.4g}gb ", text)
+    text = re.sub(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)[\s_-]*(?:gib|gb|g)\b", r" \1gb ", text)
+    text = re.sub(r"(\d+)[\s_-]*cores?\b", r" \1core ", text)
+    words = [part for word in re.split(r"[^a-z0-9.+]+", text) for part in _split(word.strip(".+"))]
+    return tuple(word for word in words if word and word not in _NOISE)
+
+
+@lru_cache(4096)
+def _split(word: str) -> tuple[str, ...]:
+    """`rtx3090ti` -> rtx, 3090, ti; `rtxa6000` -> rtx, a6000, which stays whole."""
+    for line in _LINES:
+        if word.startswith(line) and re.match(r"\d|a\d{3,4}$|pro\d", word[len(line) :]):
+            return line, *_split(word[len(line) :])
+    match = _MODEL.fullmatch(word)
+    if match:
+        return match[1], match[2], *(_split(match[3]) if match[3] else ())
+    return (word,)
+
+
+def _unified(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_SAME.get(word, word) for word in words)
+
+
+def _is_model_number(word: str) -> bool:
+    """`3090`, `a100` and `t4` are; `5`, `16gb`, `8core` and `sxm4` are not."""
+    if word.isdigit():
+        return len(word) >= 3
+    return any(letter.isdigit() for letter in word) and not re.fullmatch(r"\d+(\.\d+)?gb|\d+core|sxm\d|hbm\d?e?|gddr\d\w?", word)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """The product taken for a name, and those the name could also have meant."""
+
+    gpu: Gpu
+    others: tuple[Gpu, ...] = ()
+
+
+class NameIndex:
+    """Products by the tokens of their names and aliases."""
+
+    def __init__(self, gpus: Sequence[Gpu]) -> None:
+        self.gpus = gpus
+        self._as_written: dict[tuple[str, ...], list[Gpu]] = defaultdict(list)
+        self._unified: dict[tuple[str, ...], list[Gpu]] = defaultdict(list)
+        self._by_token: dict[str, list[tuple[frozenset[str], Gpu]]] = defaultdict(list)
+        for gpu in gpus:
+            for name in (gpu.name, *gpu.aliases):
+                self._add(name, gpu)
+
+    def _add(self, name: str, gpu: Gpu) -> None:
+        raw = tokens(name)
+        for index, words in ((self._as_written, raw), (self._unified, _unified(raw))):
+            entries = index[tuple(sorted(words))]
+            if gpu not in entries:
+                entries.append(gpu)
+        if name == gpu.name:
+            entry = (frozenset(_unified(raw)), gpu)
+            for word in entry[0]:
+                self._by_token[word].append(entry)
+
+    def exact(self, name: str) -> Match | None:
+        """The product with just this name or alias, give or take case, spacing, order and vendor words."""
+        raw = tokens(name)
+        found = self._as_written.get(tuple(sorted(raw))) or self._unified.get(tuple(sorted(_unified(raw)))) or []
+        found = _of_vendor(found, name)
+        if not found:
+            return None
+        best = max(found, key=_launch)  # `M4` is a Tesla of 2015 and an Apple chip of 2024
+        return Match(gpu=best, others=self._others(frozenset(_unified(raw)), best, found))
+
+    def loose(self, name: str) -> Match | None:
+        """The product that explains every token of the name with the least detail added."""
+        asked = frozenset(_unified(tokens(name)))
+        numbers = [word for word in asked if _is_model_number(word)]
+        if not numbers:
+            return None
+        scored = []
+        for words, gpu in self._by_token.get(numbers[0], ()):
+            if all(_explained(word, words, gpu) for word in asked):
+                scored.append((sum(_cost(word) for word in words - asked), gpu))
+        candidates = _of_vendor([gpu for _, gpu in scored], name)
+        if not candidates:
+            return None
+        costs = {id(gpu): cost for cost, gpu in scored}
+        best = min(candidates, key=lambda gpu: (costs[id(gpu)], _apart(asked, gpu)))
+        return Match(gpu=best, others=self._others(asked, best, ()))
+
+    def _others(self, asked: frozenset[str], best: Gpu, found: Sequence[Gpu]) -> tuple[Gpu, ...]:
+        """Products of the very same name, or that differ only in detail it leaves open (memory, form factor)."""
+        own = frozenset(_unified(tokens(best.name)))
+        siblings = [gpu for gpu in found if gpu is not best]
+        if any(word.startswith("gfx") for word in asked):  # a chip family, not a product
+            return tuple(gpu for gpu in self.gpus if gpu.architecture is best.architecture and gpu is not best)
+        if own <= asked:  # the name leaves nothing open
+            return tuple(siblings)
+        rarest = min(asked, key=lambda word: len(self._by_token.get(word, ())))
+        for words, gpu in self._by_token.get(rarest, ()):
+            open_detail = (words - asked) | (own - asked)
+            if asked <= words and gpu is not best and all(_cost(word) < 1 for word in open_detail):
+                siblings.append(gpu)
+        return tuple(dict.fromkeys(siblings))
+
+    def close(self, name: str, count: int = 3) -> tuple[str, ...]:
+        """Names a person who wrote this may have meant, nearest first."""
+        wanted = ("".join(tokens(name)) or name.lower())[:_LONGEST_NAME]
+        keys: dict[str, str] = {}
+        for gpu in self.gpus:
+            keys.setdefault("".join(tokens(gpu.name)), gpu.name)
+            for alias in gpu.aliases:
+                keys.setdefault("".join(tokens(alias)), gpu.name)
+        near = [keys[key] for key in difflib.get_close_matches(wanted, keys, n=count * 3, cutoff=0.6)]
+        understood = self.loose(" ".join(word for word in tokens(name) if word in self._by_token))
+        if understood is not None:
+            near.insert(min(len(near), count - 1), understood.gpu.name)
+        return tuple(dict.fromkeys(near))[:count]
+
+
+def _launch(gpu: Gpu) -> date:
+    return gpu.launched_on or date.min
+
+
+def _of_vendor(gpus: Sequence[Gpu], name: str) -> list[Gpu]:
+    named = {_VENDOR_WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in _VENDOR_WORDS}
+    return [gpu for gpu in gpus if gpu.vendor in named] if named else list(gpus)
+
+
+def _explained(word: str, words: frozenset[str], gpu: Gpu) -> bool:
+    """Does the product account for this token of the name?"""
+    if word in words:
+        return True
+    size = _SIZE.fullmatch(word)
+    if size:
+        return _shown_gib(gpu) <= float(size[1]) < gpu.memory_bytes / GIB + 0.51
+    if word == "laptop":
+        return gpu.segment == "laptop"
+    if word == "pcie":
+        return gpu.cooler not in ("module", "laptop") and gpu.pcie_lanes is not None
+    if word == "nvlink":
+        return gpu.nvlink_bytes_per_s is not None
+    return word == gpu.memory_type.lower() or word == gpu.chip.lower()
+
+
+def _shown_gib(gpu: Gpu) -> int:
+    """The least that PyTorch or nvidia-smi show of this GPU's memory, in whole GiB as people write it."""
+    checked = gpu.memory_type.startswith("GDDR") and gpu.ecc is not False and (gpu.ecc or gpu.segment in _WITH_ECC)
+    whole = gpu.memory_bytes * _SHOWN_FRACTION * (_ECC_FRACTION if checked else 1.0)
+    return math.floor(min(whole, gpu.usable_memory_bytes + gpu.slow_memory_bytes) / GIB)
+
+
+def _apart(asked: Iterable[str], gpu: Gpu) -> float:
+    """GiB between the memory that was asked for and the product's."""
+    return sum(abs(float(found[1]) - gpu.memory_bytes / GIB) for found in map(_SIZE.fullmatch, asked) if found)
+
+
+def shows_size(name: str, gpu: Gpu) -> bool:
+    """Whether this GPU has the memory that the name says, or shows so much of it."""
+    return all(_explained(word, frozenset(), gpu) for word in tokens(name) if _SIZE.fullmatch(word))
+
+
+def without_size(name: str) -> str | None:
+    """The name without its memory size, or nothing where it has none or is nothing else.
+
+    >>> without_size("RTX 3080 20GB")
+    'rtx 3080'
+    """
+    words = tokens(name)
+    plain = [word for word in words if not _SIZE.fullmatch(word)]
+    return " ".join(plain) if plain and len(plain) < len(words) else None
+
+
+def added_products(name: str, gpu: Gpu) -> frozenset[str]:
+    """Words that make this another product than the one named: Ti, Super, Laptop.
+
+    A memory size alone never asks for them.
+    """
+    more = frozenset(_unified(tokens(gpu.name))) - frozenset(_unified(tokens(name)))
+    return frozenset(word for word in more if _cost(word) >= 1)
+
+
+def _cost(word: str) -> float:
+    if word in _OPTIONAL_COST:
+        return _OPTIONAL_COST[word]
+    return _VARIANT_COST if _VARIANT.fullmatch(word) else _PRODUCT_COSTS.get(word, _PRODUCT_COST)
+
+
+# ---------------------------------------------------------------- the catalogue
 
 _SEVERAL = re.compile(r"(\d{1,4})\s*[x×]?\s+(\S.*)")
 _LONGEST = 400  # letters of a name or of typed specs

@@ -1,21 +1,56 @@
-"""What every kernel shares: the rate its power allows, and what bytes cost on the way through caches and memory."""
+"""What the models of ops share: the rate that power allows, what bytes cost on the way through caches and memory, matrix products
+as tiles, the choice between TF32 and fp32, and the one model of all ops whose time is the bytes they move.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.types import Array, Columns, Constants, Gpus, dtype_code
+from gpuwise.kernels.types import (
+    Array,
+    Choices,
+    Columns,
+    Constants,
+    Cost,
+    Gpus,
+    KernelModel,
+    Measured,
+    Signature,
+    Sizes,
+    dtype_code,
+    is_backward,
+)
 
-__all__ = ["either", "longer", "moved_s", "peak_of", "powered", "touched", "unit_bytes_per_s"]
+__all__ = [
+    "CLASSES",
+    "MEMORY_BOUND",
+    "as_elementwise",
+    "class_columns",
+    "either",
+    "longer",
+    "memory_bound",
+    "moved_s",
+    "or_plain",
+    "peak_of",
+    "powered",
+    "tiled_s",
+    "touched",
+    "unit_bytes_per_s",
+]
+
+# ---------------------------------------------------------------- power and bytes
 
 _YEAR = 2016.0
 _NM = 16.0
 _ROOT_OF_3 = math.sqrt(3.0)
 _SMALL_BOARD = 70.0  # watts: below, fans and converters are smaller too; the least that was measured (T4)
 _LEAST_LEFT = 0.1  # of the limit: a board that takes more for itself does not stand still
-_FP16, _TF32 = dtype_code("fp16"), dtype_code("tf32")
+_FP16 = dtype_code("fp16")
+_TF32 = dtype_code("tf32")
 _KNEE = 10.0  # how sharply the power limit takes over from the boost clock
 _MEMORY_KNEE = 8.0  # the same for bytes
 
@@ -105,3 +140,148 @@ def _reached_fraction(gpu: Gpus, k: Constants) -> Array:
 def _powered_bytes(gpu: Gpus, k: Constants) -> Array:
     """Bytes/s that the power limit allows: their way through units and caches costs joules, and goes with the clock."""
     return gpu.bandwidth * _allowed_clock(gpu, k, gpu.bandwidth / gpu.clock * k["power.byte"]) / gpu.clock
+
+
+# ---------------------------------------------------------------- tiles
+# Matrix products as tiles of the result, spread over the units in waves. Whatever is a product inside runs so.
+#
+# A unit works through a tile in steps of k: it computes, and its operands come through the caches at so many bytes a clock. The
+# library picks the tile that is fastest, and splits k where the result has too few tiles to fill the GPU.
+
+_TILES = ((256, 128), (128, 128), (128, 64), (64, 64), (128, 32), (32, 32), (128, 8))
+_FLOPS_PER_CLOCK = 256.0
+_SMALLEST_SPLIT = 256.0
+_WIDTH = np.array([4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 8.0, 0.5])  # bytes of each of DTYPES
+
+
+def tiled_s(
+    batch: Array, m: Array, n: Array, depth: Array, dtype: Array, peak: Array, gpu: Gpus, k: Constants, reuse: Array | float = 1.0
+) -> Array:
+    """Seconds the units need, with the best of a few tile sizes; `peak` is what a unit reaches inside a large tile.
+
+    `reuse` is how often an operand byte serves again inside the unit, as the overlapping windows of a convolution do.
+    """
+    width = _WIDTH.astype(peak.dtype)[dtype.astype(np.intp)] / reuse
+    long, short = np.maximum(m, n), np.minimum(m, n)
+    per_unit = peak / gpu.units  # FLOP/s of one unit
+    wider = np.maximum(1.0, per_unit / gpu.clock / _FLOPS_PER_CLOCK) ** k["tile.feed_growth"]
+    fed = gpu.clock * k["tile.bytes_per_clock"] * wider  # newer units are fed through wider paths and by multicast
+    start = k["tile.start_clocks"] / gpu.clock
+    whole = min(1.0, k["tile.whole_waves"])
+    most = np.maximum(1.0, depth / _SMALLEST_SPLIT)
+    best = np.full(np.broadcast_shapes(m.shape, peak.shape), np.inf, dtype=peak.dtype)
+    for high, wide in _TILES:
+        tiles = batch * np.ceil(long / high) * np.ceil(short / wide)
+        step = np.maximum(2.0 * high * wide / per_unit, (high + wide) * width / fed)
+        share = np.maximum(tiles / gpu.units, 1e-9)
+        splits = np.minimum(np.maximum(1.0 / share, 1.0), most) ** k["tile.split"]
+        waves = np.maximum(1.0, share) * (1.0 - whole) + np.ceil(share) * whole
+        np.minimum(best, waves * (depth * step / splits + start), out=best)
+    return best
+
+
+# ---------------------------------------------------------------- TF32 or fp32
+# What may run as TF32 and is faster in fp32 runs in fp32: no product is slower for being allowed a faster way.
+#
+# On GeForce cards both have the same peak, and TF32 reaches less of its own.
+
+_FP32 = dtype_code("fp32")
+_Model = Callable[[Columns, Gpus, Constants], Cost]
+
+
+def or_plain(model: _Model) -> _Model:
+    """The model of a kernel, with the faster of both for ops that may run as TF32."""
+
+    def priced(op: Columns, gpu: Gpus, k: Constants) -> Cost:
+        own = model(op, gpu, k)
+        may = op["dtype"][:, 0] == _TF32
+        if not may.any():
+            return own
+        columns = {name: column[may] for name, column in op.items()}
+        plain = model({**columns, "dtype": np.full_like(columns["dtype"], _FP32)}, gpu, k)
+        shape = np.broadcast_shapes(np.shape(own.compute_s), np.shape(own.memory_s))
+        parts = {name: np.array(np.broadcast_to(getattr(own, name), shape)) for name in ("compute_s", "memory_s", "launches")}
+        compute, memory = np.broadcast_arrays(plain.compute_s, plain.memory_s)
+        before = longer(parts["compute_s"][may], parts["memory_s"][may], k["overlap"])
+        better = longer(compute, memory, k["overlap"]) < before
+        for name, values in parts.items():
+            values[may] = np.where(better, getattr(plain, name), values[may])
+        return Cost(**parts)
+
+    return priced
+
+
+# ---------------------------------------------------------------- bytes alone
+# Ops whose time is the bytes they move: element by element, row by row, gathers, updates. One factor a class.
+#
+# A factor says how many times the op moves the bytes that its tensors have: two passes over a batch norm's input, atomics,
+# strided reads. They are fitted; 1 is a perfect single pass.
+
+# The column `class` of an op is its place here.
+CLASSES = (
+    "elementwise",
+    "reduction",
+    "batch_norm",
+    "batch_norm_backward",
+    "row_norm",
+    "row_norm_backward",
+    "softmax",
+    "loss",
+    "pool",
+    "pool_backward",
+    "cast",
+    "copy",
+    "index",
+    "embedding",
+    "embedding_backward",
+    "optimizer",
+    "sort",
+    "random",
+    "other",
+    "batch_norm_infer",
+    "group_norm_nhwc",
+)
+_CLASS = {name: float(place) for place, name in enumerate(CLASSES)}
+_CURVES = ("gelu", "tanh", "sigmoid", "silu", "exp", "erf", "log", "softplus", "elu", "mish", "hardswish", "pow", "sin", "cos")
+_BY_ROW = [name in ("row_norm", "row_norm_backward", "softmax") for name in CLASSES]
+
+
+def memory_bound(op: Columns, gpu: Gpus, k: Constants) -> Cost:
+    """Bytes times the factor of the op's class."""
+    factors = np.array([k[f"bytes.{name}"] for name in CLASSES])
+    which = op["class"].astype(np.intp)
+    seconds = moved_s(op, gpu, k, factors[which])
+    looked = op["looked"] / (gpu.lanes * gpu.clock * k["pool.values_per_clock"])  # a window looks at each value several times
+    rows = np.where(np.array(_BY_ROW)[which], touched(op), 0.0) / (gpu.units * gpu.clock * k["row.bytes_per_clock"])
+    return Cost(compute_s=looked + rows, memory_s=seconds, launches=op["launches"])
+
+
+MEMORY_BOUND = KernelModel(name="memory_bound", price=memory_bound)
+
+
+def class_columns(
+    class_of: str | Callable[[Signature, Choices], str], backward: str = "", tensors_a_launch: float = 0.0
+) -> Callable[[Sequence[Signature], Sizes, Choices], Mapping[str, Any]]:
+    """The columns of ops of this class, or of the class of each; gradients may have one of their own (`backward`).
+
+    A compiler may make several launches of one op; a kernel over a list of tensors takes so many of them at a time.
+    """
+
+    def named(op: Signature, choices: Choices) -> str:
+        if not isinstance(class_of, str):
+            return class_of(op, choices)
+        return backward if backward and is_backward(op) else class_of
+
+    def columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:
+        names = [named(op, choices) for op in ops]
+        launches: Any = [op.attrs.get("launches", 1) for op in ops]
+        if tensors_a_launch:
+            launches = np.maximum(1.0, np.ceil(size["tensors"] / tensors_a_launch))
+        return {"class": [_CLASS[name] for name in names], "launches": launches, "looked": 0.0}
+
+    return columns
+
+
+def as_elementwise(op: Signature, size: Mapping[str, float]) -> Measured:
+    """Measured as loops over elements are, with a curve (gelu) where the op's name says one, else as an addition."""
+    return Measured(("curve" if any(word in op.name for word in _CURVES) else "elementwise",))

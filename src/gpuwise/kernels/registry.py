@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuwise.kernels.kinds import KernelModel, OpKind
 from gpuwise.kernels.ops.attention import ATTENTION
 from gpuwise.kernels.ops.cast import CAST
 from gpuwise.kernels.ops.conv import CONV
@@ -24,6 +23,7 @@ from gpuwise.kernels.ops.reduction import REDUCTION
 from gpuwise.kernels.ops.rnn import RNN
 from gpuwise.kernels.ops.softmax import SOFTMAX
 from gpuwise.kernels.ops.sort import SORT
+from gpuwise.kernels.types import KernelModel, OpKind
 
 __all__ = ["KINDS", "MODELS"]
 

@@ -10,7 +10,7 @@ import gpuwise
 from asking import predict_query
 from gpuwise.advise.jobs import GRID, Job, Pacer
 from gpuwise.engine.choices import Choices
-from gpuwise.engine.needs import Needs
+from gpuwise.engine.ways import Needs
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import Asked, price_jobs

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.engine.capacity import LARGEST_BATCH, largest, room_of
+from gpuwise.engine.ways import LARGEST_BATCH, largest, room_of
 from gpuwise.hardware.catalog import load_catalog
 
 

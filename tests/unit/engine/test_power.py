@@ -9,11 +9,11 @@ import pytest
 
 from gpuwise.core.errors import BadValue
 from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.power import power_curve
+from gpuwise.engine.steps import power_curve
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.time.stacks import default_stack
+from gpuwise.step.time.setting import default_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings

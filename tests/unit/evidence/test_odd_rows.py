@@ -14,7 +14,7 @@ from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.score import cluster_of, score
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Residual
-from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import supported
 from gpuwise.questions.validate.answer import ValidateAnswer
 from gpuwise.questions.validate.text import render
 from gpuwise.surfaces.cli.app import app

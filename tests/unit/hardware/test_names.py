@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuwise.core.errors import UnknownName
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.names import tokens
+from gpuwise.hardware.catalog import load_catalog, tokens
 from whole_tables import every_row
 
 SPELLINGS = {

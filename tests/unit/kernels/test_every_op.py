@@ -14,14 +14,10 @@ import pytest
 
 import gpuwise.kernels.ops
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.kernels.constants import load_constants
-from gpuwise.kernels.floors import floors_s
-from gpuwise.kernels.kinds import Fusion, OpKind, Split
-from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.memory_bound import CLASSES
+from gpuwise.kernels.limits import CLASSES
 from gpuwise.kernels.registry import KINDS, MODELS
-from gpuwise.kernels.times import times
-from gpuwise.kernels.types import AttrValue, Choices, Gpus, Group, Ops
+from gpuwise.kernels.times import floors_s, gpus_of, load_constants, times
+from gpuwise.kernels.types import AttrValue, Choices, Fusion, Gpus, Group, OpKind, Ops, Split
 
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 GPUS = ("GTX 1070", "RTX 2080 Ti", "RTX 4090", "A100 PCIe 40GB", "H100 SXM 80GB", "MI300X")

@@ -12,12 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.kernels.constants import load_constants
-from gpuwise.kernels.limits import moved_s, peak_of, powered
-from gpuwise.kernels.machine import gpus_of
+from gpuwise.kernels.limits import moved_s, peak_of, powered, tiled_s
 from gpuwise.kernels.registry import MODELS
-from gpuwise.kernels.tiles import tiled_s
-from gpuwise.kernels.times import times
+from gpuwise.kernels.times import gpus_of, load_constants, times
 from gpuwise.kernels.types import Array, Cost, Gpus, Ops
 from making_ops import attention, convolution, moved, product, recurrent
 

@@ -3,7 +3,8 @@
 import pytest
 
 from gpuwise.core.errors import BadValue, GpuwiseError
-from gpuwise.scale.cluster.shape import MOST_GPUS, parse_cluster
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.scale.cluster.shape import MOST_GPUS
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gpuwise.core.errors import BadValue
 from gpuwise.scale.cluster.collectives import OPS, collective_s, moved_fraction
-from gpuwise.scale.cluster.shape import Cluster, parse_cluster
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.scale.cluster.shape import Cluster
 
 CLUSTERS = [
     "8xA100 SXM 80GB",

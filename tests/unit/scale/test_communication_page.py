@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from gpuwise.hardware.machines import find_host
-from gpuwise.scale.cluster.collectives import collective_s, moved_fraction
-from gpuwise.scale.cluster.constants import load_scaling
-from gpuwise.scale.cluster.shape import parse_cluster
+from gpuwise.scale.cluster.collectives import collective_s, load_scaling, moved_fraction
+from gpuwise.scale.cluster.parse import parse_cluster
 from gpuwise.scale.split.hybrid import hybrid
 from gpuwise.scale.split.layers import data_parallel_elements, equal_batch, message_count, model_parallel_elements
-from gpuwise.step.time.stacks import find_stack
+from gpuwise.step.time.setting import find_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.store import zoo
 

@@ -10,10 +10,19 @@ import pytest
 from gpuwise.core.units import MIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.scale.cluster.shape import parse_cluster, usual_cluster
-from gpuwise.scale.split.data_parallel import all_reduce_s, data_parallel, exposed_s, gradient_bytes, threaded_s, waits_fraction
-from gpuwise.scale.split.timeline import gradients_of, recomputing, timeline_of
-from gpuwise.step.time.stacks import default_stack, find_stack
+from gpuwise.scale.cluster.collectives import gradient_bytes, waits_fraction
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.scale.cluster.shape import usual_cluster
+from gpuwise.scale.split.data_parallel import (
+    all_reduce_s,
+    data_parallel,
+    exposed_s,
+    gradients_of,
+    recomputing,
+    threaded_s,
+    timeline_of,
+)
+from gpuwise.step.time.setting import default_stack, find_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings

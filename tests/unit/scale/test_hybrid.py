@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from gpuwise.core.errors import BadValue
 from gpuwise.hardware.machines import find_host
 from gpuwise.scale.cluster.collectives import collective_s
-from gpuwise.scale.cluster.shape import parse_cluster
+from gpuwise.scale.cluster.parse import parse_cluster
 from gpuwise.scale.split.data_parallel import data_parallel
 from gpuwise.scale.split.hybrid import hybrid
 from gpuwise.scale.split.layers import data_parallel_elements, equal_batch, message_count, model_parallel_elements
-from gpuwise.step.time.stacks import find_stack
+from gpuwise.step.time.setting import find_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.store import zoo
 

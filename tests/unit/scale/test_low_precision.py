@@ -8,11 +8,12 @@ from functools import cache
 import pytest
 from typer.testing import CliRunner
 
+from gpuwise.engine.ways import as_computed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.step.memory.peak import memory_of
+from gpuwise.step.time.setting import default_stack
 from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import default_stack
 from gpuwise.step.types import Setting
 from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.capture.request import Request
@@ -20,7 +21,6 @@ from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import call_counts, op_flops, product_values
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo
-from gpuwise.workload.transform.low_precision import as_computed
 
 SETTING = Setting(stack=default_stack(compiled=True), host=find_host("server"))
 

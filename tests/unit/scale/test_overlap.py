@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwise.core.units import MIB
-from gpuwise.scale.split.overlap import BUCKET_BYTES, FIRST_BUCKET_BYTES, bucket_ends, overlapped
+from gpuwise.scale.split.data_parallel import BUCKET_BYTES, FIRST_BUCKET_BYTES, bucket_ends, overlapped
 
 SIZES = st.lists(st.floats(1.0, 60 * MIB), min_size=1, max_size=60)
 

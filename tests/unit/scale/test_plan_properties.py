@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuwise.hardware.machines import find_host
-from gpuwise.scale.cluster.shape import Cluster, parse_cluster
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.costs import Costs
 from gpuwise.scale.plans.search import estimate
 from gpuwise.scale.plans.types import RECOMPUTE, Estimate, Mesh, Plan
 from gpuwise.scale.plans.unit_times import Sizes
-from gpuwise.step.time.stacks import as_run, default_stack
+from gpuwise.step.time.setting import as_run, default_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings

@@ -10,7 +10,8 @@ import pytest
 from gpuwise.evidence.language import LanguageModel, language_parts
 from gpuwise.hardware.machines import find_host
 from gpuwise.scale.cluster.collectives import collective_s
-from gpuwise.scale.cluster.shape import Cluster, parse_cluster
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.costs import Costs
 from gpuwise.scale.plans.recipes import recipes
 from gpuwise.scale.plans.rules import Limits, whynot
@@ -21,8 +22,8 @@ from gpuwise.scale.split.habits import Habits
 from gpuwise.scale.split.pipeline import blocks_of_stages, held
 from gpuwise.scale.split.share import Degrees
 from gpuwise.step.memory.lifetimes import peak_bytes
+from gpuwise.step.time.setting import as_run, default_stack
 from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import as_run, default_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwise.scale.cluster.shape import parse_cluster
+from gpuwise.scale.cluster.parse import parse_cluster
 from gpuwise.scale.plans.scaling import ScalePoint, batch_of, counts_of, stops_at
 from gpuwise.scale.plans.types import Estimate, Mesh, Plan, RankMemory
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.step.memory.allocator import Block, CachingAllocator, OutOfMemory, TorchSettings
-from gpuwise.step.memory.expandable import ExpandableAllocator, make_allocator
+from gpuwise.step.memory.allocator import Block, CachingAllocator, ExpandableAllocator, OutOfMemory, TorchSettings, make_allocator
 
 KIB, MIB = 2**10, 2**20
 

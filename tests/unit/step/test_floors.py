@@ -8,13 +8,12 @@ from functools import cache
 import numpy as np
 import pytest
 
+from gpuwise.engine.ways import as_computed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
-from gpuwise.step.time.cold import cold_bytes
-from gpuwise.step.time.simulate import priced_ops, simulate
-from gpuwise.step.time.stacks import as_run, stacks
+from gpuwise.hardware.types import Gpu, supported
+from gpuwise.step.time.setting import as_run, stacks
+from gpuwise.step.time.simulate import cold_bytes, priced_ops, simulate
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings
@@ -22,7 +21,6 @@ from gpuwise.workload.compile.fuse import fused
 from gpuwise.workload.model.evaluate import call_counts, op_bytes, op_flops, product_values
 from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Op, Workload
 from gpuwise.workload.store import zoo
-from gpuwise.workload.transform.low_precision import as_computed
 
 GPUS = (
     "GTX 1080 Ti",

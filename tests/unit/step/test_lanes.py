@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, hosts, loaders
-from gpuwise.kernels.constants import load_constants
-from gpuwise.step.time.loading import images_per_s, workers_for
-from gpuwise.step.time.ops import ops_of
-from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import as_run, default_stack, stacks
+from gpuwise.kernels.times import load_constants
+from gpuwise.step.time.setting import as_run, default_stack, images_per_s, stacks, workers_for
+from gpuwise.step.time.simulate import ops_of, simulate
 from gpuwise.step.types import Setting, StepTimes
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings

@@ -6,8 +6,7 @@ import pytest
 
 from gpuwise.kernels.types import Choices
 from gpuwise.questions.capture.answer import capture
-from gpuwise.step.time.layout import lays_channels_last
-from gpuwise.step.time.ops import ops_of
+from gpuwise.step.time.simulate import lays_channels_last, ops_of
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import Workload
 

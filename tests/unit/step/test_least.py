@@ -9,8 +9,8 @@ import gpuwise
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.step.time.least import least_s
+from gpuwise.step.time.setting import default_stack
 from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import default_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings

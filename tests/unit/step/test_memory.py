@@ -10,10 +10,18 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.allocator import CachingAllocator, TorchSettings
 from gpuwise.step.memory.bfc import BfcSettings
-from gpuwise.step.memory.device import framework_bytes, library_buffers, memory_data, preallocated_bytes
-from gpuwise.step.memory.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
+from gpuwise.step.memory.lifetimes import (
+    convolved_bytes,
+    framework_bytes,
+    library_buffers,
+    lives_of,
+    memory_data,
+    peak_bytes,
+    preallocated_bytes,
+    replay,
+    tensor_bytes_of,
+)
 from gpuwise.step.memory.peak import MemorySetting, by_module, largest_batch, memory_of, reserved_bytes_of, survives
-from gpuwise.step.memory.replay import replay
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.evaluate import peak_memory, totals

@@ -10,7 +10,7 @@ from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.predictions import predict as predict_step
-from gpuwise.step.time.segments import fast_part, slow_s, spilled_bytes
+from gpuwise.step.time.setting import fast_part, slow_s, spilled_bytes
 from gpuwise.surfaces.cli.app import app
 
 CARD = load_catalog().find("GTX 970").gpu

@@ -13,8 +13,8 @@ from gpuwise.core.errors import BadValue
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.step.memory.peak import memory_of
+from gpuwise.step.time.setting import default_stack, find_stack, stacks
 from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import default_stack, find_stack, stacks
 from gpuwise.step.types import BOUNDS, Setting
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.settings import Settings

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the framework
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
+from gpuwise.step.time.setting import default_stack
 from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import default_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.step import Subject, capture

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwise.core.errors import BadFile
-from gpuwise.workload.model.columns import Graph, graph_of, workload_of
+from gpuwise.workload.model.edit import Graph, graph_of, workload_of
 from gpuwise.workload.model.types import Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 from gpuwise.workload.store.packing import pack, unpack
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="the direct captures need torch")
 
 from gpuwise.workload.capture.settings import Settings  # noqa: E402
 from gpuwise.workload.capture.torch.step import Subject, capture  # noqa: E402
-from gpuwise.workload.model.columns import Graph, graph_of, slots, workload_of  # noqa: E402
+from gpuwise.workload.model.edit import Graph, graph_of, slots, workload_of  # noqa: E402
 from gpuwise.workload.model.evaluate import peak_memory, product_values  # noqa: E402
 from gpuwise.workload.model.symbols import Description, join  # noqa: E402
 from gpuwise.workload.model.types import Workload  # noqa: E402

@@ -17,9 +17,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.step.time.ops import ops_of
-from gpuwise.step.time.simulate import simulate
-from gpuwise.step.time.stacks import as_run, default_stack
+from gpuwise.step.time.setting import as_run, default_stack
+from gpuwise.step.time.simulate import ops_of, simulate
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.process import capture as capture_model
 from gpuwise.workload.capture.request import Request

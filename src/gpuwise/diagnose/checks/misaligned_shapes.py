@@ -21,7 +21,7 @@ from __future__ import annotations
 from gpuwise.diagnose import shapes, whatif
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
-from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.times import load_constants
 
 __all__ = ["CODE", "check"]
 

@@ -10,11 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.kinds import Fusion, KernelModel, Measured, OpKind, Sizes, Split, half_of
-from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered
-from gpuwise.kernels.tf32 import or_plain
-from gpuwise.kernels.tiles import tiled_s
-from gpuwise.kernels.types import Array, Choices, Columns, Constants, Cost, Gpus, Signature, dtype_code, engine_code
+from gpuwise.kernels.limits import either, longer, moved_s, or_plain, peak_of, powered, tiled_s
+from gpuwise.kernels.types import (
+    Array,
+    Choices,
+    Columns,
+    Constants,
+    Cost,
+    Fusion,
+    Gpus,
+    KernelModel,
+    Measured,
+    OpKind,
+    Signature,
+    Sizes,
+    Split,
+    dtype_code,
+    engine_code,
+    half_of,
+)
 
 __all__ = ["ATTENTION", "attention"]
 

@@ -11,10 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.kinds import Fusion, KernelModel, Measured, OpKind, Sizes, Split
-from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered
-from gpuwise.kernels.tiles import tiled_s
-from gpuwise.kernels.types import Array, Choices, Columns, Constants, Cost, Gpus, Signature, dtype_code, engine_code
+from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered, tiled_s
+from gpuwise.kernels.types import (
+    Array,
+    Choices,
+    Columns,
+    Constants,
+    Cost,
+    Fusion,
+    Gpus,
+    KernelModel,
+    Measured,
+    OpKind,
+    Signature,
+    Sizes,
+    Split,
+    dtype_code,
+    engine_code,
+)
 
 __all__ = ["CONV", "conv"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuwise.kernels.kinds import Fusion, Measured, OpKind, Split, half_of, is_backward
-from gpuwise.kernels.memory_bound import MEMORY_BOUND, class_columns
+from gpuwise.kernels.limits import MEMORY_BOUND, class_columns
+from gpuwise.kernels.types import Fusion, Measured, OpKind, Split, half_of
 
 __all__ = ["EMBEDDING"]
 
@@ -11,7 +11,7 @@ EMBEDDING = OpKind(
     name="embedding",
     sizes=("rows", "width", "table_rows"),
     model=MEMORY_BOUND,
-    columns=class_columns(lambda op, choices: "embedding_backward" if is_backward(op) else "embedding"),
+    columns=class_columns("embedding", backward="embedding_backward"),
     measured=lambda op, size: Measured((f"embedding.{half_of(op)}",)),
     is_layer=True,
     fusion=Fusion.TABLE,

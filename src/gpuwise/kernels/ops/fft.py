@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwise.kernels.kinds import Fusion, OpKind, Sizes, Split
-from gpuwise.kernels.memory_bound import MEMORY_BOUND, as_elementwise, class_columns
-from gpuwise.kernels.types import Array, Signature
+from gpuwise.kernels.limits import MEMORY_BOUND, as_elementwise, class_columns
+from gpuwise.kernels.types import Array, Fusion, OpKind, Signature, Sizes, Split
 
 __all__ = ["FFT"]
 

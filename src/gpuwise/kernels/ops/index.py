@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuwise.kernels.kinds import Fusion, OpKind, Split
-from gpuwise.kernels.memory_bound import MEMORY_BOUND, as_elementwise, class_columns
+from gpuwise.kernels.limits import MEMORY_BOUND, as_elementwise, class_columns
+from gpuwise.kernels.types import Fusion, OpKind, Split
 
 __all__ = ["INDEX"]
 

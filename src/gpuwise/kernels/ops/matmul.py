@@ -7,11 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.kinds import Fusion, KernelModel, Measured, OpKind, Sizes, Split
-from gpuwise.kernels.limits import either, longer, moved_s, peak_of, powered
-from gpuwise.kernels.tf32 import or_plain
-from gpuwise.kernels.tiles import tiled_s
-from gpuwise.kernels.types import Array, Choices, Columns, Constants, Cost, Gpus, Signature, engine_code
+from gpuwise.kernels.limits import either, longer, moved_s, or_plain, peak_of, powered, tiled_s
+from gpuwise.kernels.types import (
+    Array,
+    Choices,
+    Columns,
+    Constants,
+    Cost,
+    Fusion,
+    Gpus,
+    KernelModel,
+    Measured,
+    OpKind,
+    Signature,
+    Sizes,
+    Split,
+    engine_code,
+)
 
 __all__ = ["MATMUL", "matmul"]
 

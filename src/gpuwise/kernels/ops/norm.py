@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuwise.kernels.kinds import Fusion, Measured, OpKind, Split, half_of, is_backward
-from gpuwise.kernels.memory_bound import MEMORY_BOUND, class_columns
-from gpuwise.kernels.types import Choices, Signature
+from gpuwise.kernels.limits import MEMORY_BOUND, class_columns
+from gpuwise.kernels.types import Choices, Fusion, Measured, OpKind, Signature, Split, half_of, is_backward
 
 __all__ = ["NORM"]
 

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
-
-from gpuwise.kernels.kinds import Fusion, OpKind, Sizes, Split
-from gpuwise.kernels.memory_bound import MEMORY_BOUND, as_elementwise, class_columns
-from gpuwise.kernels.types import Choices, Signature
+from gpuwise.kernels.limits import MEMORY_BOUND, as_elementwise, class_columns
+from gpuwise.kernels.types import Fusion, OpKind, Split
 
 __all__ = ["OPTIMIZER"]
 
 _TENSORS_A_LAUNCH = 50.0  # a multi-tensor kernel takes a few dozen tensors at a time
 
 
-def _columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:
-    launches = np.maximum(1.0, np.ceil(size["tensors"] / _TENSORS_A_LAUNCH))
-    return {**_classes(ops, size, choices), "launches": launches}
-
-
-_classes = class_columns("optimizer")
-
 OPTIMIZER = OpKind(
     name="optimizer",
     sizes=("elements", "tensors"),
     model=MEMORY_BOUND,
-    columns=_columns,
+    columns=class_columns("optimizer", tensors_a_launch=_TENSORS_A_LAUNCH),
     measured=as_elementwise,  # `bench` measures whole optimizers and prices updates by those
     reads_whole=True,
     fusion=Fusion.LIST,

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.kinds import Fusion, Measured, OpKind, Sizes, Split, half_of, is_backward
-from gpuwise.kernels.memory_bound import MEMORY_BOUND, class_columns
-from gpuwise.kernels.types import Choices, Signature
+from gpuwise.kernels.limits import MEMORY_BOUND, class_columns
+from gpuwise.kernels.types import Choices, Fusion, Measured, OpKind, Signature, Sizes, Split, half_of, is_backward
 
 __all__ = ["POOL"]
 

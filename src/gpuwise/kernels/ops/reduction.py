@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuwise.kernels.kinds import Fusion, Measured, OpKind, Split
-from gpuwise.kernels.memory_bound import MEMORY_BOUND, class_columns
-from gpuwise.kernels.types import Signature
+from gpuwise.kernels.limits import MEMORY_BOUND, class_columns
+from gpuwise.kernels.types import Fusion, Measured, OpKind, Signature, Split
 
 __all__ = ["REDUCTION"]
 

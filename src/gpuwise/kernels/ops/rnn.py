@@ -11,11 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.kinds import Fusion, KernelModel, Measured, OpKind, Sizes, Split, half_of
-from gpuwise.kernels.limits import either, moved_s, peak_of, unit_bytes_per_s
-from gpuwise.kernels.tf32 import or_plain
-from gpuwise.kernels.tiles import tiled_s
-from gpuwise.kernels.types import DTYPE_BYTES, Array, Choices, Columns, Constants, Cost, Gpus, Signature, engine_code
+from gpuwise.kernels.limits import either, moved_s, or_plain, peak_of, tiled_s, unit_bytes_per_s
+from gpuwise.kernels.types import (
+    DTYPE_BYTES,
+    Array,
+    Choices,
+    Columns,
+    Constants,
+    Cost,
+    Fusion,
+    Gpus,
+    KernelModel,
+    Measured,
+    OpKind,
+    Signature,
+    Sizes,
+    Split,
+    engine_code,
+    half_of,
+)
 
 __all__ = ["RNN", "rnn"]
 

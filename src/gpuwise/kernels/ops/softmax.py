@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuwise.kernels.kinds import Fusion, Measured, OpKind, Split, half_of
-from gpuwise.kernels.memory_bound import MEMORY_BOUND, class_columns
+from gpuwise.kernels.limits import MEMORY_BOUND, class_columns
+from gpuwise.kernels.types import Fusion, Measured, OpKind, Split, half_of
 
 __all__ = ["SOFTMAX"]
 

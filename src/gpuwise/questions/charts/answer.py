@@ -15,8 +15,7 @@ from gpuwise.advise.jobs import JobPace
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import knows
-from gpuwise.hardware.precisions import has_matrix_cores
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, has_matrix_cores
 from gpuwise.money.prices import data_date, price_now
 from gpuwise.money.types import Price
 from gpuwise.questions.charts.ask import ChartsQuery, Work, ask

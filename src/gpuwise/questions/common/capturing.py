@@ -14,8 +14,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse_memory
 from gpuwise.engine.choices import Choices
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import InputSpec, Request, parse_input
 from gpuwise.workload.capture.settings import Settings

@@ -8,10 +8,9 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import GIB, MIB, format_si
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
+from gpuwise.kernels.times import load_constants
 from gpuwise.questions.common.step import unmeasured_backends
-from gpuwise.step.time.cpu import CPU_RANGE
-from gpuwise.step.time.segments import spilled_bytes
+from gpuwise.step.time.setting import CPU_RANGE, spilled_bytes
 from gpuwise.step.types import Stack
 
 __all__ = ["device_notes", "generation_note", "maker_notes"]

@@ -14,8 +14,7 @@ from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse_memory
 from gpuwise.hardware import tables
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.names import Match
+from gpuwise.hardware.catalog import Match, load_catalog
 from gpuwise.hardware.types import Gpu
 
 __all__ = ["MOST_IN_A_MACHINE", "SORT_KEYS", "GpuQuery", "counted", "gpu_query", "listed", "named_gpus", "parse_min_memory"]

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from gpuwise.advise.jobs import Job, JobPace, Pacer, ways_on
 from gpuwise.advise.trial import Trial
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine.capacity import room_of
 from gpuwise.engine.choices import Choices
-from gpuwise.engine.ways import Ways
+from gpuwise.engine.ways import Ways, room_of
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.questions.common.capturing import asker
 from gpuwise.questions.common.step import step_query, takes_images
 from gpuwise.questions.common.step_options import StepOptions

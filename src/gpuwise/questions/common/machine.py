@@ -15,12 +15,12 @@ from gpuwise.box.parts import is_card
 from gpuwise.box.power import least_limit
 from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.power import power_curve
+from gpuwise.engine.steps import power_curve
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.step import StepQuery, step_query, workload_of
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.step.time.loading import images_per_s
+from gpuwise.step.time.setting import images_per_s
 from gpuwise.workload.model.types import Workload
 
 __all__ = ["KINDS", "CheckedMachine", "LaneCost", "PowerLimit", "check_machine", "images_per_s_of", "lane_costs", "power_limits"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuwise.hardware.precisions import convolves_in_tf32
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, convolves_in_tf32
 from gpuwise.kernels.registry import KINDS
 from gpuwise.step.types import Setting
 from gpuwise.workload.model.evaluate import call_counts, op_flops, product_values

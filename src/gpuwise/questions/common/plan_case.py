@@ -11,7 +11,7 @@ import numpy as np
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine import correction_by
-from gpuwise.engine.measured import Correction
+from gpuwise.engine.ranges import Correction
 from gpuwise.questions.common.capturing import check_precision
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.step import StepQuery, workload_of
@@ -23,9 +23,9 @@ from gpuwise.scale.plans.scaling import batch_of, counts_of
 from gpuwise.scale.plans.search import Wishes
 from gpuwise.scale.plans.types import Mesh
 from gpuwise.scale.plans.unit_times import Sizes
-from gpuwise.scale.split.data_parallel import habits_of
-from gpuwise.step.memory.device import memory_data
-from gpuwise.step.time.stacks import as_run
+from gpuwise.scale.split.habits import habits_of
+from gpuwise.step.memory.lifetimes import memory_data
+from gpuwise.step.time.setting import as_run
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.transform.parts import Parts, parts_of
 

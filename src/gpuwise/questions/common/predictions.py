@@ -11,21 +11,19 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import format_si
 from gpuwise.engine import Run, Steps, predict_steps
-from gpuwise.engine.needs import Needs
+from gpuwise.engine.ways import Needs
 from gpuwise.hardware import tables
-from gpuwise.hardware.precisions import convolves_in_tf32
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, convolves_in_tf32
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.fit_command import fit_of
 from gpuwise.questions.common.peaks import above_peak, step_peak, tf32_fraction
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
 from gpuwise.questions.common.step import StepQuery, step_query, workload_of
-from gpuwise.scale.cluster.collectives import collective_s
+from gpuwise.scale.cluster.collectives import collective_s, gradient_bytes
 from gpuwise.scale.cluster.shape import Cluster, usual_cluster
-from gpuwise.scale.split.data_parallel import gradient_bytes
 from gpuwise.step.memory.peak import MemorySetting
 from gpuwise.step.time.least import LEAST_RESTS_ON
-from gpuwise.step.time.stacks import as_run
+from gpuwise.step.time.setting import as_run
 from gpuwise.step.types import BOUNDS
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.types import Workload

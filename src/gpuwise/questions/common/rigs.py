@@ -12,7 +12,7 @@ from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import predict
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.scale.cluster.wiring import usual_wires
+from gpuwise.scale.cluster.shape import usual_wires
 
 __all__ = ["Rig", "Throughput", "find_rigs", "throughput"]
 

@@ -12,21 +12,19 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse
 from gpuwise.engine import Measured, Run
+from gpuwise.engine.ways import as_computed
 from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.machines import find_host, find_link, loaders
-from gpuwise.hardware.precisions import has_matrix_cores, supported
-from gpuwise.hardware.types import Gpu, Host, Loader
+from gpuwise.hardware.types import Gpu, Host, Loader, has_matrix_cores, supported
 from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision
 from gpuwise.questions.common.gpu_list import named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.step.time.loading import images_per_s, seconds_per_image
-from gpuwise.step.time.stacks import default_stack, find_stack
+from gpuwise.step.time.setting import default_stack, find_stack, images_per_s, seconds_per_image
 from gpuwise.step.types import Setting, Stack
 from gpuwise.workload import find
 from gpuwise.workload.model.types import CATEGORIES, Workload
 from gpuwise.workload.store import zoo
-from gpuwise.workload.transform.low_precision import as_computed
 
 __all__ = ["StepQuery", "least_watts", "parse_batch", "step_query", "takes_images", "unmeasured_backends", "workload_of"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.types import Deal, Pair
-from gpuwise.scale.cluster.wiring import takes_bridge
+from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = [
     "describe_flips",

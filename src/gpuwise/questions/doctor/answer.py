@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from gpuwise.core.errors import UnknownName
 from gpuwise.hardware import tables
-from gpuwise.hardware.catalog import Catalog, load_catalog
-from gpuwise.hardware.names import Match
+from gpuwise.hardware.catalog import Catalog, Match, load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.sample.machine import Device, Machine, look_around
 from gpuwise.questions.common.options import Shown

@@ -14,14 +14,12 @@ from gpuwise.advise.trial import Trial, check_addressable
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine import correction_by
-from gpuwise.engine.capacity import largest, room_of
 from gpuwise.engine.choices import Choices
-from gpuwise.engine.measured import Correction
-from gpuwise.engine.ways import Ways
+from gpuwise.engine.ranges import Correction
+from gpuwise.engine.ways import Ways, largest, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes

@@ -11,18 +11,15 @@ import numpy as np
 
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.engine import predict_steps
-from gpuwise.engine.capacity import room_of
-from gpuwise.engine.needs import Needs
+from gpuwise.engine.ways import Needs, as_computed, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.memory.peak import Memory, MemorySetting
-from gpuwise.workload.transform.low_precision import as_computed
 
 __all__ = ["CatalogueFit", "CatalogueRow", "catalogue_query", "fit_catalogue"]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, Basis, as_dicts, assumed
 from gpuwise.hardware import tables
-from gpuwise.hardware.names import Match
+from gpuwise.hardware.catalog import Match
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.gpu_list import listed
 from gpuwise.questions.common.options import Shown

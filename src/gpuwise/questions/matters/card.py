@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.units import MIB
-from gpuwise.engine.capacity import room_of
+from gpuwise.engine.ways import room_of
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.types import Matter
 from gpuwise.step.memory.peak import MemorySetting, memory_of

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuwise.core.provenance import Assumption
-from gpuwise.engine.capacity import room_of
-from gpuwise.engine.needs import Needs
+from gpuwise.engine.ways import Needs, room_of
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.capturing import check_precision

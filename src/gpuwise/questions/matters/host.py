@@ -9,7 +9,7 @@ from gpuwise.hardware.machines import find_host, loaders
 from gpuwise.questions.common.step import takes_images
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.types import Matter
-from gpuwise.step.time.loading import images_per_s, workers_for
+from gpuwise.step.time.setting import images_per_s, workers_for
 
 __all__ = ["cpu", "ram_size", "ram_speed", "ssd", "windows_wsl"]
 

@@ -7,8 +7,7 @@ from gpuwise.core.units import format_si
 from gpuwise.questions.common.plan_case import PlanQuery, plan_case
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.types import Matter
-from gpuwise.scale.cluster.shape import usual_cluster
-from gpuwise.scale.cluster.wiring import takes_bridge, usual_wires
+from gpuwise.scale.cluster.shape import takes_bridge, usual_cluster, usual_wires
 from gpuwise.scale.plans.rules import Limits
 from gpuwise.scale.plans.scaling import best_of
 

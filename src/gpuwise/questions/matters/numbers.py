@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwise.hardware.precisions import has_matrix_cores, supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, has_matrix_cores, supported
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.types import Matter
 

@@ -18,7 +18,8 @@ from gpuwise.questions.plan.ask import ask
 from gpuwise.questions.plan.entries import plain_entry, plan_entries
 from gpuwise.questions.plan.options import PlanOptions
 from gpuwise.questions.plan.types import PLAIN, PlanAnswer, PlanEntry, SeparateJobs
-from gpuwise.scale.cluster.shape import MOST_GPUS, parse_cluster
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.scale.cluster.shape import MOST_GPUS
 from gpuwise.scale.plans.rules import AXES, Limits
 from gpuwise.scale.plans.scaling import ScalePoint, counts_of, faster_links, scale_points, stops_at
 from gpuwise.scale.plans.search import Found, search

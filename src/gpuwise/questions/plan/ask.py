@@ -9,7 +9,8 @@ from gpuwise.questions.common.plan_case import PlanQuery
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.plan.options import PlanOptions
-from gpuwise.scale.cluster.shape import Cluster, parse_cluster
+from gpuwise.scale.cluster.parse import parse_cluster
+from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.rules import AXES, Limits
 from gpuwise.scale.plans.types import RECOMPUTE, SCHEDULES
 

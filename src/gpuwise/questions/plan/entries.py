@@ -13,6 +13,7 @@ from gpuwise.engine.ranges import plan_width
 from gpuwise.questions.common.peaks import step_peak, tf32_fraction
 from gpuwise.questions.common.plan_case import PlanCase
 from gpuwise.questions.plan.types import PLAIN, SIMPLEST, PlanEntry
+from gpuwise.scale.cluster.collectives import waits_fraction
 from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.mixed import proportional
 from gpuwise.scale.plans.recipes import recipes
@@ -20,7 +21,6 @@ from gpuwise.scale.plans.rules import micro_count
 from gpuwise.scale.plans.scaling import ScalePoint
 from gpuwise.scale.plans.search import WITHIN, Found, estimate, simplest
 from gpuwise.scale.plans.types import Estimate, Mesh, Plan
-from gpuwise.scale.split.data_parallel import waits_fraction
 from gpuwise.scale.split.share import Degrees
 from gpuwise.workload.model.coverage import coverage
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.evidence.ranges import pair_range
-from gpuwise.hardware.precisions import supported
+from gpuwise.hardware.types import supported
 from gpuwise.questions.common.gpu_list import named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction

@@ -12,9 +12,8 @@ import numpy as np
 
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.engine import predict_steps
-from gpuwise.engine.needs import Needs
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.engine.ways import Needs, as_computed
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.runs.versions import check_versions
 from gpuwise.questions.common.step import step_query
@@ -22,7 +21,6 @@ from gpuwise.questions.sweep.ask import SweepTask, gpus_meant
 from gpuwise.step.types import Array
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.types import Workload
-from gpuwise.workload.transform.low_precision import as_computed
 
 __all__ = ["Block", "block_of", "decode", "lost_block"]
 

@@ -18,7 +18,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.core.units import parse
 from gpuwise.engine import predict_steps
-from gpuwise.engine.power import power_curve
+from gpuwise.engine.steps import power_curve
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.sample.power_limit import Card, card_of, held

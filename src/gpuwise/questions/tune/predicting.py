@@ -11,15 +11,13 @@ from gpuwise.engine import Run, predict_steps
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, Range, change_range, knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
-from gpuwise.hardware.precisions import supported
-from gpuwise.hardware.types import Gpu
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.live.bench import store
 from gpuwise.live.bench.price import price
 from gpuwise.live.bench.types import Profile
 from gpuwise.live.tune.types import DeviceFacts
 from gpuwise.step.memory.peak import memory_of
-from gpuwise.step.time.cpu import CPU_RANGE
-from gpuwise.step.time.stacks import find_stack
+from gpuwise.step.time.setting import CPU_RANGE, find_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.model.evaluate import peak_memory
 from gpuwise.workload.model.types import Workload

@@ -24,7 +24,7 @@ from gpuwise.questions.which.survey import (
     spent,
     time_text,
 )
-from gpuwise.scale.cluster.wiring import takes_bridge
+from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["reasons", "rejections", "verdict"]
 

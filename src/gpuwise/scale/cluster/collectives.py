@@ -10,8 +10,11 @@ nodes the parts inside and between run at the same time, so the longer counts. C
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any, cast
 
 import numpy as np
@@ -19,11 +22,22 @@ from numpy.typing import NDArray
 
 from gpuwise.core.errors import BadValue
 from gpuwise.hardware.types import Link
-from gpuwise.scale.cluster.constants import Constants, load_constants
-from gpuwise.scale.cluster.shape import Cluster
-from gpuwise.scale.cluster.wiring import has_rdma
+from gpuwise.scale.cluster.shape import Cluster, has_rdma
+from gpuwise.step.types import Setting
+from gpuwise.workload.model.evaluate import product_values
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Workload
 
-__all__ = ["OPS", "collective_s", "moved_fraction"]
+__all__ = [
+    "OPS",
+    "Constants",
+    "collective_s",
+    "gradient_bytes",
+    "load_constants",
+    "load_scaling",
+    "moved_fraction",
+    "slowed_fraction",
+    "waits_fraction",
+]
 
 Array = NDArray[np.float64]
 
@@ -219,3 +233,52 @@ def _between(cluster: Cluster, inner: Array, k: Constants) -> _Path:
     rate = np.asarray(np.minimum(adapters, lanes) * inner)
     constants = _constants(link, cluster, k)
     return _Path(bytes_per_s=rate, most_bytes_per_s=rate, hop_s=link.latency_s * constants["hop"], k=constants)
+
+
+# ---------------------------------------------------------------- fitted constants
+# The fitted constants of collectives and of several GPUs on one step, with what they were fitted on.
+#
+# `tools/fit_collectives.py` and `tools/fit_scaling.py` write them.
+
+Constants = Mapping[str, Any]
+
+
+@cache
+def load_constants() -> Constants:
+    """Of collectives, as the package ships them."""
+    return _read("collectives.json")
+
+
+@cache
+def load_scaling() -> Constants:
+    """Of steps on several GPUs: what a doubling costs without messages, and how much messages slow compute down."""
+    return _read("scaling.json")
+
+
+def _read(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((files("gpuwise.scale") / "data" / name).read_text(encoding="utf-8"))
+    return loaded
+
+
+# ---------------------------------------------------------------- what a step pays on several GPUs
+
+
+def waits_fraction(gpu_count: int) -> float:
+    """By how much a step is longer on so many GPUs even if they exchange nothing: some are slower, and they share a host."""
+    return float(load_scaling()["waits_per_doubling"] * np.log2(max(1, gpu_count)))
+
+
+def slowed_fraction(setting: Setting) -> float:
+    """How much slower compute is while messages are under way: they take units, memory and their turn in the queue."""
+    known = load_scaling()["slowed_fraction"]
+    return float(known.get(setting.stack.framework, known["torch"]))
+
+
+def gradient_bytes(workload: Workload) -> float:
+    """What several GPUs exchange each step: a gradient for every trained parameter."""
+    if "lora_rank" not in workload.options:
+        return workload.parameters * (2.0 if workload.precision in ("fp16", "bf16") else 4.0)
+    values = product_values(workload)[0]
+    tensors = workload.buffers.tensor[workload.buffers.category == CATEGORIES.index("gradient")]
+    specs = [workload.tensors[row] for row in tensors]
+    return sum(float(values[spec.elements]) * DTYPE_BYTES[spec.dtype] for spec in specs)

@@ -1,27 +1,190 @@
-"""What a cluster is: which GPUs, how they are joined inside a node, and nodes among each other; and how people write one.
+"""What a cluster is: which GPUs, how they are joined inside a node, and nodes among each other.
 
-Facts about links are in `hardware/`; which links a machine is taken to have, where nothing is said, is decided in `wiring.py`.
+Facts about links are in `hardware/`; here is which links a machine is taken to have where nothing is said, each choice stated.
+Modules (SXM) sit behind NVLink switches or a mesh. Cards speak over PCIe, directly or, as GeForce cards since Turing with the
+stock driver, through the host's memory: an NVLink bridge is bought apart, and counted where the user says so.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.machines import find_link, find_node
+from gpuwise.hardware.machines import find_link, nodes
 from gpuwise.hardware.types import Gpu, Link, Node
-from gpuwise.scale.cluster.wiring import Wires, has_rdma, most_in_a_node, network_of, usual_network, usual_wires, wires_of
 
-__all__ = ["MOST_GPUS", "Cluster", "parse_cluster", "usual_cluster"]
+__all__ = [
+    "MOST_GPUS",
+    "Cluster",
+    "Kinds",
+    "Wires",
+    "has_rdma",
+    "link_note",
+    "linked",
+    "most_in_a_node",
+    "takes_bridge",
+    "usual_cluster",
+    "usual_network",
+    "usual_wires",
+    "wires_of",
+]
+
+# ---------------------------------------------------------------- links where nothing is said
+
+_MODULES = {
+    1: "NVLink 1 (P100, 4 links)",
+    2: "NVLink 2 (V100, 6 links)",
+    3: "NVLink 3 NVSwitch (A100, 12 links)",
+    4: "NVLink 4 (H100, 18 links)",
+    5: "NVLink 5 (B200, 18 links)",
+}
+_DGX_2, _DGX_2_LINK = "V100 SXM3", "NVLink 2 NVSwitch (V100, DGX-2)"
+_BRIDGES = {2: "NVLink 2 bridge (RTX 2080 Ti)", 3: "NVLink 3 bridge (RTX 3090)", 4: "NVLink 4 bridge (H100 PCIe)"}
+_BRIDGE_OF_SERVERS = {3: "NVLink 3 bridge (A100 PCIe)"}
+_BRIDGED = 2  # cards that one bridge joins
+_MODULE_NETWORKS = {1: "InfiniBand EDR", 2: "InfiniBand EDR", 3: "InfiniBand HDR", 4: "InfiniBand NDR", 5: "InfiniBand NDR"}
+_SERVER_NETWORK, _DESKTOP_NETWORK = "Ethernet 100 Gbit", "Ethernet 10 Gbit"
+_NO_PEERS = ("turing", "ampere", "ada", "blackwell")  # GeForce of these has no peer access over PCIe: source geforce-no-p2p
+_DESKTOP_LANES = 16  # that two or three cards share: source workstation-usual
+_ANOTHER = "`predict` and `plan` take another with `--link`, such as 'PCIe 3.0 x8, p2p'"
+_BOUGHT_APART = "a bridge is bought apart: `predict` and `plan` count one with `--link NVLink`"
+_RDMA_FROM_BYTES_PER_S = 200e9 / 8  # slower Ethernet is sold with TCP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wires:
+    """How the GPUs of a node are joined.
+
+    `gpu_link` joins groups of `joined` GPUs: all of a node behind a switch or on a PCIe tree, two by a bridge. Between such
+    groups messages take `host_link`, the way to the host. Without `peer_to_peer` PCIe messages go through the host's memory.
+    `shared_by` GPUs use the lanes of one host link together.
+    """
+
+    gpu_link: Link
+    joined: int
+    host_link: Link
+    peer_to_peer: bool
+    shared_by: int = 1
+
+
+def most_in_a_node(gpu: Gpu) -> int:
+    """How many of these a machine takes."""
+    if gpu.cooler != "module" or gpu.name.startswith(_DGX_2):
+        return 16
+    return 72 if gpu.name.startswith("GB") else 8
+
+
+def wires_of(node: Node) -> Wires:
+    """The wires of a kind of node we have facts of."""
+    link = find_link(node.gpu_link)
+    joined = 2 if "bridge" in link.name and node.gpu_count > 2 else node.gpu_count
+    return Wires(gpu_link=link, joined=joined, host_link=find_link(node.host_link), peer_to_peer=node.peer_to_peer)
+
+
+def usual_wires(kinds: Sequence[tuple[Gpu, int]], notes: list[Assumption], bridge: bool = False) -> Wires:
+    """What joins these GPUs in a usual machine. `bridge` puts NVLink bridges between pairs, however many there are."""
+    gpu, total = kinds[0][0], sum(count for _, count in kinds)
+    alike = len(kinds) == 1
+    if bridge and not (alike and (takes_bridge(gpu) or _on_board(gpu))):
+        raise BadValue(f"{gpu.name} has no NVLink" if alike else "different cards share no NVLink", hint="leave `--link` out")
+    host, peers = _host_link([one for one, _ in kinds], total), all(_has_peers(one) for one, _ in kinds)
+    board = _on_board(gpu) or _fabric(gpu) if alike else None
+    if board:
+        wires = Wires(gpu_link=board, joined=total, host_link=host, peer_to_peer=True)
+    elif bridge and total >= _BRIDGED:
+        wires = Wires(gpu_link=_bridge(gpu), joined=_BRIDGED, host_link=host, peer_to_peer=peers)
+    else:
+        wires = Wires(gpu_link=host, joined=total, host_link=host, peer_to_peer=peers)
+    if total > 1:
+        notes.append(link_note(kinds, wires))
+    return wires
+
+
+def takes_bridge(gpu: Gpu) -> bool:
+    """Whether two of these cards can be joined by an NVLink bridge."""
+    return gpu.cooler != "module" and gpu.nvlink_generation in _BRIDGES
+
+
+def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
+    """What is taken to join these GPUs, in the words of every answer."""
+    name = "link of " + " + ".join(f"{count}x {gpu.name}" for gpu, count in kinds)
+    if wires.gpu_link != wires.host_link:
+        return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
+    bare = len(kinds) == 1 and takes_bridge(kinds[0][0])
+    how = "peer to peer" if wires.peer_to_peer else "through the host's memory: no peer access with the usual driver"
+    value = f"{wires.gpu_link.name}{' and no NVLink bridge' if bare else ''}, {how}"
+    return assumed(name, value, _BOUGHT_APART if bare else _ANOTHER, code="link")
+
+
+def _on_board(gpu: Gpu) -> Link | None:
+    """The NVLink of modules, which their board has."""
+    if gpu.cooler != "module" or not gpu.nvlink_generation:
+        return None
+    return _at_rate_of(gpu, _DGX_2_LINK if gpu.name.startswith(_DGX_2) else _MODULES[gpu.nvlink_generation])
+
+
+def _bridge(gpu: Gpu) -> Link:
+    """Of two cards of this kind."""
+    servers = _BRIDGE_OF_SERVERS if gpu.segment == "datacenter" and gpu.nvlink_bytes_per_s != 112.5e9 else {}
+    generation = gpu.nvlink_generation or 0
+    return _at_rate_of(gpu, servers.get(generation) or _BRIDGES[generation])
+
+
+def _at_rate_of(gpu: Gpu, name: str) -> Link:
+    """This link with as many lanes as the GPU has of it."""
+    link = find_link(name)
+    return replace(link, bytes_per_s_one_way=gpu.nvlink_bytes_per_s / 2) if gpu.nvlink_bytes_per_s else link
+
+
+def _fabric(gpu: Gpu) -> Link | None:
+    """The links of other makers, as the nodes we have facts of use them."""
+    for node in nodes().values():
+        if node.gpu == gpu.name and node.gpu_count > 1 and find_link(node.gpu_link).kind == "infinity-fabric":
+            return find_link(node.gpu_link)
+    return None
+
+
+def _has_peers(gpu: Gpu) -> bool:
+    """Whether cards reach each other's memory over PCIe with the usual driver."""
+    if gpu.vendor == "NVIDIA":
+        return gpu.segment in ("datacenter", "workstation") or gpu.architecture.generation not in _NO_PEERS
+    return gpu.segment == "datacenter"
+
+
+def _host_link(gpus: Sequence[Gpu], total: int) -> Link:
+    """PCIe as the slowest card has it; two or three cards in a desktop share its lanes."""
+    generation = min((gpu.pcie_generation or 3) for gpu in gpus)
+    lanes = min((gpu.pcie_lanes or 16) for gpu in gpus)
+    if all(gpu.segment == "desktop" for gpu in gpus) and 2 <= total <= 3:
+        lanes = min(lanes, _DESKTOP_LANES // 2)
+    known = [width for width in (1, 4, 8, 16) if width <= lanes]
+    return find_link(f"PCIe {generation}.0 x{known[-1]}")
+
+
+def has_rdma(link: Link) -> bool:
+    """Whether adapters of this network read and write memory by themselves. Plain Ethernet below 200 Gbit is taken as TCP."""
+    return not link.name.startswith("Ethernet") or link.bytes_per_s_one_way >= _RDMA_FROM_BYTES_PER_S
+
+
+def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assumption]) -> tuple[Link, int]:
+    """What joins nodes where nothing is said."""
+    if node and node.network_link:
+        link, count = find_link(node.network_link), node.network_count
+    elif gpu.cooler == "module" and gpu.nvlink_generation:
+        link, count = find_link(_MODULE_NETWORKS[gpu.nvlink_generation]), per_node if gpu.nvlink_generation > 2 else 4
+    else:
+        link, count = find_link(_SERVER_NETWORK if gpu.segment == "datacenter" else _DESKTOP_NETWORK), 1
+    name = f"{count}x {link.name}" if count > 1 else link.name
+    notes.append(assumed("network", name, "`gpuwise plan --network 25Gbit` tells another"))
+    return link, count
+
+
+# ---------------------------------------------------------------- clusters
 
 MOST_GPUS = 131_072
-_HINT = 'such as "8xH100 SXM", "2x8xH100 SXM" (nodes x GPUs), "2x RTX 3090 + 1x RTX 2080 Ti" or a node: "DGX A100"'
-_PART = re.compile(r"\s*(?:(\d{1,9})\s*[x×*]\s*)?(?:(\d{1,9})\s*[x×*]\s*)?(\S.*?)\s*", re.IGNORECASE)
-
-
 Kinds = tuple[tuple[Gpu, int], ...]
 
 
@@ -77,39 +240,6 @@ class Cluster:
         return replace(self, node_count=gpu_count // self.gpus_per_node)
 
 
-def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster, tuple[Assumption, ...]]:
-    """The cluster meant by a text, and what was assumed of it.
-
-    `network` is what joins nodes: `100Gbit`, `8x400Gbit`, `InfiniBand NDR`. `link` is what joins GPUs: `PCIe 3.0 x8`, `NVLink`,
-    `Thunderbolt 3`, with `p2p`, `no p2p` or `shared by 2` after a comma.
-    """
-    node_count, node, kinds, notes = _read(text)
-    if node is None:
-        node_count, kinds = _in_machines(node_count, kinds, notes)
-    per_node = sum(count for _, count in kinds)
-    wires = wires_of(node) if node else usual_wires(kinds, [] if link else notes)
-    if link:
-        wires = _linked(link, wires, kinds)
-    joined, adapters = None, 0
-    if network:
-        joined, adapters = network_of(network)
-    elif node_count > 1:
-        joined, adapters = usual_network(node, kinds[0][0], per_node, notes)
-    cluster = Cluster(
-        name=" ".join(text.split()),
-        gpu=kinds[0][0],
-        gpus_per_node=per_node,
-        node_count=node_count,
-        wires=wires,
-        network=joined,
-        network_count=adapters,
-        kinds=kinds,
-    )
-    if cluster.gpu_count > MOST_GPUS:
-        raise BadValue(f"{cluster.gpu_count:,} GPUs are more than gpuwise plans for", hint=f"up to {MOST_GPUS:,}")
-    return cluster, tuple(notes)
-
-
 def usual_cluster(gpu: Gpu, count: int, *, link: str = "", notes: list[Assumption] | None = None) -> Cluster:
     """So many GPUs of a kind in machines as they usually are; what does not fill whole machines is spread evenly. `link` is what
     joins GPUs, as in `parse_cluster`; what is assumed is added to `notes`."""
@@ -124,82 +254,14 @@ def usual_cluster(gpu: Gpu, count: int, *, link: str = "", notes: list[Assumptio
         gpu=gpu,
         gpus_per_node=per_node,
         node_count=nodes,
-        wires=_linked(link, wires, kinds) if link else wires,
+        wires=linked(link, wires, kinds) if link else wires,
         network=network,
         network_count=adapters,
         kinds=kinds,
     )
 
 
-def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
-    """Nodes, the kind of node if it has a name, and the GPUs in one."""
-    notes: list[Assumption] = []
-    named = _named_node(text)
-    if named:
-        count, node = named
-        return count, node, ((_gpu(node.gpu, notes), node.gpu_count),), notes
-    kinds: dict[str, tuple[Gpu, int]] = {}
-    node_count = 1
-    parts = text.split("+")
-    for part in parts:
-        found = _PART.fullmatch(part)
-        if found is None:
-            raise BadValue(f"'{text}' is no cluster", hint=_HINT)
-        first, second, name = found.groups()
-        nodes, count = (int(first), int(second)) if second else (1, int(first or 1))
-        if min(nodes, count) < 1:
-            raise BadValue(f"'{part.strip()}' has no GPUs", hint=_HINT)
-        if nodes > 1 and len(parts) > 1:
-            raise BadValue(f"'{text}' mixes GPUs over nodes", hint="different GPUs are planned for inside one machine only")
-        node_count = nodes
-        gpu = _gpu(name, notes)
-        kinds[gpu.name] = (gpu, kinds.get(gpu.name, (gpu, 0))[1] + count)
-    return node_count, None, tuple(kinds.values()), notes
-
-
-def _named_node(text: str) -> tuple[int, Node] | None:
-    """One or several nodes of a kind that has a name. Names such as `4x RTX 3090` are a number of GPUs instead."""
-    found = re.fullmatch(r"\s*(\d{1,9})\s*[x×*]\s*(.*?)\s*", text, re.IGNORECASE)
-    for count, name in [(1, text)] + ([(int(found[1]), found[2])] if found else []):
-        try:
-            node = find_node(name)
-        except UnknownName:
-            continue
-        if node.gpu and count > 0 and ("(" in node.name or not node.name[0].isdigit()):
-            return count, node
-    return None
-
-
-def _in_machines(node_count: int, kinds: Kinds, notes: list[Assumption]) -> tuple[int, Kinds]:
-    """As written; more modules than a board takes are spread over nodes."""
-    total, gpu = sum(count for _, count in kinds), kinds[0][0]
-    most = most_in_a_node(gpu)
-    if total <= most:
-        return node_count, kinds
-    if node_count > 1 or len(kinds) > 1 or gpu.cooler != "module" or total % most:
-        hint = f"at most {most}; with nodes it is written `{-(-total // 8)}x8x{gpu.name}`"
-        raise BadValue(f"{total:,} GPUs do not fit one machine", hint=hint)
-    notes.append(assumed("nodes", f"{total // most} of {most} GPUs", "a board takes no more; `2x8x...` says nodes and GPUs"))
-    return total // most, ((gpu, most),)
-
-
-def _gpu(name: str, notes: list[Assumption]) -> Gpu:
-    try:
-        match = load_catalog().find(name)
-    except UnknownName as error:
-        raise UnknownName(error.message, looked_in=error.looked_in, hint=f"{error.hint}. A cluster is written {_HINT}") from error
-    if match.gpu.is_cpu:
-        raise BadValue(f"'{name}' is a CPU", hint=_HINT)
-    if match.others:
-        notes.append(
-            assumed(
-                f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(one.name for one in match.others), code="gpu_name"
-            )
-        )
-    return match.gpu
-
-
-def _linked(text: str, wires: Wires, kinds: Kinds) -> Wires:
+def linked(text: str, wires: Wires, kinds: Kinds) -> Wires:
     """The wires as the user has them."""
     first, *flags = [part.strip() for part in text.split(",")]
     total = sum(count for _, count in kinds)

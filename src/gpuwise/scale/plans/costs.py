@@ -13,8 +13,8 @@ from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.types import group
 from gpuwise.scale.plans.unit_memory import Around, Replay, UnitMemory, around_bytes, replay_of, unit_memory
 from gpuwise.scale.plans.unit_times import Sizes, UnitTimes, price, update_times
+from gpuwise.scale.split.data_parallel import Timeline, timeline_of
 from gpuwise.scale.split.share import Degrees
-from gpuwise.scale.split.timeline import Timeline, timeline_of
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.transform.parts import Parts
 

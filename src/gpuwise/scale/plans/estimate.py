@@ -15,10 +15,9 @@ from gpuwise.scale.cluster.collectives import collective_s
 from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.costs import Costs, longest
 from gpuwise.scale.plans.types import RECOMPUTE, Mesh, group
-from gpuwise.scale.split.data_parallel import averaged
+from gpuwise.scale.split.data_parallel import averaged, gradients_of, recomputing
 from gpuwise.scale.split.habits import Habits
 from gpuwise.scale.split.pipeline import blocks_of_stages, stage_units
-from gpuwise.scale.split.timeline import gradients_of, recomputing
 from gpuwise.step.types import Array
 from gpuwise.workload.model.types import PHASES
 

@@ -15,8 +15,7 @@ from gpuwise.kernels.registry import KINDS
 from gpuwise.scale.plans.unit_times import Sizes
 from gpuwise.scale.split.share import Degrees
 from gpuwise.scale.split.tensor import State, tensor_split
-from gpuwise.step.memory.device import framework_bytes, library_buffers, memory_data
-from gpuwise.step.memory.lifetimes import peak_bytes
+from gpuwise.step.memory.lifetimes import framework_bytes, library_buffers, memory_data, peak_bytes
 from gpuwise.step.memory.peak import reserved_bytes_of
 from gpuwise.step.types import Array
 from gpuwise.workload.model.evaluate import product_values

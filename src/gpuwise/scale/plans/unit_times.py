@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.kinds import Split
 from gpuwise.kernels.registry import KINDS
-from gpuwise.kernels.types import Constants
+from gpuwise.kernels.types import Constants, Split
 from gpuwise.scale.split.share import Degrees, Share, share_of
 from gpuwise.scale.split.tensor import tensor_split
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.model.evaluate import product_values
-from gpuwise.workload.model.rows import ints
-from gpuwise.workload.model.types import DTYPE_BYTES, PHASES, Calls, Workload
+from gpuwise.workload.model.types import DTYPE_BYTES, PHASES, Calls, Workload, ints
 from gpuwise.workload.transform.parts import Parts
 
 __all__ = ["Sizes", "UnitTimes", "price", "update_times"]

@@ -1,40 +1,239 @@
 """Data parallelism: every GPU runs the step on its own samples, and gradients are averaged over the links.
 
 What is felt of the averaging comes from the captured graph: when each gradient is ready on the compute lane, and how long its
-bucket takes on the communication lane (`overlap.py`).
+bucket takes on the communication lane.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gpuwise.core.units import MIB
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import Constants
-from gpuwise.scale.cluster.collectives import collective_s
-from gpuwise.scale.cluster.constants import load_scaling
+from gpuwise.scale.cluster.collectives import collective_s, gradient_bytes, slowed_fraction, waits_fraction
 from gpuwise.scale.cluster.shape import Cluster, usual_cluster
-from gpuwise.scale.split.habits import Habits
-from gpuwise.scale.split.overlap import BUCKET_BYTES, Overlap, overlapped
-from gpuwise.scale.split.timeline import Gradients, Timeline, gradients_of, timeline_of
-from gpuwise.step.types import Setting
+from gpuwise.step.time.setting import as_run
+from gpuwise.step.time.simulate import simulate
+from gpuwise.step.types import Setting, StepTimes
 from gpuwise.workload.model.evaluate import product_values
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload
 
 __all__ = [
+    "BUCKET_BYTES",
+    "FIRST_BUCKET_BYTES",
     "DataParallel",
+    "Gradients",
+    "Overlap",
+    "Timeline",
     "all_reduce_s",
     "averaged",
+    "bucket_ends",
     "data_parallel",
     "exposed_s",
-    "gradient_bytes",
-    "habits_of",
-    "slowed_fraction",
+    "gradients_of",
+    "overlapped",
+    "recomputing",
     "threaded_s",
-    "waits_fraction",
+    "timeline_at",
+    "timeline_of",
 ]
+
+# ---------------------------------------------------------------- when gradients are ready
+# When is each gradient ready? The calls of a step one after another on a GPU, and when each has left its gradients.
+
+Array = NDArray[np.float64]
+_FORWARD = PHASES.index("forward")
+_BACKWARD = PHASES.index("backward")
+_OPTIMIZER = PHASES.index("optimizer")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Timeline:
+    """One step on one GPU: when each call ends, and when its passes do."""
+
+    call_end_s: Array
+    forward_end_s: float
+    backward_end_s: float
+    step_s: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gradients:
+    """The gradients of a step in the order they become whole: after which call, and their bytes."""
+
+    call: NDArray[np.int64]
+    size_bytes: Array
+
+
+def timeline_of(
+    workload: Workload,
+    gpu: Gpu,
+    setting: Setting,
+    *,
+    batch: float | None = None,
+    seq: float | None = None,
+    power_limit_watts: float | None = None,
+    constants: Constants | None = None,
+) -> Timeline:
+    """The step of this size on this GPU, call by call."""
+    sizes: dict[str, Any] = {
+        name: np.array([float(value)]) if value is not None and name in workload.symbols else None
+        for name, value in (("batch", batch), ("seq", seq if seq is not None else workload.seq))
+    }
+    setting = as_run(setting, workload)
+    steps = simulate(workload, [gpu], setting, **sizes, power_limit_watts=power_limit_watts, constants=constants, by_kind=False)
+    return timeline_at(workload, steps)
+
+
+def timeline_at(workload: Workload, steps: StepTimes, point: int = 0, place: int = 0) -> Timeline:
+    """One of these steps, call by call. Where the host or a loader sets the pace, every call is stretched alike."""
+    whole = float(steps.seconds[point, place])
+    ends = np.cumsum(steps.op_s[point, workload.calls.op, place], dtype=np.float64)
+    ends = ends * (whole / max(float(ends[-1]), 1e-12))
+    backward_end = _last_end(workload, ends, _BACKWARD, float(ends[-1]))
+    forward_end = _last_end(workload, ends, _FORWARD, 0.0)
+    return Timeline(call_end_s=ends, forward_end_s=min(forward_end, backward_end), backward_end_s=backward_end, step_s=whole)
+
+
+def recomputing(line: Timeline, again_s: float) -> Timeline:
+    """With a backward pass that is longer by what it computes once more, spread over all of it."""
+    backward_s = max(line.backward_end_s - line.forward_end_s, 1e-12)
+    after = np.clip(line.call_end_s - line.forward_end_s, 0.0, backward_s)
+    return Timeline(
+        call_end_s=line.call_end_s + again_s * after / backward_s,
+        forward_end_s=line.forward_end_s,
+        backward_end_s=line.backward_end_s + again_s,
+        step_s=line.step_s + again_s,
+    )
+
+
+def _last_end(workload: Workload, ends: Array, phase: int, otherwise: float) -> float:
+    last = np.flatnonzero(workload.calls.phase == phase)
+    return float(ends[last[-1]]) if len(last) else otherwise
+
+
+def gradients_of(workload: Workload, batch: float | None = None, seq: float | None = None) -> Gradients:
+    """Gradients by the last backward call that writes each: shared weights are whole only then."""
+    buffers, calls = workload.buffers, workload.calls
+    sizes = {"batch": batch, "seq": seq}
+    values = product_values(workload, **{name: size for name, size in sizes.items() if name in workload.symbols})[0]
+    chosen = np.flatnonzero(buffers.category == CATEGORIES.index("gradient"))
+    owner = np.repeat(np.arange(len(calls)), calls.read_count + calls.written_count)
+    backward = calls.phase[owner] == _BACKWARD
+    last = buffers.born.astype(np.int64).copy()
+    np.maximum.at(last, calls.refs[backward], owner[backward])
+    specs = [workload.tensors[row] for row in buffers.tensor[chosen].tolist()]
+    size = np.array([float(values[spec.elements]) * DTYPE_BYTES[spec.dtype] for spec in specs])
+    order = np.argsort(last[chosen], kind="stable")
+    return Gradients(call=last[chosen][order], size_bytes=size[order])
+
+
+# ---------------------------------------------------------------- buckets
+# Gradients in buckets, averaged while the backward pass still runs: two lanes, compute and communication.
+#
+# As PyTorch's DistributedDataParallel does it: gradients fill buckets in the order they become whole, a small one first so that
+# communication starts early; a full bucket is averaged as soon as the lane is free; the optimizer waits for the last one. Knows
+# neither GPUs nor links: only times, sizes and what a message costs.
+
+BUCKET_BYTES = 25 * MIB  # torch DistributedDataParallel: bucket_cap_mb
+FIRST_BUCKET_BYTES = 1 * MIB  # torch.distributed: _DEFAULT_FIRST_BUCKET_BYTES
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Overlap:
+    """A backward pass and its communication. `exposed_s` is by how much the pass is longer than it would be alone.
+
+    `bucket_bytes`, `start_s` and `end_s` have a row for each bucket. `comm_s` is how long messages take in all; what of it is not
+    exposed is hidden.
+    """
+
+    exposed_s: float
+    comm_s: float
+    bucket_bytes: Array
+    start_s: Array
+    end_s: Array
+
+    @property
+    def hidden_s(self) -> float:
+        return max(0.0, self.comm_s - self.exposed_s)
+
+
+def bucket_ends(
+    size_bytes: Array, *, cap_bytes: float = BUCKET_BYTES, first_bytes: float = FIRST_BUCKET_BYTES
+) -> NDArray[np.int64]:
+    """The last gradient of each bucket. A bucket is full once it holds at least its size; no gradient is split.
+
+    >>> bucket_ends(np.array([1.0, 2.0, 3.0, 4.0]), cap_bytes=5, first_bytes=1).tolist()
+    [0, 2, 3]
+    """
+    ends, held, limit = [], 0.0, first_bytes
+    for place, size in enumerate(np.asarray(size_bytes, dtype=float).tolist()):
+        held += size
+        if held >= limit:
+            ends.append(place)
+            held, limit = 0.0, cap_bytes
+    if held > 0.0:
+        ends.append(len(size_bytes) - 1)
+    return np.array(ends, dtype=np.int64)
+
+
+def overlapped(
+    ready_s: Array,
+    size_bytes: Array,
+    backward_end_s: float,
+    cost: Callable[[Array], Array],
+    *,
+    slowed_fraction: float = 0.0,
+    cap_bytes: float = BUCKET_BYTES,
+    first_bytes: float = FIRST_BUCKET_BYTES,
+) -> Overlap:
+    """The backward pass with its gradients averaged meanwhile.
+
+    `ready_s` says when each gradient would be whole without communication, in rising order; `cost` gives seconds of a message by
+    its bytes. While messages are under way, compute is slower by `slowed_fraction`: they use the same units and memory.
+    """
+    if len(size_bytes) == 0:
+        none = np.zeros(0)
+        return Overlap(exposed_s=0.0, comm_s=0.0, bucket_bytes=none, start_s=none, end_s=none)
+    ends = bucket_ends(size_bytes, cap_bytes=cap_bytes, first_bytes=first_bytes)
+    edges = np.concatenate([[0.0], np.cumsum(size_bytes)[ends]])
+    sizes = np.diff(edges)
+    took = np.asarray(cost(sizes), dtype=float)
+    now, done, free = 0.0, 0.0, 0.0
+    starts, stops = [], []
+    for ready, seconds in zip(np.asarray(ready_s)[ends].tolist(), took.tolist(), strict=True):
+        now, done = _reached(now, done, ready, free, slowed_fraction), max(done, ready)
+        start = max(now, free)
+        free = start + seconds
+        starts.append(start)
+        stops.append(free)
+    whole = max(_reached(now, done, backward_end_s, free, slowed_fraction), free)
+    return Overlap(
+        exposed_s=max(0.0, whole - backward_end_s),
+        comm_s=float(took.sum()),
+        bucket_bytes=sizes,
+        start_s=np.array(starts),
+        end_s=np.array(stops),
+    )
+
+
+def _reached(now: float, done: float, target: float, busy_until: float, slowed: float) -> float:
+    """When compute has done its work up to `target`, which takes longer while messages are under way."""
+    missing = max(0.0, target - done)
+    meanwhile = max(0.0, busy_until - now) * (1.0 - slowed)
+    if slowed < 1.0 and missing <= meanwhile:
+        return now + missing / (1.0 - slowed)
+    return max(now, busy_until) + missing - meanwhile
+
+
+# ---------------------------------------------------------------- a step on several GPUs
 
 # Both set by eye on the DataParallel rows of one source (ryujaehun), which are therefore no check of them.
 _FORWARD_OF_HOST = 0.33  # of the host's time for a training step
@@ -126,22 +325,6 @@ def threaded_s(workload: Workload, cluster: Cluster, host_s: float) -> float:
     return (count - 1) * forward + count * forward * _REPLICATING + copied * (2.0 if training else 1.0)
 
 
-def slowed_fraction(setting: Setting) -> float:
-    """How much slower compute is while messages are under way: they take units, memory and their turn in the queue."""
-    known = load_scaling()["slowed_fraction"]
-    return float(known.get(setting.stack.framework, known["torch"]))
-
-
-def habits_of(setting: Setting) -> Habits:
-    """How a step of a plan passes that nothing else is known of: where only samples are divided, as `data_parallel` has it."""
-    return Habits(waits_per_doubling=float(load_scaling()["waits_per_doubling"]), slowed_fraction=slowed_fraction(setting))
-
-
-def waits_fraction(gpu_count: int) -> float:
-    """By how much a step is longer on so many GPUs even if they exchange nothing: some are slower, and they share a host."""
-    return float(load_scaling()["waits_per_doubling"] * np.log2(max(1, gpu_count)))
-
-
 @lru_cache(maxsize=256)
 def _usual(gpu: Gpu, count: int) -> Cluster:
     return usual_cluster(gpu, count)
@@ -163,13 +346,3 @@ def exposed_s(moved_bytes: float, gpu: Gpu, count: int, gpu_s: float) -> float:
     last = all_reduce_s(min(moved_bytes, BUCKET_BYTES), gpu, count)
     exposed = max(last, all_reduce_s(moved_bytes, gpu, count) - _HIDDEN_FRACTION * gpu_s)
     return exposed + waits_fraction(count) * (gpu_s + exposed)
-
-
-def gradient_bytes(workload: Workload) -> float:
-    """What several GPUs exchange each step: a gradient for every trained parameter."""
-    if "lora_rank" not in workload.options:
-        return workload.parameters * (2.0 if workload.precision in ("fp16", "bf16") else 4.0)
-    values = product_values(workload)[0]
-    tensors = workload.buffers.tensor[workload.buffers.category == CATEGORIES.index("gradient")]
-    specs = [workload.tensors[row] for row in tensors]
-    return sum(float(values[spec.elements]) * DTYPE_BYTES[spec.dtype] for spec in specs)

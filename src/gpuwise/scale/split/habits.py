@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Habits"]
+from gpuwise.scale.cluster.collectives import load_scaling, slowed_fraction
+from gpuwise.step.types import Setting
+
+__all__ = ["Habits", "habits_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +29,8 @@ class Habits:
     even_stages: bool = False
     waits_per_doubling: float = 0.0
     slowed_fraction: float | None = None
+
+
+def habits_of(setting: Setting) -> Habits:
+    """How a step of a plan passes that nothing else is known of: where only samples are divided, as `data_parallel` has it."""
+    return Habits(waits_per_doubling=float(load_scaling()["waits_per_doubling"]), slowed_fraction=slowed_fraction(setting))

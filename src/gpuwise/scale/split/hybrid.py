@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.core.errors import BadValue
-from gpuwise.scale.cluster.collectives import collective_s
+from gpuwise.scale.cluster.collectives import collective_s, waits_fraction
 from gpuwise.scale.cluster.shape import Cluster
-from gpuwise.scale.split.data_parallel import waits_fraction
-from gpuwise.scale.split.timeline import gradients_of, timeline_of
+from gpuwise.scale.split.data_parallel import gradients_of, timeline_of
 from gpuwise.step.types import Setting
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload

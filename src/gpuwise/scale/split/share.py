@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuwise.kernels.kinds import Split
 from gpuwise.kernels.registry import KINDS
+from gpuwise.kernels.types import Split
 from gpuwise.scale.split.tensor import Cut, tensor_split
 from gpuwise.workload.model.edit import Draft
-from gpuwise.workload.model.rows import Ints, ints
-from gpuwise.workload.model.types import Buffers, Call, Calls, Op, Workload
+from gpuwise.workload.model.types import Buffers, Call, Calls, Ints, Op, Workload, ints
 from gpuwise.workload.transform.parts import NOWHERE, Parts
 
 __all__ = ["Degrees", "Share", "has_experts", "share_of"]

@@ -16,8 +16,8 @@ from enum import IntEnum
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from gpuwise.kernels.kinds import OpKind, Split
 from gpuwise.kernels.registry import KINDS
+from gpuwise.kernels.types import OpKind, Split
 from gpuwise.workload.model.edit import Draft
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Op, Workload
 from gpuwise.workload.transform.parts import parts_of

@@ -1,22 +1,50 @@
-"""Which buffers of a step live when: the arrays that peaks and allocators are computed from.
-
-What does not depend on the size is taken from a workload once, so that asking for many batches is array arithmetic.
+"""What is in a GPU's memory when: which buffers of a step live when, their replay through an allocator, and what the context,
+libraries and frameworks hold beside them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
+import msgspec
 import numpy as np
 
+from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.registry import KINDS
+from gpuwise.step.memory.allocator import Block
 from gpuwise.step.types import Array
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Form, Op, Workload
 
-__all__ = ["Lives", "convolved_bytes", "first_update", "lives_of", "peak_bytes", "tensor_bytes_of"]
+__all__ = [
+    "Allocator",
+    "Constant",
+    "Lives",
+    "MemoryData",
+    "Range",
+    "Replayed",
+    "Step",
+    "convolved_bytes",
+    "first_update",
+    "framework_bytes",
+    "library_buffers",
+    "lives_of",
+    "memory_data",
+    "peak_bytes",
+    "preallocated_bytes",
+    "replay",
+    "tensor_bytes_of",
+]
+
+# ---------------------------------------------------------------- lifetimes
+# Which buffers of a step live when: the arrays that peaks and allocators are computed from.
+#
+# What does not depend on the size is taken from a workload once, so that asking for many batches is array arithmetic.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,3 +169,171 @@ def first_update(lives: Lives) -> int:
     """The call at which the optimizer begins, or the number of calls."""
     found = np.flatnonzero(lives.phase == PHASES.index("optimizer"))
     return int(found[0]) if len(found) else lives.calls
+
+
+# ---------------------------------------------------------------- replay
+# Replays the births and deaths of a step's buffers through an allocator until nothing new is reserved.
+#
+# The order is that of a program: weights first; then steps, in the first of which the optimizer makes its state at its end. The
+# second step meets the blocks that the first left behind. A training loop takes the next inputs before it lets go of the last.
+
+_WEIGHT, _OPTIMIZER, _INPUT = (CATEGORIES.index(name) for name in ("weight", "optimizer", "input"))
+_STEPS = 2
+
+
+class Allocator(Protocol):
+    """What a replay needs of an allocator."""
+
+    peak_allocated: int
+    peak_reserved: int
+    reserved: int
+
+    def allocate(self, size: float) -> Block: ...
+
+    def release(self, block: Block) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """The peaks of a program's first steps, as the allocator counts: whole blocks."""
+
+    allocated_bytes: float
+    reserved_bytes: float
+
+
+def replay(lives: Lives, tensor_bytes: Array, allocator: Allocator, held: tuple[float, ...] = ()) -> Replayed:
+    """Run the steps. `held` are buffers that libraries keep from their first use on."""
+    sizes = tensor_bytes[lives.tensor]
+    lasting = (lives.born == 0) & (lives.died >= lives.calls)
+    weights, states = (lasting & (lives.category == which) for which in (_WEIGHT, _OPTIMIZER))
+    inputs = lasting & (lives.category == _INPUT)
+    events = _events(lives, ~(weights | states | inputs), sizes)
+    blocks: dict[int, Block] = {}
+    for number in np.flatnonzero(weights).tolist():
+        blocks[number] = allocator.allocate(sizes[number])
+    for size in held:
+        allocator.allocate(size)
+    update = first_update(lives)
+    old: list[Block] = []
+    for step in range(_STEPS):
+        fresh = [allocator.allocate(size) for size in sizes[inputs].tolist()] if step == 0 or lives.trains else old
+        if fresh is not old:
+            for block in old:
+                allocator.release(block)
+        old = fresh
+        pending = [] if step else sizes[states].tolist()
+        _run(events, allocator, blocks, update, pending)
+    return Replayed(allocated_bytes=float(allocator.peak_allocated), reserved_bytes=float(allocator.peak_reserved))
+
+
+def _events(lives: Lives, passing: Array, sizes: Array) -> list[tuple[int, int, float]]:
+    """(call, buffer, size) in the order of the program: deaths, of size -1, before births."""
+    rows = np.flatnonzero(passing & (lives.born < lives.died))
+    call = np.concatenate([lives.died[rows], lives.born[rows]])
+    who = np.concatenate([rows, rows])
+    size = np.concatenate([np.full(len(rows), -1.0), sizes[rows]])
+    order = np.argsort(call, kind="stable")
+    return list(zip(call[order].tolist(), who[order].tolist(), size[order].tolist(), strict=True))
+
+
+def _run(
+    events: list[tuple[int, int, float]], allocator: Allocator, blocks: dict[int, Block], update: int, pending: list[float]
+) -> None:
+    allocate, release = allocator.allocate, allocator.release
+    for call, who, size in events:
+        if pending and call >= update:
+            for state in pending:
+                allocate(state)
+            pending = []
+        if size < 0:
+            release(blocks.pop(who))
+        else:
+            blocks[who] = allocate(size)
+    for state in pending:
+        allocate(state)
+
+
+# ---------------------------------------------------------------- beside tensors
+# What a GPU's memory holds beside tensors: the CUDA context, code and buffers of libraries, a desktop, reserves of frameworks.
+#
+# Every figure stands in `data/memory.json` with its source; those marked fitted are written by `tools/fit_memory.py`.
+
+MIB = 2**20
+_CAPABILITY = 8.0  # of a GPU that is not named
+_JAX_FRACTION = 0.75  # docs.jax.dev, "GPU memory allocation"
+_SMALL_DEVICE = 2 * 2**30
+_SMALL_RESERVE = 225 * MIB  # TensorFlow's on devices below 2 GiB
+
+
+class Constant(msgspec.Struct, frozen=True):
+    value: float
+    basis: str
+    source: str
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A figure from a compute capability on."""
+
+    capability: float
+    value: float
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Quantiles of measured over predicted bytes."""
+
+    probability: tuple[float, ...]
+    ratio: tuple[float, ...]
+    basis: str
+
+
+class MemoryData(msgspec.Struct, frozen=True):
+    """The file as it is written."""
+
+    constants: dict[str, Constant]
+    framework_bytes: tuple[Step, ...]
+    framework_source: str
+    ranges: dict[str, Range]
+
+    def value(self, name: str) -> float:
+        return self.constants[name].value
+
+
+@cache
+def memory_data() -> MemoryData:
+    """The constants, shipped with the package."""
+    return msgspec.json.decode((files("gpuwise.step") / "data" / "memory.json").read_bytes(), type=MemoryData)
+
+
+def framework_bytes(gpu: Gpu | None = None, data: MemoryData | None = None) -> float:
+    """CUDA context, loaded kernels and libraries of a training process, by the compute capability of the GPU."""
+    data = data or memory_data()
+    return _by_capability(gpu, data) * data.value("framework_factor")
+
+
+def _by_capability(gpu: Gpu | None, data: MemoryData) -> float:
+    mine = _capability(gpu)
+    return [step.value for step in data.framework_bytes if step.capability <= mine][-1]
+
+
+def _capability(gpu: Gpu | None) -> float:
+    """Of other makers' GPUs little is published: they count as the GPU that is not named."""
+    try:
+        return float(gpu.architecture.capability) if gpu is not None else _CAPABILITY
+    except ValueError:
+        return _CAPABILITY
+
+
+def library_buffers(gpu: Gpu | None, *, products: bool, training: bool) -> tuple[float, ...]:
+    """What cuBLAS keeps through PyTorch's allocator: one workspace for each thread that calls it; backward has its own."""
+    if not products:
+        return ()
+    name = "cublas_workspace_hopper_bytes" if _capability(gpu) >= 9 else "cublas_workspace_bytes"
+    return (memory_data().value(name),) * (2 if training else 1)
+
+
+def preallocated_bytes(gpu: Gpu, framework: str, fraction: float | None = None) -> float:
+    """What TensorFlow or JAX takes at the start unless told otherwise."""
+    whole = gpu.usable_memory_bytes
+    if fraction is not None or framework == "jax":
+        return whole * (_JAX_FRACTION if fraction is None else fraction)
+    return whole - (_SMALL_RESERVE if whole < _SMALL_DEVICE else _by_capability(gpu, memory_data()))

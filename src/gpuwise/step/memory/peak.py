@@ -18,14 +18,21 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.step.memory.allocator import OutOfMemory, TorchSettings
+from gpuwise.step.memory.allocator import OutOfMemory, TorchSettings, make_allocator
 from gpuwise.step.memory.bfc import BfcAllocator, BfcSettings
-from gpuwise.step.memory.device import MemoryData, framework_bytes, library_buffers, memory_data, preallocated_bytes
-from gpuwise.step.memory.expandable import make_allocator
-from gpuwise.step.memory.lifetimes import convolved_bytes, lives_of, peak_bytes, tensor_bytes_of
-from gpuwise.step.memory.replay import replay
-from gpuwise.workload.model.rows import no_collection
-from gpuwise.workload.model.types import CATEGORIES, PHASES, Form, Workload
+from gpuwise.step.memory.lifetimes import (
+    MemoryData,
+    convolved_bytes,
+    framework_bytes,
+    library_buffers,
+    lives_of,
+    memory_data,
+    peak_bytes,
+    preallocated_bytes,
+    replay,
+    tensor_bytes_of,
+)
+from gpuwise.workload.model.types import CATEGORIES, PHASES, Form, Workload, no_collection
 
 __all__ = [
     "Memory",

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.machine import gpus_of
 from gpuwise.kernels.registry import KINDS
+from gpuwise.kernels.times import gpus_of
 from gpuwise.kernels.types import dtype_code
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.model.evaluate import call_counts, op_flops, product_values

@@ -2,7 +2,7 @@
 
 The lanes overlap from step to step, so the longest one sets the pace. Where two are equally long they also wait for each other
 now and then: the maximum is smooth. Two lanes of one length make a step 12 % longer than either, one of half the length adds
-hardly anything. On a CPU nothing overlaps with issuing ops (`cpu.py`).
+hardly anything. On a CPU nothing overlaps with issuing ops (`setting.py`).
 """
 
 from __future__ import annotations
@@ -10,24 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.constants import load_constants
-from gpuwise.kernels.floors import floors_s
-from gpuwise.kernels.machine import gpus_of
-from gpuwise.kernels.registry import KINDS
-from gpuwise.kernels.times import Times, times
-from gpuwise.kernels.types import Choices, Constants
-from gpuwise.step.time.cpu import CPU_FACTOR
-from gpuwise.step.time.ops import ops_of
-from gpuwise.step.time.segments import fast_part
+from gpuwise.kernels.registry import KINDS, MODELS
+from gpuwise.kernels.times import Times, floors_s, gpus_of, load_constants, times
+from gpuwise.kernels.types import Choices, Constants, Group, Ops
+from gpuwise.step.time.setting import CPU_FACTOR, fast_part
 from gpuwise.step.types import Array, ClassShare, Setting, StepTimes
 from gpuwise.workload.model.evaluate import call_counts, input_bytes, op_bytes, op_flops, product_values
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import DTYPE_BYTES, Form, Op, Workload
 
-__all__ = ["priced_ops", "simulate"]
+__all__ = ["cold_bytes", "lays_channels_last", "ops_of", "priced_ops", "simulate"]
 
 _SMOOTH = 6.0
 _PINNED_FRACTION = 0.8  # what a pinned copy reaches of the link
@@ -201,3 +197,124 @@ def _classes(workload: Workload, priced: Times, values: Array, flops: Array, cal
         )
         for kind, places in members.items()
     )
+
+
+# ---------------------------------------------------------------- ops as columns
+# From a workload at given sizes to the columns that kernel models read.
+#
+# Only distinct ops are priced; `counts` says how often each runs. Several sizes are laid one after another. Which kernel software
+# would choose for an op is known by its kind (`kernels/ops`).
+
+
+def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choices | None = None) -> Ops:
+    """All distinct ops at every size given: row `point * ops + op`."""
+    chosen = replace(choices or Choices(), mode=workload.mode)
+    values = product_values(workload, batch, seq)
+    if chosen.lays_out and lays_channels_last(workload, values[0]):
+        chosen = replace(chosen, nhwc=True)
+    read, written = op_bytes(workload, values)
+    points, count = read.shape
+    cold = cold_bytes(workload)
+    members: dict[str, list[int]] = {}
+    for place, op in enumerate(workload.ops):
+        members.setdefault(KINDS[op.kind].model.name, []).append(place)
+    groups = []
+    for model, places in members.items():
+        columns = _columns([workload.ops[place] for place in places], values, chosen)
+        columns |= {"read": read[:, places].reshape(-1, 1), "written": written[:, places].reshape(-1, 1)}
+        if MODELS[model].reads_weights:
+            columns["cold"] = np.tile(cold[places], points)[:, None]
+            columns["weights"] = np.full_like(columns["cold"], float(workload.parameters))
+        rows = (np.arange(points)[:, None] * count + np.array(places)[None, :]).ravel()
+        groups.append(Group(kind=model, rows=rows, columns=columns))
+    return Ops(count=points * count, groups=tuple(groups))
+
+
+def _columns(ops: Sequence[Op], values: Array, choices: Choices) -> dict[str, Array]:
+    """What the model of these ops reads: each kind fills in its own, and all kinds of a model have the same columns."""
+    members: dict[str, list[int]] = {}
+    for place, op in enumerate(ops):
+        members.setdefault(op.kind, []).append(place)
+    found: dict[str, Array] = {}
+    for name, places in members.items():
+        kind, own = KINDS[name], [ops[place] for place in places]
+        sizes = {size: values[:, [op.sizes[place] for op in own]] for place, size in enumerate(kind.sizes)}
+        for column, filled in kind.columns(own, sizes, choices).items():
+            if column not in found:
+                found[column] = np.empty((len(values), len(ops)))
+            found[column][:, places] = filled
+    return {column: filled.reshape(-1, 1) for column, filled in found.items()}
+
+
+# ---------------------------------------------------------------- bytes that no cache holds
+# Which bytes of a step are surely not in a cache when they are read: those of weights that each product reads once.
+#
+# A weight is an operand whose size grows with neither batch nor sequence. Where a loop reads the same weights again and again
+# (the cells of an RNN), nothing is claimed: a cache may hold them.
+
+_ONCE = 1.1  # the parameters, with a little for those that are padded
+
+
+_known: WeakKeyDictionary[Form, Array] = WeakKeyDictionary()
+
+
+def cold_bytes(workload: Workload) -> Array:
+    """Bytes of weights that one call of each op reads; found once for all sizes of a step."""
+    found = _known.get(workload.form)
+    if found is None:
+        found = _known[workload.form] = _found(workload)
+    return found
+
+
+def _found(workload: Workload) -> Array:
+    found = np.zeros(len(workload.ops))
+    if not workload.symbols:
+        return found  # every size is fixed: weights cannot be told from the rest
+    fixed = (workload.dims[:, 1:] == 0).all(axis=1)
+    elements = np.zeros(len(workload.ops))
+    for place, op in enumerate(workload.ops):
+        for row in op.reads[:2] if KINDS[op.kind].model.reads_weights else ():
+            dims = list(workload.products[workload.tensors[row].elements])
+            if fixed[dims].all():
+                size = float(np.prod(workload.dims[dims, 0]))
+                elements[place] += size
+                found[place] += size * DTYPE_BYTES[workload.tensors[row].dtype]
+    passes = call_counts(workload) @ elements  # of each phase
+    return found if passes.max(initial=0.0) <= _ONCE * workload.parameters else np.zeros_like(found)
+
+
+# ---------------------------------------------------------------- layout of convolutions
+# Which layout a compiler gives the convolutions of a whole model.
+#
+# torch.compile lays images channels-last where it expects to gain (`decide_layout_opt` in `torch/_inductor/graph.py`, PyTorch 2.3
+# to 2.13). Inferring, it weighs the FLOPs of each kind of convolution by how much faster or slower its authors measured that kind
+# to be; training, a single convolution of a bad kind keeps the model as it is.
+
+# Time channels-last over time channels-first, as PyTorch's source has it.
+_INFERENCE_RATIO = {"grouped": 1.358, "small": 0.783, "narrowing": 0.725, "other": 0.823}
+_SMALL = 64.0
+
+
+def lays_channels_last(workload: Workload, values: Array) -> bool:
+    """Whether compiling turns this model's convolutions to channels-last; `values` are its products at one size."""
+    forward = call_counts(workload)[0]
+    places = [place for place, op in enumerate(workload.ops) if op.kind == "conv" and forward[place]]
+    if not places:
+        return False
+    kinds = [_kind(workload.ops[place], values) for place in places]
+    if workload.mode == "train":
+        return not {"grouped", "narrowing"} & set(kinds) and set(kinds) != {"small"}
+    flops = op_flops(workload, values[None, :])[0, places] * forward[places]
+    weighed = sum(_INFERENCE_RATIO[kind] * work for kind, work in zip(kinds, flops, strict=True))
+    return bool(weighed <= flops.sum())
+
+
+def _kind(op: Op, values: Array) -> str:
+    size = {name: values[row] for name, row in zip(KINDS["conv"].sizes, op.sizes, strict=True)}
+    groups = float(op.attrs["groups"])  # type: ignore[arg-type]
+    inputs = size["c_in"] / groups  # of one filter
+    if groups > 1 and inputs > 1:
+        return "grouped"
+    if size["c_out"] <= _SMALL and inputs <= _SMALL:
+        return "small"
+    return "narrowing" if 2 * size["c_out"] <= inputs and size["kernel"] > 1 else "other"

@@ -41,8 +41,7 @@ from gpuwise.workload.compile.groups import Group, Grouper
 from gpuwise.workload.compile.recompute import recompute
 from gpuwise.workload.compile.roles import Sizes, loops_of
 from gpuwise.workload.compile.write import in_order, written
-from gpuwise.workload.model.rows import no_collection
-from gpuwise.workload.model.types import PHASES, Workload
+from gpuwise.workload.model.types import PHASES, Workload, no_collection
 
 __all__ = ["fused", "is_fused"]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwise.kernels.kinds import Fusion
 from gpuwise.kernels.registry import KINDS
+from gpuwise.kernels.types import Fusion
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import DTYPE_BYTES, Op, Workload
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwise.kernels.kinds import Fusion
 from gpuwise.kernels.registry import KINDS
+from gpuwise.kernels.types import Fusion
 from gpuwise.workload.compile.flow import Flow
 from gpuwise.workload.compile.groups import Group
 from gpuwise.workload.compile.roles import Sizes
-from gpuwise.workload.model.rows import ints
-from gpuwise.workload.model.types import CATEGORIES, AttrValue, Buffer, Buffers, Call, Calls, Op, Workload
+from gpuwise.workload.model.types import CATEGORIES, AttrValue, Buffer, Buffers, Call, Calls, Op, Workload, ints
 
 __all__ = ["in_order", "written"]
 

@@ -17,11 +17,20 @@ from numpy.typing import NDArray
 
 from gpuwise.core.errors import BadValue
 from gpuwise.kernels.registry import KINDS
-from gpuwise.workload.model.rows import Ints, ints
-from gpuwise.workload.model.symbols import monomials
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Form, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Form, Ints, Workload, ints
 
-__all__ = ["Peak", "Totals", "call_counts", "input_bytes", "op_bytes", "op_flops", "peak_memory", "product_values", "totals"]
+__all__ = [
+    "Peak",
+    "Totals",
+    "call_counts",
+    "input_bytes",
+    "monomials",
+    "op_bytes",
+    "op_flops",
+    "peak_memory",
+    "product_values",
+    "totals",
+]
 
 Array = NDArray[np.float64]
 
@@ -196,3 +205,10 @@ def peak_memory(workload: Workload, batch: float | None = None, seq: float | Non
     call = int(np.argmax(live.sum(axis=0)))
     by_category = {name: float(live[row, call]) for row, name in enumerate(CATEGORIES)}
     return Peak(total_bytes=float(live[:, call].sum()), by_category=by_category, call=call)
+
+
+def monomials(batch: NDArray[np.float64] | float, seq: NDArray[np.float64] | float | None) -> NDArray[np.float64]:
+    """[1, batch, seq, batch·seq] along the last axis; a workload without a sequence has seq = 0."""
+    b = np.asarray(batch, dtype=np.float64)
+    b, s = np.broadcast_arrays(b, np.asarray(0.0 if seq is None else seq, dtype=np.float64))
+    return np.stack([np.ones_like(b), b, s, b * s], axis=-1)

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.workload.capture.raw import RawBuffer, RawCall, RawCapture, RawTensor
+from gpuwise.workload.model.evaluate import monomials
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
-__all__ = ["Description", "NotAffine", "join", "monomials"]
+__all__ = ["Description", "NotAffine", "join"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -37,13 +38,6 @@ class Description:
     optimizer: str
     options: dict[str, Any]
     parameters: int
-
-
-def monomials(batch: NDArray[np.float64] | float, seq: NDArray[np.float64] | float | None) -> NDArray[np.float64]:
-    """[1, batch, seq, batch·seq] along the last axis; a workload without a sequence has seq = 0."""
-    b = np.asarray(batch, dtype=np.float64)
-    b, s = np.broadcast_arrays(b, np.asarray(0.0 if seq is None else seq, dtype=np.float64))
-    return np.stack([np.ones_like(b), b, s, b * s], axis=-1)
 
 
 def join(captures: Sequence[RawCapture], about: Description) -> Workload:

@@ -11,9 +11,8 @@ import numpy as np
 
 from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.capture.settings import MODES, PRECISIONS
-from gpuwise.workload.model.rows import Ints, ints
-from gpuwise.workload.model.symbols import monomials
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Op, Workload
+from gpuwise.workload.model.evaluate import monomials
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Ints, Op, Workload, ints
 
 __all__ = ["check"]
 

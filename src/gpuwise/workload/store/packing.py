@@ -17,9 +17,8 @@ import numpy as np
 
 from gpuwise.core.errors import BadFile
 from gpuwise.kernels.registry import KINDS
-from gpuwise.workload.model.columns import Graph, slots, spread
-from gpuwise.workload.model.rows import Ints, ints
-from gpuwise.workload.model.types import DTYPE_BYTES, AttrValue, Op, TensorSpec
+from gpuwise.workload.model.edit import Graph, slots, spread
+from gpuwise.workload.model.types import DTYPE_BYTES, AttrValue, Ints, Op, TensorSpec, ints
 
 __all__ = ["VERSION", "pack", "unpack"]
 

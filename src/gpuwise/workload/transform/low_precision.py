@@ -13,18 +13,11 @@ from gpuwise.workload.model.edit import Draft
 from gpuwise.workload.model.types import CATEGORIES, Call, Op, Workload
 from gpuwise.workload.transform.parts import Parts, parts_of
 
-__all__ = ["as_computed", "held_in_low", "in_low"]
+__all__ = ["held_in_low", "in_low"]
 
 _WEIGHT = CATEGORIES.index("weight")
 _SIXTEEN = ("bf16", "fp16")
 _NOTHING = "fp8: this model has no repeated blocks with large products, so that all of it runs in bf16"
-
-
-def as_computed(workload: Workload) -> Workload:
-    """Captures in fp8 keep their tensors in bf16, as recipes do between products; here the large products are in fp8."""
-    if workload.precision != "fp8" or "products" in workload.options:
-        return workload
-    return in_low(workload) if workload.mode == "train" else held_in_low(workload)
 
 
 def in_low(workload: Workload, dtype: str = "fp8") -> Workload:

@@ -12,8 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from gpuwise.workload.model.rows import Ints
-from gpuwise.workload.model.types import PHASES, Workload
+from gpuwise.workload.model.types import PHASES, Ints, Workload
 from gpuwise.workload.transform.checkpoint import blocks_of
 
 __all__ = ["FIRST", "NOWHERE", "Parts", "parts_of"]

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.core.errors import BadValue
-from gpuwise.workload.model.columns import Graph, slots
-from gpuwise.workload.model.rows import Ints
-from gpuwise.workload.model.types import CATEGORIES, Op, TensorSpec
+from gpuwise.workload.model.edit import Graph, slots
+from gpuwise.workload.model.types import CATEGORIES, Ints, Op, TensorSpec
 from gpuwise.workload.transform.softmax import with_softmax_casts
 
 __all__ = [

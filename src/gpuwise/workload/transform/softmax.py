@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpuwise.workload.model.columns import Graph
-from gpuwise.workload.model.rows import Ints, ints
-from gpuwise.workload.model.types import CATEGORIES, Op, TensorSpec
+from gpuwise.workload.model.edit import Graph
+from gpuwise.workload.model.types import CATEGORIES, Ints, Op, TensorSpec, ints
 
 __all__ = ["with_softmax_casts"]
 

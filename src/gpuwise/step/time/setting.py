@@ -1,10 +1,10 @@
-"""Software stacks by name: a framework, its version, eager or compiled, and the factor measured for it.
-
-`tools/fit` writes `data/stacks.json`. A version that was not measured takes the nearest one that was, and says so.
+"""What stands around the kernels of a step: software stacks by name, the host that loads images, memory in two segments, and CPUs
+in the place of GPUs.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from functools import cache
@@ -13,10 +13,30 @@ from importlib.resources import files
 import msgspec
 
 from gpuwise.core.errors import BadValue
+from gpuwise.hardware.machines import find_host
+from gpuwise.hardware.types import Gpu, Host, Loader
 from gpuwise.step.types import Setting, Stack
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["as_run", "default_stack", "find_stack", "stacks"]
+__all__ = [
+    "CPU_FACTOR",
+    "CPU_RANGE",
+    "as_run",
+    "default_stack",
+    "fast_part",
+    "find_stack",
+    "images_per_s",
+    "seconds_per_image",
+    "slow_s",
+    "spilled_bytes",
+    "stacks",
+    "workers_for",
+]
+
+# ---------------------------------------------------------------- software
+# Software stacks by name: a framework, its version, eager or compiled, and the factor measured for it.
+#
+# `tools/fit` writes `data/stacks.json`. A version that was not measured takes the nearest one that was, and says so.
 
 _NAMES = {"torch": "torch", "pytorch": "torch", "tf": "tf", "tensorflow": "tf", "keras": "tf", "torch7": "torch7"}
 _TF32_SINCE = (1, 7)
@@ -130,3 +150,71 @@ def _number(version: Version) -> int:
     """Versions on one scale, on which no minor version reaches the next major one."""
     major, minor = version
     return major * 10_000 + minor
+
+
+# ---------------------------------------------------------------- images
+# How fast a host can load images: its cores decode and transform them, the training process collects them.
+
+
+def seconds_per_image(loader: Loader, host: Host) -> float:
+    """What one core of this host spends on an image; hosts differ as they do in issuing ops."""
+    return (loader.decode_s + loader.transform_s) * _slowness(loader, host)
+
+
+def images_per_s(loader: Loader, host: Host, workers: float) -> float:
+    """Images a second for one training process with this many workers, each with a core of its own."""
+    return 1.0 / (seconds_per_image(loader, host) / workers + loader.handover_s * _slowness(loader, host))
+
+
+def workers_for(loader: Loader, host: Host, rate: float) -> float:
+    """Workers, each with a core, that load this many images a second; infinite where one process cannot collect so many."""
+    left = 1.0 / rate - loader.handover_s * _slowness(loader, host)
+    return math.ceil(seconds_per_image(loader, host) / left) if left > 0 else math.inf
+
+
+def _slowness(loader: Loader, host: Host) -> float:
+    return host.launch_s / find_host(loader.host).launch_s
+
+
+# ---------------------------------------------------------------- two segments
+# Memory in two segments: what lies in the slow one is read through a narrow path (the GTX 970's last half gigabyte).
+#
+# The two paths are not served at once, so the fast segment has the bandwidth that is left. A driver fills it first.
+
+
+def fast_part(gpu: Gpu) -> Gpu:
+    """The GPU with the bandwidth of its fast segment alone."""
+    if gpu.slow_memory_bytes_per_s is None:
+        return gpu
+    return replace(gpu, memory_bytes_per_s=gpu.memory_bytes_per_s - gpu.slow_memory_bytes_per_s)
+
+
+def spilled_bytes(gpu: Gpu, resident_bytes: float) -> float:
+    """What of these bytes lies in the slow segment."""
+    return min(max(0.0, resident_bytes - gpu.usable_memory_bytes), gpu.slow_memory_bytes)
+
+
+def slow_s(gpu: Gpu, resident_bytes: float, moved_bytes: float) -> float:
+    """Seconds a step takes longer, if its traffic is spread evenly over what is resident.
+
+    moved × spilled / resident × (1 / slow bandwidth - 1 / fast bandwidth). The driver keeps what is used least in the slow
+    segment, so this is the dear case.
+    """
+    spilled = spilled_bytes(gpu, resident_bytes)
+    if not spilled or gpu.slow_memory_bytes_per_s is None:
+        return 0.0
+    longer = 1.0 / gpu.slow_memory_bytes_per_s - 1.0 / fast_part(gpu).memory_bytes_per_s
+    return moved_bytes * spilled / resident_bytes * longer
+
+
+# ---------------------------------------------------------------- CPUs
+# What a step on a CPU takes, through the kernel models of GPUs: nothing here is fitted, so the range is wide.
+#
+# The models know units, clock, bandwidth and caches, which a CPU has too. What differs is in the figures below, all assumed.
+# What was seen: PyTorch 2.13 trains ResNet-50 at 0.45 to 0.6 of the peak of one core of a Zen 4 server; two sockets of Xeon
+# Scalable reached 0.85 of the P100 that MLPerf 0.5 compares with; Torch7 of 2016 reached 0.05 of two Xeon E5-2630 v3.
+
+# CPU libraries take no Winograd shortcut, and their threads wait for each other after each op; it stands in for the factor of a
+# GPU's software.
+CPU_FACTOR = 1.25
+CPU_RANGE = (0.5, 2.5)  # measured over predicted: libraries and memory differ much more than those of GPUs
