@@ -147,7 +147,7 @@ def predicted_s(name: str, alone_s: float, sizes: list[int], seconds: list[float
     from gpuwise.step.types import Setting
     from gpuwise.workload.capture.process import capture
     from gpuwise.workload.capture.request import Request, parse_input
-    from gpuwise.workload.capture.settings import Settings
+    from gpuwise.workload.model.types import Settings
 
     request = Request(
         model=f"{Path(__file__).resolve()}:{name}",

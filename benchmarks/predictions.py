@@ -19,7 +19,7 @@ from gpuwise.step.time.setting import default_stack
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Settings
 from gpuwise.workload.store import zoo
 
 PRECISIONS = ("fp32", "tf32", "amp", "bf16")

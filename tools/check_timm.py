@@ -21,11 +21,10 @@ from dataclasses import dataclass, replace
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.workload.capture.registry import subject_of
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.step import Subject, capture
 from gpuwise.workload.model import evaluate
 from gpuwise.workload.model.symbols import Description, join
-from gpuwise.workload.model.types import CATEGORIES, Workload
+from gpuwise.workload.model.types import CATEGORIES, Settings, Workload
 
 TOLERANCE = 0.02
 PRINTED = 0.005  # the table prints two decimals

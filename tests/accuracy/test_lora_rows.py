@@ -14,7 +14,7 @@ import numpy as np
 from gpuwise.step.memory.peak import memory_of
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Settings
 from gpuwise.workload.transform.lora import adapted
 
 MODELS = ("llama-2-7b", "llama-3-8b", "llama-3.2-1b", "llama-3.2-3b")

@@ -19,8 +19,8 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import Array, Choices, Ops
 from gpuwise.step.time.simulate import ops_of
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import call_counts
+from gpuwise.workload.model.types import Settings
 from gpuwise.workload.store import zoo
 
 __all__ = ["Curve", "power_curves"]

@@ -11,8 +11,8 @@ from typing import Any
 from gpuwise.workload.capture.huggingface import source as huggingface
 from gpuwise.workload.capture.huggingface.configs import find_config, known_parameters
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.step import Subject
+from gpuwise.workload.model.types import Settings
 from zoo.model import Model, Wish
 
 __all__ = ["models"]

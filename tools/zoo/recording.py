@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.step import Subject, capture
 from gpuwise.workload.model.edit import Graph, graph_of, slots, workload_of
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.symbols import Description, join
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.transform.relatives import narrowed, without
 from zoo.model import Model, Wish
 

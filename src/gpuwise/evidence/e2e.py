@@ -20,9 +20,8 @@ from gpuwise.hardware.types import Gpu, supported
 from gpuwise.scale.cluster.shape import MOST_GPUS
 from gpuwise.workload.capture.many import capture_many
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.compile.fuse import fused
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.prefill import scoring_every_token
 

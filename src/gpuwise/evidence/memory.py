@@ -24,9 +24,8 @@ from gpuwise.step.memory.lifetimes import MemoryData, memory_data
 from gpuwise.step.memory.peak import memory_of
 from gpuwise.workload.capture.many import capture_many
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import call_counts, peak_memory, product_values
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 
 __all__ = ["MemoryQuestion", "fitted_half", "memory_baselines", "memory_questions", "predicted_bytes", "score_memory"]

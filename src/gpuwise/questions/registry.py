@@ -2,35 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from gpuwise.questions.common.options import Question
 
-__all__ = ["QUESTIONS", "Question"]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question; its modules are imported when they are looked at. `example` is a command that works; `page` where the page asks
-    it too."""
-
-    name: str
-    example: str
-    page: bool = False
-
-    @property
-    def options(self) -> type:
-        """The dataclass that declares what it takes: `questions/<name>/options.py`."""
-        found: type = getattr(import_module(f"gpuwise.questions.{self.name}.options"), f"{self.name.capitalize()}Options")
-        return found
-
-    @property
-    def answer(self) -> Callable[..., Any]:
-        """From options (and a function that is told of progress) to the answer: `questions/<name>/answer.py`."""
-        found: Callable[..., Any] = import_module(f"gpuwise.questions.{self.name}.answer").answer
-        return found
-
+__all__ = ["QUESTIONS"]
 
 # In the order of the help.
 QUESTIONS = {

@@ -16,8 +16,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.step.time.setting import default_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 
 RUN = Run(setting=Setting(stack=default_stack(), host=find_host("desktop")))

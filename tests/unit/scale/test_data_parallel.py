@@ -25,8 +25,7 @@ from gpuwise.scale.split.data_parallel import (
 from gpuwise.step.time.setting import default_stack, find_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 
 CNNS = [("alexnet", 128), ("alexnet", 256)]

@@ -17,9 +17,8 @@ from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Setting
 from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import call_counts, op_flops, product_values
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 
 SETTING = Setting(stack=default_stack(compiled=True), host=find_host("server"))

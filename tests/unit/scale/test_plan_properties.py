@@ -20,7 +20,7 @@ from gpuwise.scale.plans.unit_times import Sizes
 from gpuwise.step.time.setting import as_run, default_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Settings
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.parts import parts_of
 

@@ -26,8 +26,7 @@ from gpuwise.step.time.setting import as_run, default_stack
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.parts import parts_of
 

@@ -10,9 +10,8 @@ import pytest
 from gpuwise.scale.split.share import Degrees, share_of
 from gpuwise.scale.split.tensor import tensor_split
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import op_bytes, op_flops, product_values
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.parts import NOWHERE, parts_of
 

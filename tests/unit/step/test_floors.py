@@ -16,10 +16,9 @@ from gpuwise.step.time.setting import as_run, stacks
 from gpuwise.step.time.simulate import cold_bytes, priced_ops, simulate
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.compile.fuse import fused
 from gpuwise.workload.model.evaluate import call_counts, op_bytes, op_flops, product_values
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Op, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Op, Settings, Workload
 from gpuwise.workload.store import zoo
 
 GPUS = (

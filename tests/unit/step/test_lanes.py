@@ -18,9 +18,8 @@ from gpuwise.step.time.setting import as_run, default_stack, images_per_s, stack
 from gpuwise.step.time.simulate import ops_of, simulate
 from gpuwise.step.types import Setting, StepTimes
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import product_values
-from gpuwise.workload.model.types import PHASES, Workload
+from gpuwise.workload.model.types import PHASES, Settings, Workload
 from gpuwise.workload.store import zoo
 
 CARD = load_catalog().find("RTX 3090").gpu

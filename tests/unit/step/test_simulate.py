@@ -17,9 +17,8 @@ from gpuwise.step.time.setting import default_stack, find_stack, stacks
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import BOUNDS, Setting
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import peak_memory
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 
 

@@ -19,7 +19,7 @@ from gpuwise.live.tune.models import facts_of, run_model
 from gpuwise.live.tune.scripts import Script, run_script
 from gpuwise.live.tune.types import BASELINE, Change, DeviceFacts, Order
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Settings
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 
 from gpuwise.workload.capture.keras import backend as keras_backend
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model import evaluate
+from gpuwise.workload.model.types import Settings
 
 pytest.importorskip("torch", reason="a capture needs torch")
 if importlib.util.find_spec("keras") is None:

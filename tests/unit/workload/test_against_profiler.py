@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch", reason="capturing needs torch")
 
 from torch.nn import functional as F  # noqa: E402, N812
 
-from gpuwise.workload.capture.settings import Settings  # noqa: E402
 from gpuwise.workload.capture.torch.overrides import install  # noqa: E402
 from gpuwise.workload.capture.torch.step import Subject, capture  # noqa: E402
+from gpuwise.workload.model.types import Settings  # noqa: E402
 
 CLASSES = {"matmul", "conv", "attention", "norm", "softmax", "loss", "embedding", "pool", "cast", "elementwise", "reduction"}
 

@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch", reason="capturing needs torch")
 
 from torch.nn import functional as F  # noqa: E402, N812
 
-from gpuwise.workload.capture.settings import Settings  # noqa: E402
 from gpuwise.workload.capture.torch import autocast  # noqa: E402
 from gpuwise.workload.capture.torch.overrides import install  # noqa: E402
 from gpuwise.workload.capture.torch.step import Subject, capture  # noqa: E402
+from gpuwise.workload.model.types import Settings  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 HEADER = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"

@@ -17,13 +17,12 @@ from gpuwise.hardware.machines import find_host
 from gpuwise.step.time.setting import default_stack
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Setting
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.step import Subject, capture
 from gpuwise.workload.compile.fuse import fused
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.evaluate import op_flops, product_values
 from gpuwise.workload.model.symbols import Description, join
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 
 BATCH, TOKENS, WIDTH = 4, 32, 64
 

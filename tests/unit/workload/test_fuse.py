@@ -370,7 +370,7 @@ def test_a_captured_resnet_halves_the_bytes_of_its_loops_at_inference():
         pytest.skip("captures a timm model")
     from gpuwise.workload.capture.process import capture
     from gpuwise.workload.capture.request import Request
-    from gpuwise.workload.capture.settings import Settings
+    from gpuwise.workload.model.types import Settings
 
     eager = capture(Request(model="timm:resnet18", settings=Settings(mode="infer", precision="fp32")))
     result = fused(eager)

@@ -14,12 +14,11 @@ from torch.nn import functional as F  # noqa: E402, N812
 
 from gpuwise.core.errors import BadValue  # noqa: E402
 from gpuwise.workload.capture.raw import RawCapture  # noqa: E402
-from gpuwise.workload.capture.settings import Settings  # noqa: E402
 from gpuwise.workload.capture.torch.stand_ins import gpu_names, swapped  # noqa: E402
 from gpuwise.workload.capture.torch.step import Subject, capture  # noqa: E402
 from gpuwise.workload.model import evaluate  # noqa: E402
 from gpuwise.workload.model.symbols import Description, join  # noqa: E402
-from gpuwise.workload.model.types import Workload  # noqa: E402
+from gpuwise.workload.model.types import Settings, Workload  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

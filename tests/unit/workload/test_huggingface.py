@@ -21,10 +21,9 @@ from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.workload.capture.huggingface import configs as huggingface_configs
 from gpuwise.workload.capture.huggingface import source as huggingface
 from gpuwise.workload.capture.request import Request, parse_input
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.worker import record
 from gpuwise.workload.model import evaluate
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 
 TINY: dict[str, Any] = {
     "model_type": "llama",
@@ -377,7 +376,7 @@ def test_nothing_is_asked_of_the_network(tmp_path: Path) -> None:
         "def refuse(*a, **k): raise SystemExit('network')\n"
         "socket.socket.connect = refuse; socket.getaddrinfo = refuse\n"
         "from gpuwise.workload.capture.request import Request\n"
-        "from gpuwise.workload.capture.settings import Settings\n"
+        "from gpuwise.workload.model.types import Settings\n"
         "from gpuwise.workload.capture.worker import record\n"
         "print(record(Request(model='hf:distilgpt2', settings=Settings(mode='infer'))).parameters)"
     )

@@ -15,8 +15,8 @@ from keras_recording import counted_by_keras, flops, keras, kinds, named, names,
 from gpuwise.core.errors import BadValue, MissingExtra, UnknownName
 from gpuwise.workload.capture.keras import backend as keras_backend
 from gpuwise.workload.capture.request import Request, parse_input
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model import evaluate
+from gpuwise.workload.model.types import Settings
 
 __all__ = ["record"]
 pytestmark = pytest.mark.filterwarnings("default")
@@ -119,7 +119,7 @@ def test_a_large_model_allocates_no_weights():
     code = (
         "from gpuwise.workload.capture.worker import record\n"
         "from gpuwise.workload.capture.request import Request\n"
-        "from gpuwise.workload.capture.settings import Settings\n"
+        "from gpuwise.workload.model.types import Settings\n"
         "workload = record(Request(model='keras:ConvNeXtXLarge', settings=Settings(mode='train', optimizer='adam')))\n"
         f"peak = next(line.split()[1] for line in open('{status}') if line.startswith('VmHWM'))\n"
         "print(workload.parameters, peak)\n"

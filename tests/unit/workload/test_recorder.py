@@ -15,11 +15,10 @@ torch = pytest.importorskip("torch", reason="capturing needs torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 
-from gpuwise.workload.capture.settings import Settings  # noqa: E402
 from gpuwise.workload.capture.torch.step import Subject, _checkpoint_blocks, capture  # noqa: E402
 from gpuwise.workload.model import evaluate  # noqa: E402
 from gpuwise.workload.model.symbols import Description, join  # noqa: E402
-from gpuwise.workload.model.types import Workload  # noqa: E402
+from gpuwise.workload.model.types import Settings, Workload  # noqa: E402
 
 BATCH = 64
 

@@ -11,12 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the direct captures need torch")
 
-from gpuwise.workload.capture.settings import Settings  # noqa: E402
 from gpuwise.workload.capture.torch.step import Subject, capture  # noqa: E402
 from gpuwise.workload.model.edit import Graph, graph_of, slots, workload_of  # noqa: E402
 from gpuwise.workload.model.evaluate import peak_memory, product_values  # noqa: E402
 from gpuwise.workload.model.symbols import Description, join  # noqa: E402
-from gpuwise.workload.model.types import Workload  # noqa: E402
+from gpuwise.workload.model.types import Settings, Workload  # noqa: E402
 from gpuwise.workload.transform.relatives import OPTIMIZERS, channels_last, narrowed, retyped, unscaled, with_optimizer, without  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -8,9 +8,8 @@ import pytest
 
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import Request, parse_input
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.evaluate import peak_memory, totals
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Settings, Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.adafactor import with_adafactor
 from gpuwise.workload.transform.attention import unfolded

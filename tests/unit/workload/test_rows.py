@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.evaluate import call_counts, peak_memory, product_values
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Buffer, Buffers, Call, Calls, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Buffer, Buffers, Call, Calls, Settings, Workload
 from gpuwise.workload.store import zoo
 
 DATA = files("gpuwise.workload") / "data" / "zoo"

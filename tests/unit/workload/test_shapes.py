@@ -12,10 +12,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the framework
 
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.recorder import Recorder
 from gpuwise.workload.capture.torch.shapes import Memo
 from gpuwise.workload.capture.torch.step import Subject, capture
+from gpuwise.workload.model.types import Settings
 
 
 class _Block(torch.nn.Module):  # type: ignore[misc,name-defined]

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the framework
 from gpuwise.core.errors import BadValue
 from gpuwise.workload.capture.process import capture
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.torchvision import _unweighted, import_torchvision, subject
+from gpuwise.workload.model.types import Settings
 
 
 def _names(folder: str) -> list[str]:

@@ -12,9 +12,8 @@ pytest.importorskip("torch", reason="user code is captured through PyTorch")
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.workload.capture.process import capture
 from gpuwise.workload.capture.request import Request, parse_input
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model import evaluate
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_captures")]
 

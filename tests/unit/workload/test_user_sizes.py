@@ -14,9 +14,8 @@ import gpuwise
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.workload.capture.process import capture
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model import evaluate
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_captures")]
 

@@ -22,11 +22,10 @@ from gpuwise.step.time.simulate import ops_of, simulate
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.process import capture as capture_model
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.step import Subject, capture
 from gpuwise.workload.model.evaluate import op_bytes, product_values
 from gpuwise.workload.model.symbols import Description, join
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 
 BATCH, CHANNELS, SIDE = 2, 8, 16

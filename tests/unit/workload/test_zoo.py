@@ -15,11 +15,10 @@ import pytest
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.torchvision import import_torchvision
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.evaluate import peak_memory, totals
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 from whole_tables import every_row
 

@@ -17,8 +17,7 @@ from gpuwise.engine.choices import Choices
 from gpuwise.hardware.types import Gpu, supported
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import InputSpec, Request, parse_input
-from gpuwise.workload.capture.settings import Settings
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 
 __all__ = ["CaptureQuery", "asker", "capture_query", "captured", "check_precision"]

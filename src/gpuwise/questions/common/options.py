@@ -14,7 +14,7 @@ A field's name is its name everywhere: `--power-limit`, `power_limit=`, `"power_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
@@ -48,6 +48,7 @@ __all__ = [
     "Precision",
     "PriceFile",
     "Prices",
+    "Question",
     "Seq",
     "Shown",
     "Stack",
@@ -211,3 +212,25 @@ class Shown:
 
 def _looks() -> Any:
     return import_module(_LOOKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question; its modules are imported when they are looked at. `example` is a command that works; `page` where the page asks
+    it too."""
+
+    name: str
+    example: str
+    page: bool = False
+
+    @property
+    def options(self) -> type:
+        """The dataclass that declares what it takes: `questions/<name>/options.py`."""
+        found: type = getattr(import_module(f"gpuwise.questions.{self.name}.options"), f"{self.name.capitalize()}Options")
+        return found
+
+    @property
+    def answer(self) -> Callable[..., Any]:
+        """From options (and a function that is told of progress) to the answer: `questions/<name>/answer.py`."""
+        found: Callable[..., Any] = import_module(f"gpuwise.questions.{self.name}.answer").answer
+        return found

@@ -21,7 +21,7 @@ from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.sweep.models_file import digests, read_models, resolve_model
 from gpuwise.questions.sweep.options import SweepOptions
 from gpuwise.workload import find
-from gpuwise.workload.capture.settings import PRECISIONS
+from gpuwise.workload.model.types import PRECISIONS
 
 __all__ = ["ANY_MODERN_GPU", "SweepQuery", "SweepTask", "ask", "gpus_meant", "parse_batches"]
 

@@ -25,8 +25,7 @@ from gpuwise.questions.tune.changes import Plan, applied, model_plan, script_pla
 from gpuwise.questions.tune.predicting import Predictor, predictor_of
 from gpuwise.questions.tune.types import NO_TIME, Best, MeasuredAnswer, Tried
 from gpuwise.workload import find
-from gpuwise.workload.capture.settings import Settings
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import Settings, Workload
 
 __all__ = ["tune_measured"]
 

@@ -22,7 +22,7 @@ from gpuwise.questions.common.jobs import Asked
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import parse_batch
 from gpuwise.questions.which.options import WhichOptions
-from gpuwise.workload.capture.settings import PRECISIONS
+from gpuwise.workload.model.types import PRECISIONS
 from gpuwise.workload.store import zoo
 
 __all__ = ["WhichQuery", "ask"]

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Optional
 import typer
 
 from gpuwise import __version__
-from gpuwise.questions.common.options import Declared, Shown, declared
-from gpuwise.questions.registry import QUESTIONS, Question
+from gpuwise.questions.common.options import Declared, Question, Shown, declared
+from gpuwise.questions.registry import QUESTIONS
 from gpuwise.surfaces.cli.output import check_figure, print_answer, show_progress, wants_figure, with_report, write_figure
 from gpuwise.surfaces.cli.runners import RUNNERS, Asked
 

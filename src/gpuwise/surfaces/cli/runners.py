@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuwise.core.errors import BadValue
-from gpuwise.questions.common.options import Shown
-from gpuwise.questions.registry import Question
+from gpuwise.questions.common.options import Question, Shown
 from gpuwise.surfaces.cli.progress import FileBar, counting, show_share
 
 __all__ = ["RUNNERS", "Asked"]

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gpuwise.questions.common.options import Shown
-from gpuwise.questions.registry import Question
+from gpuwise.questions.common.options import Question, Shown
 from gpuwise.surfaces.cli.output import show_progress
 
 if TYPE_CHECKING:

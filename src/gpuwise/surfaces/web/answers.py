@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.questions.common.options import Question
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.predict.batches import sweep
 from gpuwise.questions.registry import QUESTIONS as DECLARED
-from gpuwise.questions.registry import Question
 from gpuwise.workload.store import zoo
 
 __all__ = ["QUESTIONS", "answer", "warm"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gpuwise.core.errors import BadValue
-from gpuwise.workload.capture.settings import Settings
+from gpuwise.workload.model.types import Settings
 
 __all__ = ["InputSpec", "Request", "parse_input"]
 

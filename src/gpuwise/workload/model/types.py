@@ -20,12 +20,16 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuwise.core.errors import BadValue
 from gpuwise.kernels.types import DTYPE_BYTES, AttrValue
 
 __all__ = [
     "CATEGORIES",
     "DTYPE_BYTES",
+    "MODES",
+    "OPTIMIZERS",
     "PHASES",
+    "PRECISIONS",
     "AttrValue",
     "Buffer",
     "Buffers",
@@ -35,6 +39,7 @@ __all__ = [
     "Ints",
     "Op",
     "Rows",
+    "Settings",
     "TensorSpec",
     "Workload",
     "ints",
@@ -255,3 +260,37 @@ class Workload:
         found = replace(self, batch=self.batch if batch is None else batch, seq=self.seq if seq is None else seq)
         object.__setattr__(found, "form", self.form)
         return found
+
+
+# ---------------------------------------------------------------- how a model is to be captured
+
+MODES = ("train", "infer")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "amp", "amp-bf16", "fp8")
+OPTIMIZERS = ("none", "sgd", "momentum", "adam", "adamw", "adafactor", "lion", "adam8bit")
+_IMPLEMENTATIONS = ("foreach", "fused", "for-loop")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The choices behind one workload. `accumulate` micro-batches make one step."""
+
+    mode: str = "train"
+    precision: str = "fp32"
+    optimizer: str = "sgd"
+    implementation: str = "foreach"
+    accumulate: int = 1
+    checkpoint: bool = False
+    channels_last: bool = False
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        for value, known, what in (
+            (self.mode, MODES, "mode"),
+            (self.precision, PRECISIONS, "precision"),
+            (self.optimizer, OPTIMIZERS, "optimizer"),
+            (self.implementation, _IMPLEMENTATIONS, "optimizer implementation"),
+        ):
+            if value not in known:
+                raise BadValue(f"'{value}' is no {what} we know", looked_in=", ".join(known), hint=f"for example `{known[0]}`")
+        if not 1 <= self.accumulate <= 1024:
+            raise BadValue(f"{self.accumulate} micro-batches a step cannot be captured", hint="between 1 and 1024")

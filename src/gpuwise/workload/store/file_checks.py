@@ -10,9 +10,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from gpuwise.kernels.registry import KINDS
-from gpuwise.workload.capture.settings import MODES, PRECISIONS
 from gpuwise.workload.model.evaluate import monomials
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Ints, Op, Workload, ints
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, MODES, PHASES, PRECISIONS, Ints, Op, Workload, ints
 
 __all__ = ["check"]
 

@@ -15,9 +15,8 @@ import msgspec
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.workload.capture.request import Request
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.model.edit import Graph, workload_of
-from gpuwise.workload.model.types import Workload, no_collection
+from gpuwise.workload.model.types import Settings, Workload, no_collection
 from gpuwise.workload.store import packing
 from gpuwise.workload.transform import relatives as rewrite
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.aten import Kernel, register
+from gpuwise.workload.model.types import Settings
 from gpuwise.workload.transform.relatives import BLOCK, SMALLEST_IN_8_BITS
 
 __all__ = ["make_optimizer"]

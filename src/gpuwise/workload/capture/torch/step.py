@@ -15,10 +15,10 @@ from torch.utils.checkpoint import checkpoint
 
 from gpuwise.core.errors import BadValue
 from gpuwise.workload.capture.raw import RawCapture
-from gpuwise.workload.capture.settings import Settings
 from gpuwise.workload.capture.torch.optimizers import make_optimizer
 from gpuwise.workload.capture.torch.overrides import install
 from gpuwise.workload.capture.torch.recorder import Recorder
+from gpuwise.workload.model.types import Settings
 
 __all__ = ["Subject", "capture"]
 
