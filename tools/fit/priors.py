@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuwise.kernels.types import GENERATIONS
+
 __all__ = ["PRIORS", "REASONS"]
 
 Group = Mapping[str, tuple[float, float]]
@@ -43,8 +45,10 @@ _TILES: Group = {
     "tile.whole_waves": (0.8, 0.05),
     "matmul.matrix": (0.85, 0.1),
     "matmul.vector": (0.92, 0.06),
-    "engine.amd": (0.75, 0.15),
-    "engine.tf32": (0.9, 0.2),
+    "engine.amd": (0.75, 0.2),
+    "engine.intel": (0.75, 0.3),
+    "engine.apple": (0.75, 0.3),
+    "engine.tf32": (0.95, 0.05),
     "vector.mixed": (0.85, 0.1),
     "matmul.unaligned": (1.3, 0.2),
 }
@@ -59,6 +63,7 @@ _CONVOLUTIONS: Group = {
     "conv.odd_window": (1.3, 0.2),
     "conv.grouped_nhwc_weight": (1.5, 0.5),
     "conv.growth": (0.4, 0.5),
+    "conv.tf32": (0.8, 0.2),
     "conv.grouped": (0.5, 0.3),
     "conv.winograd": (1.6, 0.15),
     "conv.winograd_weight": (1.3, 0.15),
@@ -113,6 +118,12 @@ _HOST: Group = {
     "host.optimizer": (0.3, 0.3),
 }
 
+_GENERATIONS: Group = {
+    **{f"matrix.{name}": (1.0, 0.08) for name in GENERATIONS if name not in ("maxwell", "pascal")},
+    **{f"vector.{name}": (1.0, 0.08) for name in GENERATIONS},
+    **{f"bandwidth.{name}": (1.0, 0.05) for name in GENERATIONS},
+}
+
 REASONS: Mapping[str, Group] = {
     "how arithmetic and traffic overlap; what an empty kernel takes in a full queue": _JOINING,
     "STREAM reaches 85-95 % of the sheet; a unit keeps tens of bytes a clock in flight, twice as many every few years": _MEMORY,
@@ -122,5 +133,6 @@ REASONS: Mapping[str, Group] = {
     "published flash-attention rates; scores written and read in fp32; a grid-wide wait for each step of an RNN": _ATTENTION,
     "how many times a class of ops reads and writes its tensors, from what its kernels do": _PASSES,
     "Python around a layer costs most; the backward pass is issued from C++; cuDNN chooses algorithms for two gradients": _HOST,
+    "what a generation reaches beside what all do: designs differ by some percent, not by half": _GENERATIONS,
 }
 PRIORS: Mapping[str, tuple[float, float]] = {name: prior for group in REASONS.values() for name, prior in group.items()}

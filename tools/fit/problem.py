@@ -19,7 +19,7 @@ from gpuwise.evidence.operators import floor_key
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.limits import longer
 from gpuwise.kernels.times import gpus_of, times
-from gpuwise.kernels.types import Array, Gpus, Group, Ops
+from gpuwise.kernels.types import GENERATIONS, Array, Gpus, Group, Ops
 
 from .curves import Curve
 from .priors import PRIORS
@@ -37,6 +37,7 @@ _FEWEST = 12
 _FROM_PYTHON_S = {"fp32": 5e-6, "deepbench": 5e-6, "attention": 4e-6}
 _GRAPH_S = 5e-7
 _QUANTISING_S = 5e-6  # activations are cast before the product
+_OF_GENERATIONS = ("matrix", "vector", "bandwidth")  # constants with a value for each generation
 # Which kinds of ops a constant touches, by the first part of its name; others touch all.
 _TOUCHES = {
     "conv": ("conv",),
@@ -59,7 +60,7 @@ def class_of(stack: str) -> str:
     source, _, how = stack.split("/")
     if source in BATCH_12:
         return "torch batch-12"
-    if source in ("lambda_tf", "nvidia_dle"):
+    if how in ("graph", "xla"):
         return f"tf {how}"
     return "torch7" if source == "cnn_benchmarks" else f"torch {how}"
 
@@ -90,6 +91,7 @@ class Problem:
         self.measured: Array = np.log(np.concatenate(measured))
         self._index()
         self.gpu_of_row, self.parts = _parts(self.steps, self.operators, self.curves)
+        self.gpus_of_generation = _by_generation(self)
         self._unknowns()
         self.weight, self.sigma = self._weights()
 
@@ -117,14 +119,14 @@ class Problem:
 
     def _unknowns(self) -> None:
         classes, sources, stacks, machines = (len(x) for x in (self.classes, self.sources, self.stacks, self.machines))
-        tight = [0.05 if name == "torch eager" else 0.15 for name in self.classes]
+        tight = [0.15 for _ in self.classes]
         quantised = [table.startswith("lowp/") and table != "lowp/bf16" for table in self.tables]
         starts = [
             _QUANTISING_S if cast else _FROM_PYTHON_S.get(table, _GRAPH_S)
             for table, cast in zip(self.tables, quantised, strict=True)
         ]
         factors = [
-            0.3 if cast else 0.02 if name in ("fp32", "hw") else 0.10 for name, cast in zip(self.tables, quantised, strict=True)
+            0.3 if cast else 0.02 if name in ("fp32", "hw", "products") else 0.10 for name, cast in zip(self.tables, quantised, strict=True)
         ]
         blocks: dict[str, tuple[Array, Array]] = {
             "constants": _pairs([PRIORS[name] for name in self.names]),
@@ -194,6 +196,11 @@ class Problem:
                 found[group.kind] += np.bincount(part.row, weights=own[part.op] * part.count, minlength=len(self.measured))
         return found
 
+    def total_seconds(self, theta: Array, only: frozenset[str] | None = None) -> Array:
+        """Seconds of each row on its GPU, without any stack; where `only` names GPUs, of their rows alone."""
+        result: Array = np.sum(list(self.gpu_seconds(theta, only=only).values()), axis=0)
+        return result
+
     def shared_factors(self, theta: Array) -> Array:
         """ln of what each stack shares with others of its class and source."""
         result: Array = theta[self.at["class"]][self.class_of_stack] + theta[self.at["source"]][self.source_of_stack]
@@ -244,9 +251,12 @@ class Problem:
             moved, changed = theta.copy(), total
             moved[place] += step
             if place < len(self.names):
-                kinds = _TOUCHES.get(self.names[place].split(".")[0], KINDS)
-                part = self.gpu_seconds(moved, kinds)
-                changed = total + np.sum([part[kind] - seconds[kind] for kind in kinds], axis=0)
+                name = self.names[place]
+                only = self.gpus_of_generation.get(name.partition(".")[2]) if name.split(".")[0] in _OF_GENERATIONS else None
+                kinds = _TOUCHES.get(name.split(".")[0], KINDS) if only is None else KINDS
+                part = self.gpu_seconds(moved, kinds, only)
+                touched = np.ones(len(total), bool) if only is None else np.isin(self.gpu_of_row, list(only))
+                changed = total + touched * np.sum([part[kind] - seconds[kind] for kind in kinds], axis=0)
             slopes[:, place] = (self.joined(moved, changed) - base) / step
         return base, slopes
 
@@ -288,6 +298,15 @@ class Problem:
             if entry.floor_s and (gone is None or not gone[rows].any()):
                 found[floor_key(entry.kind, entry.name)].append(entry.floor_s)
         return {name: float(np.exp(np.median(np.log(values)))) for name, values in found.items()}
+
+
+def _by_generation(problem: Problem) -> dict[str, frozenset[str]]:
+    every = [*(row.question.gpu for row in problem.steps), *(entry.gpu for entry in problem.operators)]
+    every += [curve.gpu for curve in problem.curves]
+    found: dict[str, set[str]] = {name: set() for name in GENERATIONS}
+    for gpu in every:
+        found.setdefault(gpu.architecture.generation, set()).add(gpu.name)
+    return {name: frozenset(names) for name, names in found.items()}
 
 
 def _exp(value: float) -> float:
@@ -345,7 +364,7 @@ def _distinct(parts: Sequence[Ops]) -> tuple[Ops, list[Array]]:
         own = [(number, group) for number, ops in enumerate(parts) for group in ops.groups if group.kind == kind]
         if not own:
             continue
-        names = sorted(own[0][1].columns)
+        names = sorted(set.intersection(*(set(group.columns) for _, group in own)))  # single operators have no weights to keep
         table = np.concatenate([np.hstack([group.columns[name] for name in names]) for _, group in own])
         rows, places = np.unique(table, axis=0, return_inverse=True)
         columns = {name: np.ascontiguousarray(rows[:, [number]]) for number, name in enumerate(names)}

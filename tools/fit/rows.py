@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.operators import Batch, batches, fitted_table
 from gpuwise.evidence.score import copied_bytes, setting_of
 from gpuwise.evidence.tables import read_table
+from gpuwise.evidence.today import today_questions
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import Array, Choices, Group, Ops, dtype_code
@@ -30,6 +32,7 @@ _FROM_PYTHON = ("ops_fp32", "deepbench")  # their shortest rows are launches, no
 _LAUNCHES = 2.5
 _SHORTEST = 0.02  # of the rows of an operator: what it takes whatever its size
 _FEWEST = 5
+_COMMUNITY_SIDE = 8192.0  # among 1024 to 10240 the one where most cards are fastest
 _LARGE_FLOPS, _LARGE_BYTES = 1e9, 1.5e7  # smaller products say more about the serving stack than about the GPU
 # The pages say only this much; the others are in the catalogue under their name.
 _MEANT = {"V100 16GB": "V100 PCIe 16GB", "P100 16GB": "P100 PCIe 16GB", "A100 40GB": "A100 PCIe 40GB", "V100": "V100 PCIe 16GB"}
@@ -79,10 +82,12 @@ class OperatorRows:
 
 
 def step_rows(folder: Path, progress: Callable[[str], None]) -> list[StepRow]:
-    """Every row of e2e.csv on one GPU that can be asked."""
+    """Every row of e2e.csv on one GPU that can be asked, and what people train today."""
     asked, reasons = questions(read_table(folder / "e2e.csv"), progress)
-    for reason, count in reasons.most_common():
+    recent, others = today_questions(read_table(folder / "today_training.csv"), progress)
+    for reason, count in (reasons + others).most_common():
         progress(f"left out {count}: {reason}")
+    asked += [row.question for row in recent if row.question is not None and row.unit != "GiB"]
     memo: dict[tuple[object, ...], tuple[Ops, Array, Array]] = {}
     return [_step_row(question, memo) for question in asked if question.gpu_count == 1]
 
@@ -126,7 +131,7 @@ def operator_rows(found: Sequence[Batch], folder: Path) -> list[OperatorRows]:
         places = _some(_worth(batch), _ROWS[batch.table], chance)
         if len(places) >= _FEWEST:
             taken.append(_taken(batch, places))
-    return taken + _hardware_rows(folder / "hardware_measured.csv")
+    return [*taken, *_hardware_rows(folder / "hardware_measured.csv"), *_product_rows(folder / "today_matmul.csv")]
 
 
 def sampled(found: Sequence[Batch], count: int = 300) -> list[Batch]:
@@ -192,10 +197,26 @@ def _hardware_rows(path: Path) -> list[OperatorRows]:
     return found
 
 
+def _product_rows(path: Path) -> list[OperatorRows]:
+    """The best square products of PyTorch on many cards, each precision of a card once."""
+    asked, _ = today_questions(read_table(path))
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    gpus = {row.gpu.name: row.gpu for row in asked}
+    for row in asked:
+        values[(row.gpu.name, row.precision)].append(row.value)
+    found = []
+    for (name, precision), rates in values.items():
+        ops, rate = _square(_COMMUNITY_SIDE, precision), float(np.median(rates))
+        seconds = np.array([2 * _COMMUNITY_SIDE**3 / (rate * 1e12)])
+        found.append(OperatorRows(table="products", kind="products", name=precision, gpu=gpus[name], ops=ops, measured_s=seconds))
+    return found
+
+
 def _stream() -> Ops:
     return _ops("memory_bound", {"class": 0, "read": 1e9, "written": 1e9, "launches": 1, "looked": 0})
 
 
-def _square(side: float = 16384.0) -> Ops:
-    sizes = {"batch": 1, "m": side, "n": side, "k": side, "aligned": 1, "dtype": dtype_code("bf16")}
-    return _ops("matmul", {**sizes, "read": 4 * side**2, "written": 2 * side**2})
+def _square(side: float = 16384.0, precision: str = "bf16") -> Ops:
+    sizes = {"batch": 1, "m": side, "n": side, "k": side, "aligned": 1, "dtype": dtype_code(precision)}
+    width = 4 if precision in ("fp32", "tf32") else 2
+    return _ops("matmul", {**sizes, "read": 2 * width * side**2, "written": width * side**2})

@@ -11,7 +11,7 @@ from gpuwise.kernels.types import Array
 
 from .problem import Problem
 
-__all__ = ["LeftOut", "leave_out", "solve"]
+__all__ = ["Fold", "LeftOut", "folds_of", "leave_out", "pairs_of", "pull_of", "solve"]
 
 _KNEE = 1.5  # sigmas beyond which a row pulls less and less: some published rows are wrong
 _LONGEST = 0.3
@@ -19,25 +19,30 @@ _ENOUGH = 0.02
 
 
 def solve(
-    problem: Problem, *, rounds: int = 14, rows: Array | None = None, say: Callable[[str], None] = lambda text: None
+    problem: Problem, *, rounds: int = 14, start: Array | None = None, say: Callable[[str], None] = lambda text: None
 ) -> Array:
     """The values of the unknowns that fit the rows and the priors best."""
-    theta = problem.prior.copy()
-    used = np.ones(len(problem.measured)) if rows is None else rows
+    theta = (problem.prior if start is None else start).copy()
     for number in range(rounds):
         base, slopes = problem.jacobian(theta)
         off = base - problem.measured
-        move = _step(problem, theta, off, slopes, used)
+        move = _step(problem, theta, off, slopes, np.ones(len(off)))
         theta = theta + move
         error = np.abs(np.expm1(off[: problem.step_count]))
-        say(f"round {number}: steps off by {np.median(error):.2%}, nine in ten below {np.quantile(error, 0.9):.1%}")
+        say(f"round {number}: steps off by {np.median(error):.2%}, 90 % of them by less than {np.quantile(error, 0.9):.1%}")
         if np.abs(move).max() < _ENOUGH:
             break
     return theta
 
 
+def pull_of(problem: Problem, off: Array) -> Array:
+    """How strongly each row pulls, given what it is off by."""
+    result: Array = problem.weight / problem.sigma / np.sqrt(1 + (off / (_KNEE * problem.sigma)) ** 2)
+    return result
+
+
 def _step(problem: Problem, theta: Array, off: Array, slopes: Array, used: Array) -> Array:
-    pull = problem.weight * used / problem.sigma / np.sqrt(1 + (off / (_KNEE * problem.sigma)) ** 2)
+    pull = pull_of(problem, off) * used
     keep = used > 0
     scaled = slopes[keep] * pull[keep, None]
     hessian = scaled.T @ scaled + np.diag(problem.spread**-2.0)
@@ -47,51 +52,63 @@ def _step(problem: Problem, theta: Array, off: Array, slopes: Array, used: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """Fits without each group of rows, and ln(seconds) of each row by the fit that has not seen its group.
+class Fold:
+    """Rows that a fit must not see, and the steps among them that it is then asked for."""
 
-    `shared` are the predictions with what a stack shares with its class and source; `strange` those with the mean of the class as
-    other sources have it. `seen` says whether a row's stack has rows that were not left out.
+    name: str
+    gone: Array
+    asked: Array
+
+
+def folds_of(labels: Sequence[str | None]) -> list[Fold]:
+    """One fold for each label: its rows are left out, and asked for."""
+    named = np.array(labels, dtype=object)
+    masks = {label: np.asarray(named == label) for label in sorted({label for label in labels if label is not None})}
+    return [Fold(name=label, gone=mask, asked=mask) for label, mask in masks.items()]
+
+
+def pairs_of(problem: Problem) -> list[Fold]:
+    """One fold for each source and GPU: every row of either is left out, and the steps of both are asked for."""
+    others = [""] * (len(problem.measured) - problem.step_count)
+    sources = np.array([*(row.source for row in problem.steps), *others], dtype=object)
+    gpus = np.array(problem.gpu_of_row, dtype=object)
+    found = sorted({(row.source, row.question.gpu.name) for row in problem.steps})
+    return [
+        Fold(name=f"{source}, {gpu}", gone=(sources == source) | (gpus == gpu), asked=(sources == source) & (gpus == gpu))
+        for source, gpu in found
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Fits without the rows of each fold, and ln(seconds) of each row by the fit that has not seen it.
+
+    `shared` are the predictions with what a stack shares with its class and source. `seen` says whether a row's stack has rows
+    that were not left out.
     """
 
     thetas: dict[str, Array]
     gone: dict[str, Array]
     predicted: Array
     shared: Array
-    strange: Array
     seen: Array
 
 
-def leave_out(problem: Problem, theta: Array, labels: Sequence[str | None], rounds: int = 4) -> LeftOut:
-    """For each label, a fit without its rows: a few steps along the slopes of the whole fit, then exact predictions."""
+def leave_out(problem: Problem, theta: Array, folds: Sequence[Fold], rounds: int = 4) -> LeftOut:
+    """For each fold, a fit without its rows: a few steps along the slopes of the whole fit, then exact predictions."""
     base, slopes = problem.jacobian(theta)
-    named = np.array(labels, dtype=object)
-    found = [base.copy() for _ in range(3)]
-    thetas, gones, seen = {}, {}, np.ones(problem.step_count, bool)
-    for label in sorted({label for label in labels if label is not None}):
-        gone: Array = named == label
+    predicted, shared, seen = base.copy(), base.copy(), np.ones(problem.step_count, bool)
+    thetas, gones = {}, {}
+    for fold in folds:
         other = theta.copy()
         for _ in range(rounds):
             off = base - problem.measured + slopes @ (other - theta)
-            other = other + _step(problem, other, off, slopes, (~gone).astype(float))
-        thetas[label], gones[label] = other, gone
-        seconds: Array = np.sum(list(problem.gpu_seconds(other, only=frozenset(problem.gpu_of_row[gone])).values()), axis=0)
-        shared = problem.shared_factors(other)[problem.stack_of_row]
-        for answer, factors in zip(found, (None, shared, _strange(problem, other)), strict=True):
-            answer[gone] = problem.joined(other, seconds, factors)[gone]
-        steps_gone = gone[: problem.step_count]
-        seen[steps_gone] = np.isin(problem.stack_of_row, problem.stack_of_row[~steps_gone])[steps_gone]
-    return LeftOut(thetas=thetas, gone=gones, predicted=found[0], shared=found[1], strange=found[2], seen=seen)
-
-
-def _strange(problem: Problem, theta: Array) -> Array:
-    """ln of the mean factor of a row's class of software over the sources that are not its own, each source once."""
-    factors, means = problem.stack_factors(theta), np.zeros(len(problem.stacks))
-    for place in range(len(problem.stacks)):
-        same = problem.class_of_stack == problem.class_of_stack[place]
-        own = problem.source_of_stack == problem.source_of_stack[place]
-        sources = set(problem.source_of_stack[same & ~own])
-        of_sources = [factors[same & (problem.source_of_stack == source)].mean() for source in sources]
-        means[place] = np.mean(of_sources) if of_sources else 0.0
-    result: Array = means[problem.stack_of_row]
-    return result
+            other = other + _step(problem, other, off, slopes, (~fold.gone).astype(float))
+        thetas[fold.name], gones[fold.name] = other, fold.gone
+        seconds = problem.total_seconds(other, only=frozenset(problem.gpu_of_row[fold.asked]))
+        own = problem.shared_factors(other)[problem.stack_of_row]
+        predicted[fold.asked] = problem.joined(other, seconds)[fold.asked]
+        shared[fold.asked] = problem.joined(other, seconds, own)[fold.asked]
+        gone, asked = fold.gone[: problem.step_count], fold.asked[: problem.step_count]
+        seen[asked] = np.isin(problem.stack_of_row, problem.stack_of_row[~gone])[asked]
+    return LeftOut(thetas=thetas, gone=gones, predicted=predicted, shared=shared, seen=seen)

@@ -75,6 +75,7 @@ class _Plan:
 
 
 _SD15 = _Plan(widths=(320, 640, 1280, 1280), depths=(1, 1, 1, 0), middle=1, heads=(8, 8, 8, 8), text=768, linear=False)
+_SD2 = _Plan(widths=(320, 640, 1280, 1280), depths=(1, 1, 1, 0), middle=1, heads=(5, 10, 20, 20), text=1024, linear=True)
 _SDXL = _Plan(widths=(320, 640, 1280), depths=(0, 2, 10), middle=10, heads=(5, 10, 20), text=2048, linear=True, added=2816)
 
 
@@ -269,5 +270,41 @@ def models() -> list[Model]:
             optimizer="adamw",
             batch=1,
             image=1024,
+        ),
+        Model(
+            name="sdxl_unet_512",
+            title="SDXL U-Net at 512 pixels",
+            family="diffusion",
+            source="arXiv:2307.01952; sizes of the released base 1.0 configuration",
+            subject=plain(lambda: _denoiser(_SDXL, 64)),
+            aliases=("sdxl_512",),
+            published=2_567_463_684,
+            optimizer="adamw",
+            batch=1,
+            image=512,
+        ),
+        Model(
+            name="sd2_unet",
+            title="Stable Diffusion 2 base U-Net",
+            family="diffusion",
+            source="arXiv:2112.10752; sizes of the released v2 base configuration",
+            subject=plain(lambda: _denoiser(_SD2, 64)),
+            aliases=("sd2", "stable_diffusion_2", "stable_diffusion_2_base_unet"),
+            published=865_910_724,
+            optimizer="adamw",
+            batch=4,
+            image=512,
+        ),
+        Model(
+            name="sd2_unet_256",
+            title="Stable Diffusion 2 base U-Net at 256 pixels",
+            family="diffusion",
+            source="arXiv:2112.10752; sizes of the released v2 base configuration",
+            subject=plain(lambda: _denoiser(_SD2, 32)),
+            aliases=("sd2_256",),
+            published=865_910_724,
+            optimizer="adamw",
+            batch=4,
+            image=256,
         ),
     ]

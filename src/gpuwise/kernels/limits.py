@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from gpuwise.kernels.types import (
+    GENERATIONS,
+    MAKERS,
     Array,
     Choices,
     Columns,
@@ -101,9 +103,17 @@ def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
     peak, matrix = gpu.peak[code], gpu.matrix[code]
     stored = (op["dtype"] == _FP16) * (gpu.converts * (k["half.stored"] - 1.0))
     lanes = (1.0 + stored) * (1.0 - gpu.mixed * (1.0 - k["vector.mixed"]))
-    reached = np.where(gpu.amd > 0, k["engine.amd"], 1.0)  # its libraries keep less of the chip busy
+    makers = np.array([1.0, *(k[f"engine.{name}"] for name in MAKERS)], dtype=gpu.clock.dtype)
+    reached = makers[gpu.maker.astype(np.intp)]  # what libraries of other makers keep busy of a chip
     engine = 1.0 + (op["dtype"] == _TF32) * (k["engine.tf32"] - 1.0)  # operands twice as large to feed and to switch
-    return peak * reached * either(matrix, engine, lanes), matrix
+    own = either(matrix, of_generation(gpu, k, "matrix"), of_generation(gpu, k, "vector"))
+    return peak * reached * own * either(matrix, engine, lanes), matrix
+
+
+def of_generation(gpu: Gpus, k: Constants, what: str) -> Array:
+    """How much more of `what` a generation reaches than the models say of all; 1 where none of its GPUs was measured."""
+    own = np.array([*(k.get(f"{what}.{name}", 1.0) for name in GENERATIONS), 1.0], dtype=gpu.clock.dtype)
+    return own[gpu.generation.astype(np.intp)]
 
 
 def touched(op: Columns) -> Array:
@@ -134,7 +144,7 @@ def moved_s(op: Columns, gpu: Gpus, k: Constants, factor: Array | float = 1.0) -
 def _reached_fraction(gpu: Gpus, k: Constants) -> Array:
     """What a long copy reaches of the bandwidth on the data sheet."""
     hbm = np.where(gpu.slower_hbm > 0, k["memory.slower_hbm"], k["memory.hbm"])
-    return np.where(gpu.hbm > 0, hbm, k["memory.gddr"])
+    return np.where(gpu.hbm > 0, hbm, k["memory.gddr"]) * of_generation(gpu, k, "bandwidth")
 
 
 def _powered_bytes(gpu: Gpus, k: Constants) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.limits import longer
 from gpuwise.kernels.registry import MODELS
-from gpuwise.kernels.types import DTYPES, Array, Columns, Constants, Gpus, Ops, dtype_code
+from gpuwise.kernels.types import GENERATIONS, MAKERS, DTYPES, Array, Columns, Constants, Gpus, Ops, dtype_code
 
 __all__ = ["Times", "floors_s", "gpus_of", "load_constants", "times"]
 
@@ -48,7 +48,7 @@ _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards ta
 
 
 _COLUMNS = (
-    "units clock bandwidth cache vector half converts lanes board node process hbm slower_hbm amd mixed desktop flash".split()
+    "units clock bandwidth cache vector half converts lanes board node process hbm slower_hbm maker generation mixed desktop flash".split()
 )
 
 
@@ -82,7 +82,8 @@ def _figures(gpu: Gpu) -> tuple[float, ...]:
         gpu.architecture.process_nm or _usual_nm(_year(gpu)),
         float(gpu.memory_type.startswith("HBM")),
         float(gpu.memory_type.startswith("HBM") and _reaches_less(gpu)),
-        float(_is_amd(gpu)),
+        _maker(gpu),
+        _generation(gpu),
         float(gpu.architecture.mixed_lanes),
         float(gpu.segment == "desktop"),
         float(_has_flash(gpu)),
@@ -142,6 +143,15 @@ def _engine(gpu: Gpu, dtype: str) -> tuple[float, bool]:
         return _engine(gpu, _WIDER[dtype])
     own = peaks.get("vector", {}).get(dtype, 0.0)
     return (own, False) if dtype == "fp64" and own else (max(own, wide), False)
+
+
+def _maker(gpu: Gpu) -> float:
+    return 0.0 if gpu.is_cpu or gpu.vendor.lower() not in MAKERS else 1.0 + MAKERS.index(gpu.vendor.lower())
+
+
+def _generation(gpu: Gpu) -> float:
+    name = gpu.architecture.generation
+    return float(GENERATIONS.index(name)) if name in GENERATIONS and not gpu.is_cpu else -1.0
 
 
 def _has_flash(gpu: Gpu) -> bool:

@@ -73,6 +73,16 @@ def dtype_code(name: str) -> int:
     return _CODES.get(name, 0)
 
 
+# Generations whose GPUs were measured: each has terms of its own, drawn to the mean of all.
+GENERATIONS = (
+    *("maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"),
+    *("gcn", "vega", "rdna1", "rdna2", "rdna3", "rdna4", "cdna2", "cdna3"),
+    *("alchemist", "battlemage", "ponte-vecchio", "apple-m1", "apple-m2", "apple-m3", "apple-m4"),
+)
+
+MAKERS = ("amd", "intel", "apple")  # beside NVIDIA, whose libraries the models describe
+
+
 class Signature(Protocol):
     """What kinds of ops know of an op beside its sizes and bytes."""
 
@@ -131,7 +141,7 @@ class Gpus:
     stored and computed in fp32. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
     the power limit, `board` the one it is sold with, `node` the year the architecture came out, `process` its nanometres,
     `slower_hbm` whether its controller reaches less of its HBM than others do, `mixed` whether integer work takes
-    slots of its fp32 lanes.
+    slots of its fp32 lanes, `generation` the place of its generation among `machine.GENERATIONS`.
     """
 
     names: tuple[str, ...]
@@ -151,7 +161,8 @@ class Gpus:
     process: Array
     hbm: Array
     slower_hbm: Array
-    amd: Array
+    maker: Array
+    generation: Array
     mixed: Array
     flash: Array
     desktop: Array

@@ -87,7 +87,7 @@ def _on_its_engine(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     depth = _by_pass(which, ins * window, outs * window * outputs / np.maximum(inputs, 1.0), outputs)
     wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # the wider the engine, the less of it is fed
     engine = either(matrix, _constants(which, k, "matrix") * wider ** -k["conv.growth"], _constants(which, k, "vector"))
-    reached = peak * engine * np.where(groups > 1, k["conv.grouped"], 1.0)
+    reached = peak * engine * np.where(groups > 1, k["conv.grouped"], 1.0) * np.where(op["dtype"] == _TF32, k["conv.tf32"], 1.0)
     reuse = 2.0 / (1.0 + 1.0 / np.maximum(window, 1.0))
     seconds = tiled_s(groups, rows, columns, depth, op["dtype"], reached, gpu, k, reuse)
     seconds = longer(seconds, 2.0 * outputs * op["c_in"] * op["c_out"] / groups * window / powered(gpu, k, reached, matrix))
