@@ -11,33 +11,37 @@ import numpy as np
 import gpuwise
 from gpuwise.evidence.e2e import residual
 from gpuwise.evidence.metrics import accuracy, baselines
-from gpuwise.evidence.ranges import TRUST, Range
+from gpuwise.evidence.ranges import TRUST
 from gpuwise.evidence.score import score
 from gpuwise.evidence.types import Accuracy, Residual
-from gpuwise.kernels.types import Array
+from gpuwise.kernels.types import MAKERS, Array
 
-from .problem import Problem
+from .problem import Problem, class_of
+from .rows import StepRow
 from .solve import LeftOut
-from .widths import host_bound
+from .widths import Widths
 
 __all__ = ["write_accuracy"]
 
 PAGE = Path(gpuwise.__file__).parents[2] / "docs" / "accuracy.md"
 TEXT = Path(__file__).parent / "accuracy.txt"
-_HOST_BOUND = 0.9  # a step is host-bound where the host needs more than this share of the GPU's time
+_FEWEST = 20  # rows of a group whose coverage says something
 _LARGE_FLOPS = 1e9
 
 
 def write_accuracy(
-    problem: Problem, theta: Array, left: Mapping[str, LeftOut], operators: Sequence[Residual], ranges: Mapping[str, Range]
+    problem: Problem, theta: Array, left: Mapping[str, LeftOut], operators: Sequence[Residual], widths: Widths
 ) -> None:
     """The page: fixed words around computed tables."""
-    held = _held(problem, theta, left["gpu"], ranges)
+    pair, held = left["pair"], widths.unknown
+    seen = left["gpu"].seen
     tables = {
+        "NESTED": _nested(problem, pair, held),
         "GOALS": _goals(problem, theta, left),
-        "SOURCES": _by(problem, left["gpu"], "source", held),
-        "COVERAGE": f"{100 * np.mean(held):.0f} %",
-        "GPUS": _by(problem, left["gpu"], "gpu", held),
+        "SOURCES": _by(problem, pair, "source", held),
+        "GENERATIONS": _by(problem, pair, "generation", held),
+        "COVERAGE": _coverage(problem, widths, seen),
+        "GPUS": _by(problem, left["gpu"], "gpu", widths.known),
         "FAMILIES": _by(problem, left["family"], "family"),
         "OPERATORS": _operators(operators),
         "POWER": _power(problem, left["gpu"]),
@@ -49,17 +53,17 @@ def write_accuracy(
     PAGE.write_text(text, encoding="utf-8")
 
 
-def _held(problem: Problem, theta: Array, left: LeftOut, ranges: Mapping[str, Range]) -> Array:
-    """Whether the 80 % range of each row holds its measurement, its GPU unseen."""
-    found = []
-    off = np.exp(problem.measured - left.predicted)
-    launch = host_bound(problem, theta)
-    for place, row in enumerate(problem.steps):
-        source, _, how = row.stack.split("/")
-        end = "" if left.seen[place] else "_unknown_stack"
-        own = ranges.get(f"{source}/{how}{end}") or ranges[("launch" if launch[place] else "known") + end]
-        found.append(own.low <= off[place] <= own.high)
-    return np.array(found)
+def _coverage(problem: Problem, widths: Widths, seen: Array) -> str:
+    """By source: the share of rows inside a range that was drawn without their GPU, and without their GPU and source."""
+    sources = np.array([row.source for row in problem.steps], dtype=object)
+    lines = []
+    for source in [*sorted(set(sources)), ""]:
+        rows = sources == source if source else np.ones(len(sources), bool)
+        if rows.sum() >= _FEWEST:
+            own = f"{100 * np.mean(widths.known[rows & seen]):.0f} %" if (rows & seen).any() else ""
+            lines.append(f"| {source or 'all'} | {rows.sum():,} | {own} | {100 * np.mean(widths.unknown[rows]):.0f} % |")
+    head = ["| source | rows | source known, GPU unseen | both unseen |", "|---|---|---|---|"]
+    return "\n".join([*head, *lines])
 
 
 def _residuals(problem: Problem, predicted: Array) -> list[Residual]:
@@ -69,39 +73,48 @@ def _residuals(problem: Problem, predicted: Array) -> list[Residual]:
     ]
 
 
-def _host_bound(problem: Problem, theta: Array) -> Array:
-    seconds = np.sum(list(problem.gpu_seconds(theta).values()), axis=0)[: problem.step_count]
-    busy = seconds * np.exp(problem.stack_factors(theta)[problem.stack_of_row])
-    bound: Array = problem.host_seconds(theta) > _HOST_BOUND * busy
-    return bound
+def _kinds(problem: Problem) -> dict[str, Array]:
+    """Which rows are of which kind of software and maker."""
+    classes = np.array([class_of(row.stack) for row in problem.steps], dtype=object)
+    modern = np.array([row.stack.split("/")[1].startswith("2.") for row in problem.steps])
+    others = np.array([row.question.gpu.vendor.lower() in MAKERS for row in problem.steps])
+    eager, compiled = classes == "torch eager", classes == "torch compile"
+    images = np.array([name.startswith("pipeline") for name in classes])
+    return {
+        "PyTorch 2 on NVIDIA": (eager | compiled) & modern & ~others,
+        "older PyTorch on NVIDIA": (eager | compiled) & ~modern & ~others,
+        "TensorFlow on NVIDIA": np.array([name.startswith("tf") for name in classes]) & ~others,
+        "batch 12, slow hosts": (classes == "torch batch-12") & ~others,
+        "image generation": images,
+        "AMD, Intel and Apple": others & ~images,
+        "all": np.ones(problem.step_count, bool),
+    }
+
+
+def _nested(problem: Problem, left: LeftOut, held: Array) -> str:
+    rows = _residuals(problem, left.predicted)
+    lines = []
+    for title, chosen in _kinds(problem).items():
+        line = _line(title, accuracy([row for row, wanted in zip(rows, chosen, strict=True) if wanted]))
+        lines.append(f"{line} {100 * np.mean(held[chosen]):.0f} % |")
+    return _table("rows of", lines, ("in range",))
 
 
 def _goals(problem: Problem, theta: Array, left: Mapping[str, LeftOut]) -> str:
-    host = _host_bound(problem, theta)
-    compiled = np.array([row.question.cells.get("stack") == "compile" for row in problem.steps])
-    neusight = np.array([row.question.cells["source"] == "neusight" for row in problem.steps])
-    every = np.ones(problem.step_count, bool)
-    kinds = {
-        "GPU-bound, not compiled": ~host & ~compiled,
-        "host-bound": host,
-        "compiled": compiled,
-        "NeuSight's labels": neusight,
-        "all": every,
-    }
     views = {
         "in sample": problem.predicted(theta),
         "unseen GPU": left["gpu"].predicted,
         "unseen family": left["family"].predicted,
         "unseen generation": left["generation"].predicted,
-        "unseen GPU, unknown stack": left["gpu"].strange,
-        "the same with one measured number": _measured(problem, left["gpu"].strange),
+        "unseen GPU and source": left["pair"].predicted,
+        "the same with one measured number": _measured(problem, left["pair"].predicted),
     }
     lines = []
-    for title, chosen in kinds.items():
+    for title, chosen in _kinds(problem).items():
         for view, predicted in views.items():
             rows = [row for row, wanted in zip(_residuals(problem, predicted), chosen, strict=True) if wanted]
             lines.append(_line(f"{title} | {view}", accuracy([row for row in rows if np.isfinite(row.predicted_s)])))
-    return _table("rows | how", lines)
+    return _table("rows of | how", lines)
 
 
 def _measured(problem: Problem, predicted: Array) -> Array:
@@ -119,12 +132,16 @@ def _measured(problem: Problem, predicted: Array) -> Array:
 def _by(problem: Problem, left: LeftOut, label: str, held: Array | None = None) -> str:
     """One line a label; with `held` also the share of rows inside their range."""
     rows = _residuals(problem, left.predicted)
-    labels = np.array([row.labels[label] for row in rows])
+    labels = np.array([_label(row, step, label) for row, step in zip(rows, problem.steps, strict=True)])
     lines = []
     for name in sorted(set(labels)):
-        line = _line(name, accuracy([row for row in rows if row.labels[label] == name]))
+        line = _line(name, accuracy([row for row, own in zip(rows, labels, strict=True) if own == name]))
         lines.append(line if held is None else f"{line} {100 * np.mean(held[labels == name]):.0f} % |")
     return _table(label, lines, () if held is None else ("in range",))
+
+
+def _label(row: Residual, step: StepRow, label: str) -> str:
+    return step.question.gpu.architecture.generation if label == "generation" else row.labels[label]
 
 
 def _operators(rows: Sequence[Residual]) -> str:

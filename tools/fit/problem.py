@@ -25,10 +25,11 @@ from .curves import Curve
 from .priors import PRIORS
 from .rows import HOST_NAMES, OperatorRows, StepRow
 
-__all__ = ["BATCH_12", "Problem", "class_of"]
+__all__ = ["BATCH_12", "PIPELINES", "Problem", "class_of"]
 
 KINDS = ("conv", "matmul", "attention", "rnn", "memory_bound")
 BATCH_12 = ("ryujaehun", "lamikr")  # scripts with small batches and slow hosts
+PIPELINES = ("sd_data_webui", "fal_sd")  # whole programs around a model: text, sampler and decoder are in their figures
 _SMOOTH = 6.0
 _STEP_SIGMA, _OPERATOR_SIGMA, _POWER_SIGMA = 0.10, 0.15, 0.05
 _OPERATOR_WEIGHT = 40.0  # what the rows of one operator on one GPU count for together
@@ -60,6 +61,8 @@ def class_of(stack: str) -> str:
     source, _, how = stack.split("/")
     if source in BATCH_12:
         return "torch batch-12"
+    if source in PIPELINES:
+        return f"pipeline {how}"
     if how in ("graph", "xla"):
         return f"tf {how}"
     return "torch7" if source == "cnn_benchmarks" else f"torch {how}"
@@ -126,7 +129,8 @@ class Problem:
             for table, cast in zip(self.tables, quantised, strict=True)
         ]
         factors = [
-            0.3 if cast else 0.02 if name in ("fp32", "hw", "products") else 0.10 for name, cast in zip(self.tables, quantised, strict=True)
+            0.3 if cast else 0.02 if name in ("fp32", "hw", "products") else 0.10
+            for name, cast in zip(self.tables, quantised, strict=True)
         ]
         blocks: dict[str, tuple[Array, Array]] = {
             "constants": _pairs([PRIORS[name] for name in self.names]),
@@ -239,7 +243,7 @@ class Problem:
 
     def predicted(self, theta: Array, only: frozenset[str] | None = None, factors: Array | None = None) -> Array:
         """ln(seconds) of each row; where `only` names GPUs, of theirs alone."""
-        return self.joined(theta, np.sum(list(self.gpu_seconds(theta, only=only).values()), axis=0), factors)
+        return self.joined(theta, self.total_seconds(theta, only), factors)
 
     def jacobian(self, theta: Array, step: float = 0.02) -> tuple[Array, Array]:
         """ln(seconds) of each row, and how they change with each unknown."""

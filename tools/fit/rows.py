@@ -26,13 +26,15 @@ from gpuwise.workload.model.evaluate import call_counts
 __all__ = ["HOST_NAMES", "OperatorRows", "StepRow", "operator_rows", "read_batches", "sampled", "step_rows"]
 
 HOST_NAMES = ("host.light", "host.conv_backward", "host.backward", "host.optimizer")
-_ROWS = {"ops_fp32": 250, "gemm_lowp": 500, "attention": 500, "deepbench": 10_000}  # of a GPU and operator
+_ROWS = {"ops_fp32": 120, "gemm_lowp": 200, "attention": 200, "deepbench": 10_000}  # of a GPU and operator
 _FILES = ("ops_fp32.parquet", "gemm_lowp.parquet", "attention.parquet", "deepbench.csv")
 _FROM_PYTHON = ("ops_fp32", "deepbench")  # their shortest rows are launches, not work
 _LAUNCHES = 2.5
 _SHORTEST = 0.02  # of the rows of an operator: what it takes whatever its size
 _FEWEST = 5
 _COMMUNITY_SIDE = 8192.0  # among 1024 to 10240 the one where most cards are fastest
+_REPORTED = ("sd_data_webui",)  # by many people, on their own machines and with their own settings
+_FEWEST_REPORTS = 3
 _LARGE_FLOPS, _LARGE_BYTES = 1e9, 1.5e7  # smaller products say more about the serving stack than about the GPU
 # The pages say only this much; the others are in the catalogue under their name.
 _MEANT = {"V100 16GB": "V100 PCIe 16GB", "P100 16GB": "P100 PCIe 16GB", "A100 40GB": "A100 PCIe 40GB", "V100": "V100 PCIe 16GB"}
@@ -88,8 +90,35 @@ def step_rows(folder: Path, progress: Callable[[str], None]) -> list[StepRow]:
     for reason, count in (reasons + others).most_common():
         progress(f"left out {count}: {reason}")
     asked += [row.question for row in recent if row.question is not None and row.unit != "GiB"]
+    asked += _image_questions(folder)
+    asked = [replace(question, row=number) for number, question in enumerate(asked)]
     memo: dict[tuple[object, ...], tuple[Ops, Array, Array]] = {}
     return [_step_row(question, memo) for question in asked if question.gpu_count == 1]
+
+
+def _image_questions(folder: Path) -> list[Question]:
+    """Image generation: what many people reported of the same GPU, model and batch counts once, by its middle."""
+    found, _ = today_questions(read_table(folder / "today_images.csv"))
+    groups: dict[tuple[object, ...], list[Question]] = defaultdict(list)
+    for row in found:
+        question = row.question
+        if question is not None and question.gpu_count == 1:
+            alone = question.row if row.cells["source"] not in _REPORTED else None
+            groups[
+                (row.cells["source"], question.gpu.name, question.request, question.cells["stack"], row.cells["batch"], alone)
+            ] += [question]
+    return [
+        _middle(members)
+        for members in groups.values()
+        if len(members) >= _FEWEST_REPORTS or members[0].cells["source"] not in _REPORTED
+    ]
+
+
+def _middle(members: Sequence[Question]) -> Question:
+    """One question for all: the middle of what was measured, in whatever version."""
+    first, seconds = members[0], float(np.median([question.measured_s for question in members]))
+    version = first.cells["framework_version"] if len(members) == 1 else "mixed"
+    return replace(first, measured_s=seconds, cells={**first.cells, "framework_version": version})
 
 
 def _step_row(question: Question, memo: dict[tuple[object, ...], tuple[Ops, Array, Array]]) -> StepRow:

@@ -10,24 +10,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import gpuwise
 from gpuwise.evidence.fits import Fit
 from gpuwise.evidence.ranges import Range
+from gpuwise.kernels.types import Array
 
-from .problem import BATCH_12, Problem
+from .problem import BATCH_12, PIPELINES, Problem, class_of
 from .solve import LeftOut
 
 __all__ = ["write_fit", "write_left_out", "write_ranges"]
 
 ROOT = Path(gpuwise.__file__).parent
 _FITTED_ON = [
-    "e2e.csv: single-GPU rows of timm, lambda_tf, lambda_pytorch, ryujaehun, lamikr, cnn_benchmarks, neusight, nvidia_dle",
-    "ops_fp32, gemm_lowp (bf16, fp8), attention (bf16), deepbench (fp32, mixed fp16), hardware_measured: 500 rows a GPU and op",
+    "e2e.csv, today_training.csv: rows on one GPU; today_images.csv: the middle of three reports or more of the same run",
+    "ops_fp32, gemm_lowp (bf16, fp8), attention (bf16), deepbench (fp32, mixed fp16): a sample of each op on each GPU",
+    "hardware_measured, today_matmul: bandwidths and the best square products of 90 GPUs",
     "power.csv: training of ResNet-50, ShuffleNet, BERT-base (Zeus) and ViT-B/16 at lowered limits, against the highest limit",
     "robust Gauss-Newton in ln(seconds) with priors; stacks, hosts and tables have factors of their own (not in this file)",
 ]
 _FRAMEWORKS = {"lambda_tf": "tf", "nvidia_dle": "tf", "cnn_benchmarks": "torch7"}
-_OTHER_PROCEDURES = (*BATCH_12, "neusight")  # threads, copies, the best of many runs: no measure of a framework
+# Threads, copies, the best of many runs, epochs with loading, other makers' builds: no measure of a framework.
+_OTHER_PROCEDURES = (*BATCH_12, *PIPELINES, "neusight", "mac_ml_speed_test", "u39kun", "itex_max1550", "tf_metal_experiments")
 _PARTS = ("constants", "factors", "launch_s", "copy_bytes_per_s")
 
 
@@ -39,22 +44,23 @@ def _short(values: Mapping[str, float], digits: int = 5) -> dict[str, float]:
     return {name: float(f"{value:.{digits}g}") for name, value in sorted(values.items())}
 
 
-def write_fit(problem: Problem, fit: Fit) -> None:
+def write_fit(problem: Problem, fit: Fit, theta: Array) -> None:
     """The constants, what belongs to sources, and the software stacks."""
     _write("kernels/data/constants.json", {"version": 1, "fitted_on": _FITTED_ON, "constants": _short(fit.constants, 7)})
     path = "evidence/data/procedures.json"
     file = json.loads((ROOT / path).read_text(encoding="utf-8"))
     own = {part: _short(getattr(fit, part)) for part in Fit.__struct_fields__ if part != "constants"}
     _write(path, file | {"fitted": file["fitted"] | own})
-    _write("step/data/stacks.json", _stacks(problem, fit))
+    _write("step/data/stacks.json", _stacks(problem, fit, theta))
 
 
-def _stacks(problem: Problem, fit: Fit) -> list[dict[str, Any]]:
+def _stacks(problem: Problem, fit: Fit, theta: Array) -> list[dict[str, Any]]:
     """One factor for each framework, version and way of running: the mean over sources.
 
-    What a source adds to all its rows (a real input pipeline, logging) is not the software's: PyTorch's are brought to the
-    level of timm, which times synthetic data.
+    What a source adds to all its rows (a real input pipeline, logging) or saves (tuned kernels) is not the software's: PyTorch's
+    are brought to the mean of all sources, which is what a source that nobody has measured is most like.
     """
+    classes = dict(zip(problem.classes, np.exp(theta[problem.at["class"]]), strict=True))
     rows = Counter(row.stack for row in problem.steps)
     found: dict[tuple[str, float, str], list[tuple[float, int]]] = defaultdict(list)
     for stack in problem.stacks:
@@ -65,7 +71,7 @@ def _stacks(problem: Problem, fit: Fit) -> list[dict[str, Any]]:
         value = float(number[0])
         value = value // 1000 if value > 1000 else value  # cuDNN 5105 is 5
         framework = _FRAMEWORKS.get(source, "torch")
-        level = fit.factors[f"timm//{how}"] / fit.factors[f"{source}//{how}"] if framework == "torch" else 1.0
+        level = classes[class_of(stack)] / fit.factors[f"{source}//{how}"] if framework == "torch" else 1.0
         found[(framework, value, how)].append((fit.factors[stack] * level, rows[stack]))
     return [
         {

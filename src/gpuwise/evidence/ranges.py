@@ -85,8 +85,16 @@ def step_range(gpu: Gpu, bound: str = "") -> Range:
 
 
 def as_known(usual: Range, gpu: Gpu) -> Range:
-    """The range, made wider for a maker of which no step was measured."""
-    return usual if knows_vendor(gpu) else usual.around(_assumed(gpu))
+    """The range, made wider for a maker whose GPUs are predicted less well, or of which no step was measured."""
+    own = _of_maker(gpu)
+    return usual if own is None else usual.around(own)
+
+
+def _of_maker(gpu: Gpu) -> Range | None:
+    """What is missed on GPUs of this one's maker, where that is not NVIDIA."""
+    if knows_vendor(gpu):
+        return _file().ranges.get(gpu.architecture.vendor.lower())
+    return _assumed(gpu)
 
 
 def pair_range(base: Gpu, other: Gpu) -> Range:
@@ -94,8 +102,9 @@ def pair_range(base: Gpu, other: Gpu) -> Range:
     found = ratio_range(known=knows(base) and knows(other))
     if base.is_cpu and other.is_cpu:
         return Range(low=found.low, high=found.high, rows=0)
-    found = found if knows_vendor(other) else found.around(_assumed(other))
-    return found if knows_vendor(base) else found.around(_inverse(_assumed(base)))
+    own, others = _of_maker(base), _of_maker(other)
+    found = found if others is None else found.around(others)
+    return found if own is None else found.around(_inverse(own))
 
 
 def _assumed(gpu: Gpu) -> Range:

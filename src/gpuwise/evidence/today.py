@@ -29,12 +29,16 @@ __all__ = ["TodayQuestion", "score_today", "today_questions"]
 
 _PRECISIONS = {"amp fp16": "amp", "amp bf16": "amp-bf16", "fp32 (TF32 allowed)": "tf32", "amp fp16 + XLA": "amp"}
 _KNOWN = ("fp32", "tf32", "fp16", "bf16", "amp", "amp-bf16", "fp8")
-_ENGINES = re.compile(r"llama[.-]?cpp|vllm|lmdeploy|exllama|tensorrt|_trt\b|onnx|awq|optimum|mlx|zluda|sglang", re.IGNORECASE)
+_ENGINES = re.compile(
+    r"llama[.-]?cpp|vllm|lmdeploy|exllama|tensorrt|_trt\b|onnx|awq|optimum|mlx|zluda|sglang|oneflow|stable fast|minsdxl",
+    re.IGNORECASE,
+)
 _OTHERWISE = re.compile(r"lora|accumulation|checkpointing", re.IGNORECASE)  # of training
 _VERSION = re.compile(r"(tensorflow|pytorch|torch)\s*v?(\d+\.\d+)", re.IGNORECASE)
 _RATES = ("samples_per_s", "tokens_per_s", "it_per_s")
 _GUIDED = 2  # passes of the denoiser for each image, with and without the prompt
-_TUNED = re.compile(r"[\s-](instruct|chat)$", re.IGNORECASE)  # other weights of the same shapes
+_TUNED = re.compile(r"[\s-](instruct|chat)$| \(End-to-end\) Benchmarks$", re.IGNORECASE)  # the same shapes
+_WHOLE_BATCH = re.compile(r"global batch (\d{1,7})")
 _FROM_LIBRARIES = ("torchvision",)
 
 
@@ -146,6 +150,8 @@ def _request(cells: Mapping[str, str]) -> Request:
         entry = zoo.entry(name)
         if entry.seq is not None or entry.image in (size, None):
             return Request(model=entry.name, phase=phase, settings=settings)
+        if zoo.has(f"{entry.name}_{size}"):
+            return Request(model=zoo.entry(f"{entry.name}_{size}").name, settings=settings)
         raise _Unusable(f"the zoo holds {entry.name} at {entry.image} pixels, not at {size or 'an unknown size'}")
     if library not in _FROM_LIBRARIES:
         raise _Unusable(f"no model {cells['model']}")
@@ -190,6 +196,7 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
     sizes = _sizes(cells, workload, count)
     framework, version, how = _software(cells)
     told = {**cells, "precision": row.precision, "framework": framework, "framework_version": version, "stack": how}
+    told["layout"] = "nhwc" if "channels last" in cells["stack"].lower() else cells.get("layout", "")
     question = Question(
         row=row.row,
         cells={**told, "image_or_seq": str(_first(cells["size"]) or "")},
@@ -206,7 +213,8 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
 
 
 def _sizes(cells: Mapping[str, str], workload: Workload, count: int) -> _Sizes:
-    batch = _number(cells["batch"], "a batch")
+    whole = _WHOLE_BATCH.search(cells.get("note", ""))
+    batch = int(whole[1]) / count if whole and not cells["batch"] else _number(cells["batch"], "a batch")
     if batch < 1:
         raise _Unusable("a batch below one")
     seq = None if workload.seq is None else _positions(cells)
@@ -240,7 +248,7 @@ def _software(cells: Mapping[str, str]) -> tuple[str, str, str]:
     if framework == "tf":
         how = "xla" if "xla" in f"{text} {cells['precision'].lower()}" else "graph"
     else:
-        how = "compile" if "torch.compile" in text else "eager"
+        how = "compile" if "torch.compile" in text or "compiled" in text else "eager"
     return framework, found[2] if found and (found[1] == "tensorflow") == (framework == "tf") else "", how
 
 

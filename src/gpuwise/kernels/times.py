@@ -17,7 +17,7 @@ import numpy as np
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.limits import longer
 from gpuwise.kernels.registry import MODELS
-from gpuwise.kernels.types import GENERATIONS, MAKERS, DTYPES, Array, Columns, Constants, Gpus, Ops, dtype_code
+from gpuwise.kernels.types import DTYPES, GENERATIONS, MAKERS, Array, Columns, Constants, Gpus, Ops, dtype_code
 
 __all__ = ["Times", "floors_s", "gpus_of", "load_constants", "times"]
 
@@ -47,9 +47,7 @@ _VOLTA = 2017.3
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
 
 
-_COLUMNS = (
-    "units clock bandwidth cache vector half converts lanes board node process hbm slower_hbm maker generation mixed desktop flash".split()
-)
+_COLUMNS = "units clock bandwidth cache vector half converts lanes board node process hbm slower_hbm maker generation mixed desktop flash".split()
 
 
 def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | None = None, dtype: Any = np.float64) -> Gpus:

@@ -35,6 +35,7 @@ __all__ = ["CONV", "conv"]
 _FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
 _FP32, _TF32, _FP16 = (dtype_code(name) for name in ("fp32", "tf32", "fp16"))
 _PASSES = ("forward", "data", "weight")
+_FEW = 8  # channels of one operand of the matrix engine in 16 bits
 _SAVED = 4.0  # products of F(4×4, 3×3) against those of the sum: Lavin and Gray 2015; other windows may run by FFT
 
 
@@ -58,12 +59,14 @@ def _at(op: Columns, rows: Array) -> Columns:
 
 
 def _dense(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """TF32, where it may be used, is taken if it is faster; for groups it has no kernels (ResNeXt on an A100)."""
+    """TF32, where it may be used, is taken if it is faster; for groups it has no kernels (ResNeXt on an A100). Few channels leave
+    a matrix engine mostly empty: they run on the vector lanes where those are faster."""
     may = op["dtype"] == _TF32
+    choice = may | (op["c_in"] < _FEW)
     own = _on_its_engine(op, gpu, k)
-    if not may.any():
+    if not choice.any():
         return own
-    plain = _on_its_engine({**op, "dtype": np.where(may, _FP32, op["dtype"])}, gpu, k)
+    plain = _on_its_engine({**op, "dtype": np.where(choice, _FP32, op["dtype"])}, gpu, k)
     slower = np.maximum(own.compute_s, own.memory_s)  # it may have to be rearranged first
     better = (np.maximum(plain.compute_s, plain.memory_s) < slower) | (may & (op["groups"] > 1))
     return Cost(
@@ -105,8 +108,8 @@ def _slower(op: Columns, matrix: Array, k: Constants) -> Array:
     fewer = np.where(which < 2, k["conv.winograd"], k["conv.winograd_weight"])
     on_lanes = np.where(_is_winograd(op), 1.0 / fewer, 1.0)
     scattered = (op["groups"] > 1) & (op["nhwc"] > 0) & (which == 2)  # a group's channels lie apart
-    odd = np.where((window != 1) & (window != 9) & (op["c_in"] >= 8), k["conv.odd_window"], 1.0)
-    few = np.where((op["c_in"] < 8) & (op["nhwc"] == 0), k["conv.few_channels"], 1.0)
+    odd = np.where((window != 1) & (window != 9) & (op["c_in"] >= _FEW), k["conv.odd_window"], 1.0)
+    few = np.where((op["c_in"] < _FEW) & (op["nhwc"] == 0), k["conv.few_channels"], 1.0)
     return either(matrix, odd * few, on_lanes) * np.where(scattered, k["conv.grouped_nhwc_weight"], 1.0)
 
 
