@@ -19,7 +19,10 @@ from gpuwise.surfaces.cli import output
 __all__ = ["with_report"]
 
 _Report = Annotated[
-    Optional[Path], typer.Option("--report", help="Write the answer to this .html file too, or .md with its figures beside it.")
+    Optional[Path],
+    typer.Option(
+        "--report", help="Also write the answer to this .html file, or to this .md file and its figures to files next to it."
+    ),
 ]
 
 
@@ -54,8 +57,8 @@ def _check(path: Path) -> None:
 
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
-            f"{path} does not end like a report",
-            looked_in=f"its ending; known are {', '.join(ENDINGS)}",
+            f"{path} does not have the ending of a report file",
+            looked_in=f"known endings: {', '.join(ENDINGS)}",
             hint=f"for example `--report {path.stem or 'report'}.html`",
         )
     check_place(path, "report.html")
