@@ -78,16 +78,16 @@ _LIVE = {
     "throttled": "clocks, temperature and throttle reasons",
     "power_limited": "the power limit",
     "shared_gpu": "other processes on the GPU",
-    "cpu_starved": "the load of the cores",
+    "cpu_starved": "the load of the CPU cores",
 }
 _OF_FLEETS = {  # what is the matter with several GPUs
-    gpu_fault.CODE: "errors, or not heard of any more",
-    idle_gpu.CODE: "next to no work",
-    throttled.CODE: "slow themselves down",
-    vram_spill.CODE: "memory full, spills to the host",
+    gpu_fault.CODE: "errors, or no longer reporting",
+    idle_gpu.CODE: "almost idle",
+    throttled.CODE: "throttled",
+    vram_spill.CODE: "memory full and spilling to the host",
     straggler.CODE: "slower than their peers",
-    pcie_degraded.CODE: "PCIe link below what the card can do",
-    power_limited.CODE: "held to less power than usual",
+    pcie_degraded.CODE: "PCIe link slower than the card supports",
+    power_limited.CODE: "power limit below the default",
 }
 CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS, *_LIVE, gpu_fault.CODE, idle_gpu.CODE)
 
@@ -119,13 +119,16 @@ def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstaine
     blind = []
     if not vitals.gpus:
         names = [check.__module__.rpartition(".")[2] for check in _OF_GPUS]
-        blind += [Abstained(code=name, reason=vitals.blind, record_next="watch where the GPU's driver answers") for name in names]
+        blind += [
+            Abstained(code=name, reason=vitals.blind, record_next="watch on a machine where the GPU's driver responds")
+            for name in names
+        ]
     if not vitals.step_s:
         names = [check.__module__.rpartition(".")[2] for check in _OF_STEPS]
-        blind += [Abstained(code=name, reason="no steps were seen", record_next=vitals.without_steps) for name in names]
+        blind += [Abstained(code=name, reason="no steps were found", record_next=vitals.without_steps) for name in names]
     if vitals.cores_used_fraction is None:
         reason = next((fault for fault in vitals.faults if "cores" in fault), "the run was too short")
-        blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch it for some seconds, on Linux"))
+        blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch it for a few seconds on Linux"))
     return ranked(answer for answer in answers if answer is not None), tuple(blind)
 
 
@@ -146,6 +149,6 @@ def run_fleet_checks(members: Sequence[Member]) -> tuple[FleetFinding, ...]:
 
 def _not_in_traces() -> list[Abstained]:
     return [
-        Abstained(code=code, reason=f"a trace does not hold {what}", record_next="`gpuwise watch` beside the running job")
+        Abstained(code=code, reason=f"a trace does not contain {what}", record_next="run `gpuwise watch` on the job")
         for code, what in _LIVE.items()
     ]

@@ -214,7 +214,7 @@ def test_what_a_trace_holds_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed_up", "says"), [(0.4, "better than the rate promises"), (0.1, "as the rate promises"), (0.05, "less than the rate")]
+    ("speed_up", "says"), [(0.4, "better than the rate suggests"), (0.1, "as the rate suggests"), (0.05, "less than the rate")]
 )
 def test_a_part_is_held_against_its_promise_from_both_sides(speed_up: float, says: str) -> None:
     assert compare._why("matmul", speed_up, 0.1, "rate").startswith(says)
