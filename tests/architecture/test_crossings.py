@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 _MOST = 60
-# Counts the modules of gpuwise whose functions run; what runs while a module is imported does not count.
+# Counts the modules of gpuwise whose functions run. What runs while a module is imported does not count, nor does what
+# `dataclass` writes: nobody has to read it.
 _COUNT = """
 import sys
 from gpuwise.surfaces.cli.main import main
@@ -15,7 +16,8 @@ seen = set()
 
 def watch(frame, event, argument):
     name = frame.f_globals.get("__name__", "")
-    if event != "call" or not name.startswith("gpuwise.") or frame.f_code.co_name == "<module>":
+    written = frame.f_code.co_filename != "<string>"
+    if event != "call" or not written or not name.startswith("gpuwise.") or frame.f_code.co_name == "<module>":
         return
     outer = frame.f_back
     while outer is not None:
