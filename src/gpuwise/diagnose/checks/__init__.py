@@ -1,1 +1,1 @@
-"""One file a check, named for the problem it sees. Its docstring is its page in the docs; `registry.py` lists them all."""
+"""One file a check, named for the problem it sees. Its docstring is its part of the docs; `registry.py` runs them all."""
