@@ -2,7 +2,7 @@
 
 A capture runs in a process of its own, started afresh. Tests of what is recorded need the process of its own, with its session,
 its limits and its output, but not the fresh start; they ask for `quick_captures`. Tests of how captures begin, end or are ended
-(limits of time and memory, children, what is imported from where) are marked `afresh`, and test_script.py does without.
+(limits of time and memory, children, what is imported from where) are marked `afresh`.
 """
 
 from __future__ import annotations
