@@ -68,7 +68,8 @@ def test_one_command_alone_answers_as_it_does_among_all() -> None:
     helped = run("fit", "--help")
     assert helped.returncode == 0
     assert "gpuwise fit [OPTIONS]" in helped.stdout
-    assert all(command in run("--help").stdout for command in COMMANDS)
+    listed = run("--help").stdout
+    assert all(command in listed for command in COMMANDS)
 
 
 def test_a_long_complaint_is_wrapped_but_a_command_in_it_is_not() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,17 @@ def test_each_check_is_one_file_and_registered() -> None:
     files = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
     assert files == set(CODES)
     assert len(CODES) == len(set(CODES))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_is_run_on_every_trace_asks_for_a_view_alone(code: str) -> None:
+    module = importlib.import_module(f"gpuwise.diagnose.checks.{code}")
+    assert code == module.CODE
+    if hasattr(module, "check"):
+        assert inspect.get_annotations(module.check)["view"] == "View"
+        assert list(inspect.signature(module.check).parameters) == ["view"]
+    else:
+        assert any(name.startswith("check_") for name in module.__all__)
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -26,7 +26,7 @@ for _ in range(45):
     time.sleep(0.05)
     marks.stepped()
 """
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]  # beside two others on two cores, a made loader seems slow
 STEPS = Path(__file__).parents[3] / "src/gpuwise/live/hook"
 
 

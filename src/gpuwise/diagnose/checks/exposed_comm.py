@@ -24,14 +24,14 @@ from __future__ import annotations
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
 
-__all__ = ["CODE", "check"]
+__all__ = ["CODE", "check_waiting"]
 
 CODE = "exposed_comm"
 _THRESHOLD = 0.1
 _LIKELY = 0.75
 
 
-def check(view: View, waiting_s: float = 0.0) -> Finding | None:
+def check_waiting(view: View, waiting_s: float = 0.0) -> Finding | None:
     """Find collectives that run alone, without the wait for a late rank that `straggler` already reports."""
     exposed = view.facts.communication_exposed_fraction
     lost_s = max(view.parts.parts_s["communication"] - waiting_s, 0.0)
