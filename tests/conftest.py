@@ -1,9 +1,10 @@
 """What holds for every test: where captures are kept, what runs side by side with what, and in which order.
 
-`make test` runs the tests in several processes (pytest-xdist). The tests of a file stay together, so that what a file prepares is
-prepared once, and so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests are dealt out one by
-one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone` judges how fast
-something runs here: while it runs, the others wait.
+`make test` runs the tests in several processes (pytest-xdist), one more than there are cores: tests of servers, browsers and
+trainings wait for much of their time, and the one more computes meanwhile. The tests of a file stay together, so that what a file
+prepares is prepared once, and so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests are dealt
+out one by one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone` judges how
+fast something runs here: while it runs, the others wait.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from hypothesis import settings
 from forking import Forker, quick
 
 HERE = Path(__file__).parent
-MACHINE = "machine"  # servers, browsers and trainings, which wait for each other more than they compute: one after another
-TOGETHER = {"browser/": MACHINE, "unit/watch/": MACHINE, "unit/web/": MACHINE, "golden/": "golden"}
+PAGE, WATCH = "page", "watch"  # servers with a browser, and trainings: each folder's tests wait for much of their time
+TOGETHER = {"browser/": PAGE, "unit/web/": PAGE, "unit/watch/": WATCH, "golden/": "golden"}
 SPREAD = (
     "architecture/test_docs.py",
     "unit/test_fit.py",
@@ -53,6 +54,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """For `-n auto` and `-n logical`."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Deals out groups of tests. Not the `loadgroup` of xdist: its marks have no effect with pytest 9.2."""
     from xdist.scheduler import LoadScopeScheduling
@@ -79,7 +86,7 @@ def _group(nodeid: str) -> str:
 
 def _turn(nodeid: str) -> int:
     group = _group(nodeid)
-    return 0 if group == MACHINE else 1 if group == nodeid else 2
+    return 0 if group in (PAGE, WATCH) else 1 if group == nodeid else 2
 
 
 # ---------------------------------------------------------------- tests that need the machine for themselves

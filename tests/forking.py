@@ -1,8 +1,8 @@
-"""Captures without the second and a half that importing torch takes: forked from a process that has imported it already.
+"""Captures without the two or three seconds that torch takes to start: forked from a process that has started it already.
 
 A capture runs in a process of its own, started afresh. Tests of what is recorded need the process of its own, with its session,
 its limits and its output, but not the fresh start; they ask for `quick_captures`. Tests of how captures begin, end or are ended
-(limits of time and memory, children, what is imported from where) are marked `afresh`, and test_script.py does without.
+(limits of time and memory, children, what is imported from where) are marked `afresh`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 from unittest.mock import patch
 
+import gpuwise
 from gpuwise.core.processes import PARENT
 from gpuwise.workload.capture import process as capture
 
@@ -60,7 +61,7 @@ class Forker:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        paths = os.pathsep.join([str(Path(capture.__file__).parents[2]), str(Path(__file__).parent)])
+        paths = os.pathsep.join([str(Path(gpuwise.__file__).parents[1]), str(Path(__file__).parent)])
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _SERVE, str(theirs.fileno())],
@@ -108,10 +109,12 @@ class _Only:
 
 def serve(number: int) -> None:
     """Answer questions for captures until there are no more."""
-    import torch  # noqa: F401
+    from torch._subclasses.fake_tensor import FakeTensorMode
 
     import gpuwise.workload.capture.torch.step
     import gpuwise.workload.capture.worker  # noqa: F401
+
+    FakeTensorMode()  # the first one imports some eight hundred modules, as long as torch itself
 
     here = socket.socket(fileno=number)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever waits for a capture is not waited for

@@ -1,4 +1,4 @@
-"""Write docs/checks/ from the docstrings of the checks, so that the pages stay up to date.
+"""Writes docs/reference/checks.md from the docstrings of the checks, so that the page stays up to date.
 
 python tools/build_check_docs.py
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuwise.diagnose.registry import CODES
 
-FOLDER = Path(__file__).parents[1] / "docs" / "checks"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "checks.md"
 HEAD = """# What `gpuwise why` looks for
 
 `tools/build_check_docs.py` writes this page from the checks themselves, and a test keeps it up to date. Shares refer to a mean
@@ -22,11 +22,10 @@ the step down, and the lower end keeps the next limit in place.
 """
 
 
-def pages() -> dict[str, str]:
-    """The current text of every page, by file name."""
-    found = {f"{code}.md": _page(code) for code in CODES}
-    rows = [f"| [`{code}`]({code}.md) | {_title(code)} |" for code in sorted(CODES)]
-    return {"index.md": HEAD + "\n".join(rows) + "\n", **found}
+def page() -> str:
+    """The page as it should be now."""
+    rows = [f"| [`{code}`](#{code}) | {_title(code)} |" for code in sorted(CODES)]
+    return HEAD + "\n".join(rows) + "\n" + "".join(f"\n{_part(code)}\n" for code in sorted(CODES))
 
 
 def _docstring(code: str) -> str:
@@ -37,12 +36,11 @@ def _title(code: str) -> str:
     return _docstring(code).partition("\n")[0].rstrip(".")
 
 
-def _page(code: str) -> str:
-    rest = _docstring(code).partition("\n")[2].strip()
-    return f"# {code}: {_title(code)}\n\n{rest}\n"
+def _part(code: str) -> str:
+    """Headings one level down; the code alone is the heading, so that links to it stay short and outlive its title."""
+    rest = _docstring(code).partition("\n")[2].strip().replace("## ", "### ")
+    return f"## {code}\n{_title(code)}.\n\n{rest}"
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    for name, text in pages().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")

@@ -44,7 +44,7 @@ def test_a_cut_trace_is_answered_from_whole_steps_or_refused_as_cut(name: str, t
             path.write_bytes(form[: cut if isinstance(cut, int) else int(len(form) * cut)])
             answer = asked(path)
             if isinstance(answer, BadFile):
-                assert "ends early, it is cut off" in answer.message
+                assert "is cut off" in answer.message
                 assert answer.looked_in
                 assert "copy the file again" in answer.hint
                 continue

@@ -33,17 +33,17 @@ def _alert(page: Page) -> str:
 @pytest.mark.parametrize(
     ("view", "key", "name"),
     [
-        ("choose", "hours", "Hours a week"),
+        ("choose", "hours", "Hours per week"),
         ("choose", "budget", "Budget"),
         ("choose", "memory", "Memory"),
         ("rent", "machine", "Rest of the machine"),
-        ("build", "slots", "Slots of the case"),
+        ("build", "slots", "Case slots"),
         ("scale", "nodes", "Machines"),
     ],
 )
 def test_a_value_of_a_link_that_is_no_number_is_refused_by_name(page: Page, view: str, key: str, name: str) -> None:
     page.open(view=view, **{key: "abc"})
-    assert _alert(page).startswith(f"{name}: 'abc' is no number")
+    assert _alert(page).startswith(f"{name}: 'abc' is not a number")
     shown = page.run(f"return document.querySelector('input[type=range][name={key}]')?.closest('.field').innerText ?? '?'")
     assert "?" in shown
     assert "NaN" not in page.run("return document.body.innerText")

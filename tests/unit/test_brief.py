@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -17,6 +19,15 @@ QUESTIONS = {
     "prices": ["prices", "H100 SXM 80GB"],
     "charts": ["charts", "--work", "cnn"],
     "gpus": ["gpus", "RTX 3090"],
+    "why": ["why", str(Path(__file__).parents[2] / "examples" / "slow_loader.json.gz")],
+    "plan": ["plan", "llama-2-7b", "--cluster", "8xA100"],
+    "matters": ["matters"],
+    "tune batch": ["tune", "batch", "resnet50", "--gpu", "RTX 3090"],
+    "tune power": ["tune", "power", "resnet50", "--gpu", "RTX 3090"],
+    "fit": ["fit", "llama-2-7b", "--gpu", "RTX 3090"],
+    "compare": ["compare", "RTX 3090", "RTX 4070 Ti"],
+    "compare sets": ["compare", "2x RTX 3090", "RTX 4090"],
+    "predict": ["predict", "resnet50", "--gpu", "RTX 3090"],
 }
 
 

@@ -47,7 +47,7 @@ def lines(**asked: object) -> dict[str, CheckLine]:
         (["--board", "huge"], "no board called"),
         (["--board", "slots=0"], "slots=0"),
         (["--board", "slots=7,color=red"], "invalid board 'slots=7,color=red'"),
-        (["--board", "slots=7,switch=maybe"], "switch=maybe"),
+        (["--board", "slots=7,switch=maybe"], "switch must be yes or no"),
         (["--chipset-link", "NVLink 3.0"], "is not a PCIe link"),
         (["--riser", "wire"], "no link called"),
         (["--cooler", "ice"], "no cooler called 'ice'"),

@@ -102,7 +102,7 @@ def test_all_costs_are_price_machine_and_electricity() -> None:
     [
         ({"work": "poetry"}, "unknown kind of work"),
         ({"segment": "toaster"}, "unknown segment"),
-        ({"year": "1999"}, "no GPU passes these filters"),
+        ({"year": "1999"}, "no GPU matches these filters"),
         ({"baseline": "GTX 1060 3GB", "gpu": ["RTX 3090"]}, "cannot be the baseline"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_generation_that_was_never_measured_is_marked() -> None:
     said = CliRunner().invoke(app, ["charts", "--gpu", "Arc B580", "--gpu", "RTX 3090", "--work", "cnn"]).stdout
     assert "Arc B580 *" in said
     assert "RTX 3090 *" not in said
-    assert "* No GPU of its generation was measured" in said
+    assert "* No GPU of this generation was measured" in said
     assert "* No GPU" not in CliRunner().invoke(app, ["charts", "--gpu", "RTX 3090", "--work", "cnn"]).stdout
 
 

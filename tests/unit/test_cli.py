@@ -68,7 +68,7 @@ def test_filters_and_sort_hold_in_json() -> None:
 
 
 def test_ambiguous_name_is_stated_in_text_and_json() -> None:
-    assert "was taken as A100 SXM 80GB" in run("gpus", "A100").stdout
+    assert "was read as A100 SXM 80GB" in run("gpus", "A100").stdout
     assumption = json.loads(run("gpus", "A100", "--json").stdout)["assumptions"][0]
     assert assumption["value"] == "A100 SXM 80GB"
     assert "A100 PCIe 40GB" in assumption["effect"]
@@ -130,7 +130,7 @@ def test_user_catalogue_is_listed(tmp_path: Path) -> None:
 def test_doctor_answers_without_a_gpu_or_framework() -> None:
     done = run("doctor")
     assert done.returncode == 0
-    assert "where we looked" in done.stdout
+    assert "where gpuwise looked" in done.stdout
     assert set(json.loads(run("doctor", "--json").stdout)) >= {"python", "packages", "gpus", "assumptions", "data_date"}
 
 

@@ -87,7 +87,7 @@ def test_device_is_matched_and_its_faults_are_named(monkeypatch: pytest.MonkeyPa
     (checked,) = _checked(monkeypatch, device).gpus
     assert checked.gpu is not None
     assert checked.gpu.name == "RTX 3090"
-    assert any("250 W is below the default 350 W" in note for note in checked.notes)
+    assert any("250 W is below the default of 350 W" in note for note in checked.notes)
     assert any("4 of 16 lanes" in note for note in checked.notes)
 
 

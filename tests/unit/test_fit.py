@@ -232,9 +232,9 @@ def test_a_gpu_offered_instead_can_be_bought_or_is_said_to_be_rented(monkeypatch
 def test_the_step_as_asked_is_the_first_row_among_the_remedies() -> None:
     found = gpuwise.fit(model="gpt2-xl", gpu=["RTX 3090"], batch="4")
     rows = render(found).splitlines()
-    title = next(place for place, line in enumerate(rows) if line.startswith("  alone"))
+    title = next(place for place, line in enumerate(rows) if line.startswith("  remedy"))
     asked, *_ = found.results
-    assert rows[title + 1].split()[:4] == ["as", "asked", f"{asked.memory.total_bytes / 2**30:.1f}", "GiB"]
+    assert rows[title + 1].split()[:3] == ["unchanged", f"{asked.memory.total_bytes / 2**30:.1f}", "GiB"]
     assert rows[title + 1].split()[-1] == "1.00x"
     assert f"({found.to_dict()['ladder'][-1]['cost']:.2f}x the time)" in "\n".join(rows)
     fits = [" yes " in line for line in rows[title + 2 : rows.index("", title) - 1]]

@@ -98,7 +98,7 @@ def test_a_card_without_ecc_is_told_so_before_what_it_would_cost() -> None:
     without, with_it = one("ecc", gpu="RTX 3090"), one("ecc", gpu="RTX A6000")
     assert without.answer.startswith("RTX 3090 has no ECC; a similar GDDR card with ECC is ")
     assert "lacks" in without.unit
-    assert with_it.answer.startswith("With ECC on it is ")
+    assert with_it.answer.startswith("With ECC enabled, it is ")
 
 
 def test_a_clock_never_gives_more_than_it_has(usual: dict[str, Matter]) -> None:

@@ -22,7 +22,7 @@ def test_narrow_links_cost_several_gpus_more_than_one(topic: str) -> None:
 
 def test_what_several_gpus_lose_is_in_the_text_too() -> None:
     found = asked("pcie-gen", gpus=2)
-    assert f"2 GPUs as one job are {found.together:.1f} % slower" in found.answer
+    assert f"2 GPUs in one job are {found.together:.1f}% slower" in found.answer
 
 
 def test_two_cards_at_eight_lanes_are_held_against_sixteen_though_desktops_have_eight() -> None:
@@ -36,21 +36,21 @@ def test_a_bridge_is_held_against_the_lanes_that_two_cards_have_without_it() -> 
     assert bridged.value > 20
     assert "PCIe 4.0 x8" in bridged.answer
     assert bare.value == 0
-    assert "joins two cards" in bare.answer
+    assert "connects two cards" in bare.answer
 
 
 def test_a_bridge_is_for_plain_data_parallel_and_brings_less_where_the_split_suits_the_link() -> None:
     found = gpuwise.matters("nvlink", model="bert-large", gpu="RTX 3090").topics[0]
     one, two = (gpuwise.predict("bert-large", gpu="RTX 3090", gpus=count).results[0] for count in (1, 2))
-    assert f"slower than one: {2 * one.step_s / two.step_s:.2f} times its work" in found.answer
+    assert f"slower than one GPU: {2 * one.step_s / two.step_s:.2f} times its speed" in found.answer
     split = [
         gpuwise.plan("bert-large", cluster="2x RTX 3090", batch=32, scaling=False, link=link).entries[0]
         for link in ("", "NVLink")
     ]
     gain = 100 * (split[0].estimate.step_s / split[1].estimate.step_s - 1)
-    assert f"they are {gain:.1f} % faster." in found.answer
+    assert f"they are {gain:.1f}% faster." in found.answer
     assert found.value > 2 * gain
-    assert found.unit.endswith("plain data parallel")
+    assert found.unit.endswith("plain data parallelism")
 
 
 def test_a_bridge_of_a_job_that_is_not_planned_is_answered_without_a_split() -> None:
@@ -65,7 +65,7 @@ def test_a_loss_is_a_share_of_the_speed() -> None:
 
 def test_what_several_gpus_lose_stands_in_the_first_line() -> None:
     answer = gpuwise.matters("pcie", model="bert-base", gpu="RTX 2080 Ti", gpus=4, batch="16")
-    assert f"4 GPUs as one job: {answer.topics[0].together:.1f} %" in render(answer).splitlines()[0]
+    assert f"4 GPUs in one job: {answer.topics[0].together:.1f}%" in render(answer).splitlines()[0]
 
 
 def test_cards_have_no_bridge_alike_or_mixed() -> None:

@@ -56,7 +56,7 @@ def test_json_has_the_names_of_the_contract() -> None:
 def test_text_says_what_to_do() -> None:
     answer = asked("gpt2", "4xRTX 3090", batch=64)
     text = render(answer, verbose=True)
-    assert text.index("Fastest: ") < text.index("What to write") < text.index("samples/s", text.index("What to write"))
+    assert text.index("Fastest: ") < text.index("Settings for") < text.index("samples/s", text.index("Settings for"))
     assert describe_plan(answer.entries[0]) in text
     assert "torchrun" in text
 
@@ -97,7 +97,7 @@ def test_plans_come_fastest_first_and_one_is_the_simplest() -> None:
     answer = asked("gpt2", "8xA100 SXM 80GB", batch=128, precision="bf16")
     here = [entry for entry in answer.entries if entry.gpu_count == 8]
     assert here[0].estimate.step_s == min(entry.estimate.step_s for entry in here)
-    assert sum("simplest within 5 %" in entry.labels for entry in answer.entries) == 1
+    assert sum("simplest within 5%" in entry.labels for entry in answer.entries) == 1
     assert "fastest" in answer.entries[0].labels
     assert any("fewest GPU-hours" in entry.labels for entry in answer.entries)
 
@@ -105,7 +105,7 @@ def test_plans_come_fastest_first_and_one_is_the_simplest() -> None:
 def test_the_simplest_plan_is_shown_however_many_are_faster() -> None:
     answer = asked("llama-2-7b", "4x8xH100 SXM", batch=256, precision="bf16")
     assert len(answer.entries) <= 7
-    (easy,) = (entry for entry in answer.entries if "simplest within 5 %" in entry.labels)
+    (easy,) = (entry for entry in answer.entries if "simplest within 5%" in entry.labels)
     assert easy.estimate.step_s <= 1.05 * answer.entries[0].estimate.step_s
     assert describe_plan(easy) in render(answer)
 
@@ -126,7 +126,7 @@ def test_one_plan_can_be_asked_for() -> None:
     ("options", "message"),
     [
         ({"model": "gpt2", "cluster": "6xA100 SXM 80GB", "tensor": 3, "link": ""}, ""),
-        ({"model": "llama-2-7b", "cluster": "6xA100 SXM 80GB", "tensor": 3}, "32 attention heads do not divide by 3"),
+        ({"model": "llama-2-7b", "cluster": "6xA100 SXM 80GB", "tensor": 3}, "32 attention heads cannot be divided evenly by 3"),
         ({"model": "gpt2", "cluster": "16xRTX 3090", "pipeline": 16}, "12 blocks are too few for 16 stages"),
         ({"model": "gpt2", "cluster": "2x2xRTX 3090", "network": "0Gbit"}, "0Gbit"),
         ({"model": "gpt2", "cluster": "what is this"}, "no GPU called"),
@@ -176,7 +176,9 @@ def test_a_cluster_that_would_hold_it_does_so_with_the_same_options() -> None:
 def test_options_that_rule_out_any_cluster_are_named() -> None:
     answer = asked("gpt2-xl", "2x RTX 5090", batch=2, data=2, tensor=1, pipeline=1, sequence=1, zero=0)
     assert answer.smallest is None
-    assert "with what is fixed (`--data`, `--tensor`, `--pipeline`, `--sequence`, `--zero`)" in " ".join(render(answer).split())
+    assert "with the values you fixed (`--data`, `--tensor`, `--pipeline`, `--sequence`, `--zero`)" in " ".join(
+        render(answer).split()
+    )
 
 
 def test_strict_exits_with_one_where_nothing_fits() -> None:
@@ -188,7 +190,7 @@ def test_mixed_cards_get_samples_by_their_speed() -> None:
     link = "PCIe 4.0 x16, p2p"
     answer = asked("resnet50", "1x RTX 3090 + 1x RTX 2060", batch=64, link=link, zero=0, data=2)
     best = answer.entries[0]
-    assert "samples by speed" in best.labels
+    assert "samples in proportion to speed" in best.labels
     shares = dict(best.shares)
     assert sum(shares.values()) == 64
     assert shares["RTX 3090"] > shares["RTX 2060"]
@@ -269,14 +271,14 @@ def test_no_number_of_gpus_falls_behind_its_neighbours() -> None:
 def test_where_no_plan_is_possible_the_reason_is_told() -> None:
     answer = asked("resnet50", "4xRTX 3090", data=1, zero=2)
     assert not answer.fits
-    assert "ZeRO-2: there is one data rank" in render(answer)
+    assert "ZeRO-2: there is only one data rank" in render(answer)
 
 
 def test_samples_by_speed_take_the_labels_of_slower_plans() -> None:
     first, *rest = asked("resnet50", "2x RTX 3090 + 1x RTX 2080 Ti", batch=300).entries
-    assert "samples by speed" in first.labels
+    assert "samples in proportion to speed" in first.labels
     assert not any("fastest" in entry.labels for entry in rest)
-    near = [entry for entry in rest if "simplest within 5 %" in entry.labels]
+    near = [entry for entry in rest if "simplest within 5%" in entry.labels]
     assert all(entry.estimate.step_s <= 1.05 * first.estimate.step_s for entry in near)
 
 
@@ -312,7 +314,7 @@ def test_where_adding_stops_paying_the_words_hold_for_the_figures() -> None:
     first, last = answer.scaling()
     assert answer.stops_at == 1
     assert 1 < last["samples_per_s"] / first["samples_per_s"] < 1.5
-    assert "beyond 1, each further GPU adds less than half of its own speed at this batch." in " ".join(render(answer).split())
+    assert "beyond 1, each extra GPU adds less than half of its own speed at this batch size." in " ".join(render(answer).split())
 
 
 def test_any_number_of_gpus_is_asked_for_the_batch_of_the_question() -> None:

@@ -37,7 +37,7 @@ def test_turns_name_the_fastest_and_a_precision_that_does_not_pay() -> None:
     answer = grid(batch="1,1024", precision="fp32,amp")
     steps = {(one.gpu.name, one.precision, one.batch): one.step_s for one in answer.results}
     assert steps["RTX 2080 Ti", "fp32", 1] == pytest.approx(steps["GTX 1070", "fp32", 1], rel=0.05)
-    assert answer.turns[0].startswith("fp32: at batch 1 the fastest are equally fast")
+    assert answer.turns[0].startswith("fp32: at batch 1, the fastest GPUs are equally fast")
     assert "at batch 1024" in answer.turns[0] or "from batch 1024 on" in answer.turns[0]
     assert steps["RTX 2080 Ti", "amp", 1] > 1.05 * steps["RTX 2080 Ti", "fp32", 1]
     assert any(turn.startswith("amp is slower than fp32 on RTX 2080 Ti at batch 1") for turn in answer.turns)

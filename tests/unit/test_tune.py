@@ -49,14 +49,17 @@ def test_text_and_json_agree() -> None:
     arguments = ["tune", "batch", "resnet50", "--gpu", "RTX 3090", "--precision", "amp"]
     answer = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     text = CliRunner().invoke(app, arguments).stdout
-    assert f"90% from {answer['batch_for_90']}, 95% from {answer['batch_for_95']}, 99% from {answer['batch_for_99']}" in text
-    assert f"doubling the batch stops paying off at {answer['batch_where_doubling_stops_paying']}" in text
+    assert (
+        f"{answer['batch_for_90']} reaches 90%, {answer['batch_for_95']} reaches 95%, {answer['batch_for_99']} reaches 99%"
+        in text
+    )
+    assert f"doubling the batch beyond {answer['batch_where_doubling_stops_paying']}" in text
 
 
 def test_a_model_that_does_not_fit_and_other_odd_questions_are_refused() -> None:
-    with pytest.raises(BadValue, match="not even a batch of one fits"):
+    with pytest.raises(BadValue, match="not even a batch of 1 fits"):
         tuned("gpt2-xl", "GTX 1060 6GB", optimizer="adamw")
-    with pytest.raises(BadValue, match="colour is a model, not a training script, and takes no arguments"):
+    with pytest.raises(BadValue, match="colour is a model, not a training script, so it takes no arguments"):
         gpuwise.tune(["colour", "resnet50"])
     with pytest.raises(BadValue, match="one GPU"):
         gpuwise.tune(["batch", "resnet50"], gpu=["RTX 3090", "RTX 4090"])
@@ -65,7 +68,7 @@ def test_a_model_that_does_not_fit_and_other_odd_questions_are_refused() -> None
 def test_nothing_to_tune_is_told_in_our_own_words() -> None:
     done = CliRunner().invoke(app, ["tune"])
     assert isinstance(done.exception, BadValue)
-    assert "nothing to tune" in done.exception.message
+    assert "name something to tune" in done.exception.message
     assert "gpuwise tune batch" in done.exception.hint
 
 
@@ -76,4 +79,4 @@ def test_the_limit_for_95_per_cent_is_the_first_that_the_table_shows_so() -> Non
     shown = {int(row[0]): next(int(word[:-1]) for word in row if word.endswith("%")) for row in rows}
     assert len(shown) == 41
     first = min(watts for watts, share in shown.items() if share >= 95)
-    assert f"95% of the speed from {first} W" in text
+    assert f"{first} W is enough for 95% of the full speed" in text

@@ -88,7 +88,7 @@ def test_on_a_gpu_everything_it_can_do_is_tried_with_a_range_from_published_pair
     assert width is not None
     assert expected.middle > 1.3
     assert (expected.low, expected.high) == pytest.approx((expected.middle * width.low, expected.middle * width.high))
-    assert "no loader" in reasons(plan)["workers", ""]
+    assert "no data loader" in reasons(plan)["workers", ""]
 
 
 def test_what_a_prediction_rules_out_is_pruned_and_told() -> None:
@@ -98,11 +98,11 @@ def test_what_a_prediction_rules_out_is_pruned_and_told() -> None:
     assert not any(change.name == "batch" for change in plan.tried)
     plan = planned("vgg16", AMPERE, batch=64, names=("batch",), mode="infer")
     assert [change.value for change in plan.tried] == ["128"]  # the first doubling is tried whatever the prediction
-    assert "doubling to it is predicted to give" in reasons(plan)["batch", "256"]
+    assert "doubling the batch is predicted to be only" in reasons(plan)["batch", "256"]
     useless = Plan()
     useless.take(Change("compile", "on"), Expected(0.8, 0.9, 1.01))
     assert useless.tried == {}
-    assert useless.pruned[0].reason == "predicted 0.80 to 1.01 times the speed"
+    assert useless.pruned[0].reason == "it is predicted to be only 0.80 to 1.01 times as fast"
 
 
 def test_what_the_model_or_the_device_has_no_use_for_is_not_tried() -> None:
@@ -111,7 +111,7 @@ def test_what_the_model_or_the_device_has_no_use_for_is_not_tried() -> None:
     assert told["channels-last", "on"] == "the model has no convolutions"
     assert told["compile", "on"] == "no g++"
     assert {change.value for change in plan.tried if change.name == "precision"} == {"amp-bf16"}
-    assert "16 bit already" in reasons(planned("resnet50", AMPERE, precision="amp"))["precision", "amp-bf16"]
+    assert "already runs in 16-bit" in reasons(planned("resnet50", AMPERE, precision="amp"))["precision", "amp-bf16"]
     assert not any(change.name == "optimizer" for change in planned("resnet50", AMPERE, mode="infer").tried)
 
 
@@ -127,7 +127,7 @@ def test_a_run_of_a_named_model_goes_from_the_question_to_the_verdict(monkeypatc
     monkeypatch.setattr(tune_measuring, "facts_of", lambda device: HERE)
     monkeypatch.setattr(tune_measuring, "run_model", run)
     answer = gpuwise.tune("resnet18", try_="precision,optimizer,batch,compile")
-    assert answer.verdict == "precision amp-bf16: 2.00 times the speed (2.00 to 2.00)"
+    assert answer.verdict == "precision amp-bf16: 2.00 times as fast (2.00 to 2.00)"
     assert answer.best is not None
     assert answer.best.changes == (Change("precision", "amp-bf16"),)
     assert {order.request.model for order in asked} == {"torchvision:resnet18"}
@@ -135,13 +135,13 @@ def test_a_run_of_a_named_model_goes_from_the_question_to_the_verdict(monkeypatc
     assert ("compile", "on", "no g++") in [tuple(one) for one in answer.pruned]
     batch = next(entry for entry in answer.assumptions if entry.name == "batch at the start")
     assert int(batch.value) < 128
-    assert "predicted to take over" in batch.effect
-    with pytest.raises(BadValue, match=r"cpu \(some CPU\) has no tf32"):
+    assert "predicted to take more than" in batch.effect
+    with pytest.raises(BadValue, match=r"cpu \(some CPU\) does not support tf32"):
         gpuwise.tune("resnet18", precision="tf32")
     monkeypatch.setattr(
         tune_measuring, "run_model", lambda *order, **more: Trial(fault="out of memory at batch 8", kind="memory")
     )
-    with pytest.raises(BadValue, match="does not run as it is: out of memory") as refused:
+    with pytest.raises(BadValue, match="does not run even unchanged: out of memory") as refused:
         gpuwise.tune("resnet18")
     assert "--batch 8" in refused.value.hint
 
@@ -205,15 +205,15 @@ def test_a_script_is_tried_by_its_flags_and_by_hooks() -> None:
 def test_a_script_that_does_not_wait_needs_no_more_workers() -> None:
     first = Trial(batch=0, step_s=0.1, wait_s=0.0001, work_low_s=0.0999, workers=2)
     told = reasons(script_plan(("workers", "batch"), [], first, AMPERE))
-    assert any(name == "workers" and "times the speed" in reason for (name, _), reason in told.items())
-    assert told["batch", ""] == "the batch of the script was not seen"
+    assert any(name == "workers" and "times as fast" in reason for (name, _), reason in told.items())
+    assert told["batch", ""] == "the batch size of the script was not visible"
 
 
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
         ({"subject": "resnet5o"}, UnknownName, "no model called"),
-        ({"subject": "mnist_cnn"}, BadValue, "no library builds it"),
+        ({"subject": "mnist_cnn"}, BadValue, "no installed library can build it"),
         ({"subject": "nowhere.py"}, BadFile, "no script"),
         ({"subject": "resnet50", "try_": "colour"}, BadValue, "unknown setting 'colour'"),
         ({"subject": "resnet50", "seconds": 1.0}, BadValue, "invalid --seconds 1"),
@@ -221,11 +221,15 @@ def test_a_script_that_does_not_wait_needs_no_more_workers() -> None:
         ({"subject": ["resnet50", "--epochs"]}, BadValue, "takes no arguments"),
         ({"subject": "resnet50", "set": ["workers=--workers {}"]}, BadValue, "has no flags to set"),
         ({"subject": __file__, "set": ["workers"]}, BadValue, "does not say how"),
-        ({"subject": __file__, "set": ["colour=--colour {}"]}, BadValue, "the values of your own setting 'colour' are not known"),
-        ({"subject": __file__, "set": ["colour:a,b=--colour"]}, BadValue, "no place for them"),
+        (
+            {"subject": __file__, "set": ["colour=--colour {}"]},
+            BadValue,
+            "'colour' is a setting of your own, so list the values to try",
+        ),
+        ({"subject": __file__, "set": ["colour:a,b=--colour"]}, BadValue, "not where they go"),
         ({"subject": __file__, "set": ["colour:a='--colour"]}, BadValue, "cannot be split"),
-        ({"subject": "resnet50", "precision": "fp8"}, BadValue, "can be predicted but not run here"),
-        ({"subject": "resnet50", "optimizer": "lion"}, BadValue, "can be predicted but not run here"),
+        ({"subject": "resnet50", "precision": "fp8"}, BadValue, "can be predicted, but it cannot run on this machine"),
+        ({"subject": "resnet50", "optimizer": "lion"}, BadValue, "can be predicted, but it cannot run on this machine"),
         ({"subject": __file__, "batch": 0}, BadValue, "sets its own batch"),
         ({"subject": __file__, "batch": 4}, BadValue, "sets its own batch"),
         ({"subject": __file__, "precision": "amp"}, BadValue, "sets its own precision"),
@@ -241,16 +245,16 @@ def test_bad_questions_are_refused_with_a_hint(options: dict[str, Any], kind: ty
     ("arguments", "words"),
     [
         (["tune", "batch"], "takes one model, not 0"),
-        (["tune", "batch", "resnet50", "--gpu", "RTX 3090", "--try", "batch"], "--try changes nothing in `gpuwise tune batch`"),
-        (["tune", "resnet50", "--gpu", "RTX 3090"], "--gpu changes nothing in `gpuwise tune MODEL`"),
-        (["tune", "resnet50", "--apply"], "--apply changes nothing"),
+        (["tune", "batch", "resnet50", "--gpu", "RTX 3090", "--try", "batch"], "--try has no effect on `gpuwise tune batch`"),
+        (["tune", "resnet50", "--gpu", "RTX 3090"], "--gpu has no effect on `gpuwise tune MODEL`"),
+        (["tune", "resnet50", "--apply"], "--apply has no effect"),
         (["tune", "resnet50", "--seconds", "0"], "invalid --seconds 0"),
         (["tune", "power", "resnet50"], "no GPU was named"),
         (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--batch", "0"], "invalid batch size 0"),
         (["tune", "power", "resnet50", "--gpu", "cpu"], "the power limit of"),
         (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", "50W"], "50 W is outside the power limits of RTX 3090"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", ","], "no limit in --limits"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--apply"], "--apply works on the card of this machine"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", ","], "contains no power limit"),
+        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--apply"], "--apply works only on the card in this machine"),
         (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--gpu", "T4"], "`tune power` takes one GPU at a time"),
     ],
 )
@@ -276,7 +280,7 @@ def test_power_by_watt_keeps_its_word() -> None:
     found = gpuwise.predict(model="resnet50", gpu=["RTX 3090"], precision="amp", batch="64").results[0]
     assert limits[-1]["step_s"] == pytest.approx(found.step_s)
     text = CliRunner().invoke(app, arguments).stdout
-    assert f"95% of the speed from {answer['limit_for_95_watts']:g} W" in text
+    assert f"{answer['limit_for_95_watts']:g} W is enough for 95% of the full speed" in text
 
 
 def answered(**changes: Any) -> MeasuredAnswer:
@@ -321,10 +325,10 @@ def answered(**changes: Any) -> MeasuredAnswer:
 def test_the_answer_says_what_was_faster_together_and_how_to_write_it() -> None:
     answer = answered()
     text = render_measured(answer)
-    assert text.startswith("precision amp-bf16 and batch 64: 2.00 times the speed (1.90 to 2.10)")
+    assert text.startswith("precision amp-bf16 and batch 64: 2.00 times as fast (1.90 to 2.10)")
     assert '+ with torch.autocast("cpu", dtype=torch.bfloat16):' in text
     assert "- batch = 32\n+ batch = 64" in text
-    assert "their gains alone would multiply to 2.16" in text
+    assert "their separate gains would multiply to 2.16" in text
     assert "compile on: no figure within 9 s" in text
     rows = {(row["setting"], row["value"]): row for row in answer.to_dict()["tried"]}
     assert rows["precision", "amp-bf16"]["as_predicted"] is True
@@ -336,13 +340,13 @@ def test_the_answer_says_what_was_faster_together_and_how_to_write_it() -> None:
 def test_without_a_certain_gain_nothing_is_recommended() -> None:
     best = answered().best
     assert best is not None
-    assert "too little time to measure them together" in answered(best=None).verdict
+    assert "no time to measure them together" in answered(best=None).verdict
     unsure = answered(best=replace(best, gain=Gain(0.98, 1.1, 1.2, 3)))
     assert unsure.diff() == []
-    assert unsure.verdict == "nothing that was tried is faster in every round"
+    assert unsure.verdict == "none of the changes was faster in every round"
     (first, *_) = answered().tried
     hurried = answered(tried=(replace(first, gain=Gain(1.7, 1.8, 1.9, 2)),))
-    assert hurried.verdict.startswith("too little time for 3 rounds")
+    assert hurried.verdict.startswith("no verdict, because there was too little time for 3 rounds")
 
 
 def fake_torch(capability: tuple[int, int], hip: str | None = None) -> SimpleNamespace:
@@ -379,12 +383,14 @@ def test_what_a_card_can_do_follows_from_its_generation(
 
 def test_one_round_has_no_range_and_the_time_for_three_is_told() -> None:
     once = replace(answered().tried[0], gain=Gain(548.05, 548.05, 548.05, 1))
-    late = replace(once, gain=None, trials=(), fault="no time was left for it; `--seconds 240` is about enough", kind="timeout")
+    late = replace(
+        once, gain=None, trials=(), fault="there was no time left for it; `--seconds 240` should be enough", kind="timeout"
+    )
     answer = answered(tried=(once, late), best=None, needed_s=240.0, start=answered().start[:1])
     text = render_measured(answer)
     assert "548.05 to 548.05" not in text
     assert answer.to_dict()["tried"][0]["gain_low"] is None
-    assert "`--seconds 240` is about enough" in answer.verdict
+    assert "`--seconds 240` should be enough" in answer.verdict
     assert "no verdict" in answered(tried=(late,), best=None).verdict
 
 

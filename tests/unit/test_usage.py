@@ -22,17 +22,17 @@ def test_every_command_refuses_what_it_does_not_know_with_an_example() -> None:
         done = run(command, "--no-such-option")
         assert done.returncode == 2, command
         assert done.stderr.startswith(f"error: gpuwise {command}: no such option: --no-such-option\n"), command
-        assert f"for example `{example_of(command)}`" in done.stderr
+        assert f"example `{example_of(command)}`" in done.stderr
         assert "╭" not in done.stderr
 
 
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("which resnet50", "takes --model there"),
-        ('plan llama-2-7b --gpu "8x A100"', "takes --cluster there"),
-        ("sweep models.txt --gpu all", "takes --gpus there"),
-        ("predict resnet50 --gpuu 3090", "--gpu is near"),
+        ("which resnet50", "use --model instead"),
+        ('plan llama-2-7b --gpu "8x A100"', "use --cluster instead"),
+        ("sweep models.txt --gpu all", "use --gpus instead"),
+        ("predict resnet50 --gpuu 3090", "did you mean --gpu?"),
         ("pedict resnet50", "did you mean `gpuwise predict`?"),
         ("predict", "missing argument 'model'"),
         ("which --budget", "option '--budget' requires an argument"),
@@ -68,4 +68,16 @@ def test_one_command_alone_answers_as_it_does_among_all() -> None:
     helped = run("fit", "--help")
     assert helped.returncode == 0
     assert "gpuwise fit [OPTIONS]" in helped.stdout
-    assert all(command in run("--help").stdout for command in COMMANDS)
+    listed = run("--help").stdout
+    assert all(command in listed for command in COMMANDS)
+
+
+def test_a_long_complaint_is_wrapped_but_a_command_in_it_is_not() -> None:
+    lines = run("compare", "RTX 3090", "--gpu", "RTX 4090").stderr.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert '    `gpuwise compare "RTX 3090" "RTX 4070 Ti"`' in lines
+
+
+def test_a_word_without_spaces_longer_than_a_line_is_kept_whole() -> None:
+    path = "/nowhere/" + "x" * 120
+    assert path in run("why", path).stderr

@@ -24,9 +24,11 @@ def check_place(path: Path, example: str) -> None:
     if path.is_dir():
         raise BadFile(f"{path} is a folder", hint=f"name a file in it, such as `{path / example}`")
     if not path.parent.is_dir():
-        raise BadFile(f"{path} cannot be written: no folder {path.parent}", hint=f"make it first: `mkdir -p {path.parent}`")
+        raise BadFile(
+            f"{path} cannot be written: there is no folder {path.parent}", hint=f"create it first: `mkdir -p {path.parent}`"
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise BadFile(f"{path} cannot be written: {path.parent} is read-only", hint="choose a folder that you may write to")
+        raise BadFile(f"{path} cannot be written: {path.parent} is read-only", hint="choose a folder that you can write to")
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -36,7 +38,7 @@ def write_whole(path: Path, data: bytes) -> None:
         draft.write_bytes(data)
         draft.replace(path)
     except OSError as fault:
-        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its rights") from None
+        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its permissions") from None
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)

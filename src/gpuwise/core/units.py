@@ -83,13 +83,15 @@ def parse(text: str, kind: str) -> float:
         raise BadValue(problem, hint=f"write a number with its unit, such as `{example}`")
     value = float(number) * factor
     if not math.isfinite(value):
-        raise BadValue(f"'{text}' is not a finite {kind} figure", hint=f"such as `{example}`")
+        raise BadValue(f"'{text}' is not a finite {kind} figure", hint=f"for example `{example}`")
     return value
 
 
 def _check_length(text: str, example: str) -> None:
     if len(text) > _LONGEST:
-        raise BadValue(f"a figure of {len(text):,} letters is none", looked_in=f"'{text[:40]}…'", hint=f"such as `{example}`")
+        raise BadValue(
+            f"a value of {len(text):,} characters is too long", looked_in=f"'{text[:40]}…'", hint=f"for example `{example}`"
+        )
 
 
 def parse_memory(text: str) -> float:

@@ -15,14 +15,14 @@ __all__ = ["Difference", "PartChange", "difference"]
 _MATH = ("matmul", "conv", "attention")
 _MEMORY = ("norm", "embedding", "elementwise", "optimizer", "other")
 _HOST = {
-    "input_wait": "the loader, not the GPU, decides this",
-    "allocation": "the driver, not the GPU, decides this",
-    "synchronisation": "the host's waiting decides this",
-    "host_launch": "the host decides this: a faster GPU waits longer",
-    "graph_wait": "launching CUDA graphs decides this",
-    "idle_unexplained": "the cause is not in the traces",
-    "communication": "link, ranks and the slowest of them decide this",
-    "copy": "the link to the host decides this",
+    "input_wait": "this depends on the data loader, not on the GPU",
+    "allocation": "this depends on the driver, not on the GPU",
+    "synchronisation": "this depends on how often the host waits",
+    "host_launch": "this depends on the host, and a faster GPU waits longer",
+    "graph_wait": "this depends on launching CUDA graphs",
+    "idle_unexplained": "the traces do not show the cause",
+    "communication": "this depends on the link and on the slowest rank",
+    "copy": "this depends on the link to the host",
 }
 _SAME = 0.2
 
@@ -113,10 +113,10 @@ def _why(part: str, speed_up: float | None, promised: float | None, basis: str) 
     if promised is None or speed_up is None:
         return ""
     if speed_up > promised / (1.0 - _SAME):
-        return f"better than the {basis} promises: the first falls short of its own, or its work is other work"
+        return f"better than the {basis} suggests: the first run falls short of its peak, or does different work"
     if speed_up >= promised * (1.0 - _SAME):
-        return f"as the {basis} promises"
-    return f"less than the {basis} promises: kernels too short, or held up elsewhere"
+        return f"as the {basis} suggests"
+    return f"less than the {basis} suggests: the kernels are too short, or something else holds them up"
 
 
 def _unlike(before: View, after: View) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -124,7 +124,7 @@ def _unlike(before: View, after: View) -> tuple[tuple[str, ...], tuple[str, ...]
     found, unknown = [], []
     batches = shapes.batch_of(before.scene), shapes.batch_of(after.scene)
     if None in batches:
-        unknown.append("the batch (record_shapes=True would tell)")
+        unknown.append("the batch size (record with record_shapes=True)")
     elif batches[0] != batches[1]:
         found.append(f"batch {batches[0]} against {batches[1]}")
     one, two = _precision(before), _precision(after)
@@ -137,9 +137,9 @@ def _unlike(before: View, after: View) -> tuple[tuple[str, ...], tuple[str, ...]
         found.append(f"{first.framework} against {second.framework}")
     counts = before.count(before.scene.kernels), after.count(after.scene.kernels)
     if min(counts) > 0 and max(counts) / min(counts) > 1.0 + _SAME:
-        found.append(f"{counts[0]:,.0f} kernels a step against {counts[1]:,.0f}")
+        found.append(f"{counts[0]:,.0f} kernels per step against {counts[1]:,.0f}")
     if before.gpu is None or after.gpu is None:
-        unknown.append("what the spec sheets promise (a GPU is not in the catalogue: --gpu)")
+        unknown.append("the expected difference, because a GPU is not in the catalogue (name it with --gpu)")
     return tuple(found), tuple(unknown)
 
 
@@ -148,13 +148,15 @@ def _precision(view: View) -> str:
     matrix, vector = view.work_s(view.scene.is_unit("matrix")), view.work_s(view.scene.is_unit("fp32"))
     if matrix + vector < 0.02 * max(view.kernel_s, 1e-12):
         return "no matrix work"
-    return "matrix units (16 bit or TF32)" if matrix > vector else "fp32 without matrix units"
+    return "matrix units (16-bit or TF32)" if matrix > vector else "fp32 without matrix units"
 
 
 def _verdict(before_s: float, after_s: float, parts: list[PartChange], unlike: tuple[str, ...]) -> str:
     ratio = before_s / max(after_s, 1e-12)
     head = (
-        f"the second is {ratio:.2f} times as fast" if ratio >= 1 else f"the second is {1 / max(ratio, 1e-12):.2f} times as slow"
+        f"the second run is {ratio:.2f} times as fast"
+        if ratio >= 1
+        else f"the second run takes {1 / max(ratio, 1e-12):.2f} times as long"
     )
     gained = [part for part in parts if part.after_s < part.before_s]
     grown = [part for part in reversed(parts) if part.after_s > part.before_s]
@@ -162,4 +164,4 @@ def _verdict(before_s: float, after_s: float, parts: list[PartChange], unlike: t
         head += f", most of it from {gained[0].part.replace('_', ' ')} ({(gained[0].before_s - gained[0].after_s) * 1e3:,.1f} ms)"
     elif ratio < 1 and grown:
         head += f", most of it in {grown[0].part.replace('_', ' ')} ({(grown[0].after_s - grown[0].before_s) * 1e3:,.1f} ms)"
-    return head + (f"; like is not compared with like: {unlike[0]}" if unlike else "")
+    return head + (f"; the comparison is not like for like: {unlike[0]}" if unlike else "")

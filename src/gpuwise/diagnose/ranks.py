@@ -40,7 +40,7 @@ def as_ranks(views: Sequence[View]) -> tuple[Rank, ...]:
         raise _mixed(f"their world sizes differ ({', '.join(str(size) for size in sorted(sizes, key=str))})", views)
     if len(set(known)) < len(known):
         twice = next(number for number in known if known.count(number) > 1)
-        raise _mixed(f"rank {twice} is there more than once", views)
+        raise _mixed(f"rank {twice} appears more than once", views)
     if not _together(views):
         raise _mixed("they were not recorded at the same time", views)
     ranks = [
@@ -54,7 +54,7 @@ def _mixed(why: str, views: Sequence[View]) -> BadFile:
     return BadFile(
         f"these {len(views)} files are not ranks of one run: {why}",
         looked_in=", ".join(view.scene.trace.file for view in views[:4]) + (", …" if len(views) > 4 else ""),
-        hint="give the files of one run; to set two runs side by side use `gpuwise why A --compare B`",
+        hint="give the files of one run; to compare two runs, use `gpuwise why A --compare B`",
     )
 
 

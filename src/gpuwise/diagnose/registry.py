@@ -1,38 +1,31 @@
-"""All checks, and the order in which their findings are listed."""
+"""All checks, and the order in which their findings are listed.
+
+A file of `checks/` with a function `check` that takes a view of a trace is run on every trace. Checks that need something else
+(several ranks, a prediction, a watched run) have functions of other names, and are called here by name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import cast
 
+from gpuwise.diagnose import checks
 from gpuwise.diagnose.checks import (
-    allocator_churn,
-    bandwidth_bound,
     cpu_starved,
     exposed_comm,
-    exposed_h2d,
-    fp32_matmul,
     gpu_fault,
-    host_sync,
     idle_gpu,
     input_starved,
-    launch_bound,
-    layout_transposes,
-    misaligned_shapes,
-    old_arch_kernels,
-    pageable_copies,
     pcie_degraded,
     power_limited,
     shared_gpu,
     single_process_loader,
     slower_than_expected,
-    small_grids,
-    small_model,
     straggler,
-    tf32_off,
     throttled,
-    unfused_optimizer,
     vram_spill,
-    wrong_backend,
 )
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.fleet import FleetFinding, Member, Named, gathered
@@ -43,25 +36,17 @@ from gpuwise.diagnose.vitals import Vitals
 
 __all__ = ["CODES", "ranked", "run_checks", "run_fleet_checks", "run_live_checks"]
 
-_CHECKS: tuple[Callable[[View], Finding | Abstained | None], ...] = (
-    input_starved.check,
-    single_process_loader.check,
-    exposed_h2d.check,
-    pageable_copies.check,
-    launch_bound.check,
-    host_sync.check,
-    fp32_matmul.check,
-    tf32_off.check,
-    old_arch_kernels.check,
-    misaligned_shapes.check,
-    bandwidth_bound.check,
-    small_grids.check,
-    unfused_optimizer.check,
-    layout_transposes.check,
-    allocator_churn.check,
-    wrong_backend.check,
-    small_model.check,
-)
+Check = Callable[[View], Finding | Abstained | None]
+
+
+def _of_folder() -> tuple[Check, ...]:
+    """The `check` of every file in the folder: what looks at a trace needs no line here."""
+    names = sorted(found.name for found in iter_modules(checks.__path__))
+    modules = [import_module(f"{checks.__name__}.{name}") for name in names]
+    return tuple(cast(Check, module.check) for module in modules if hasattr(module, "check"))
+
+
+_CHECKS = _of_folder()
 _OTHERS = (exposed_comm.CODE, straggler.CODE, slower_than_expected.CODE)
 _OF_GPUS: tuple[Callable[[Vitals], Finding | None], ...] = (
     throttled.check_live,
@@ -78,16 +63,16 @@ _LIVE = {
     "throttled": "clocks, temperature and throttle reasons",
     "power_limited": "the power limit",
     "shared_gpu": "other processes on the GPU",
-    "cpu_starved": "the load of the cores",
+    "cpu_starved": "the load of the CPU cores",
 }
 _OF_FLEETS = {  # what is the matter with several GPUs
-    gpu_fault.CODE: "errors, or not heard of any more",
-    idle_gpu.CODE: "next to no work",
-    throttled.CODE: "slow themselves down",
-    vram_spill.CODE: "memory full, spills to the host",
+    gpu_fault.CODE: "errors, or no longer reporting",
+    idle_gpu.CODE: "almost idle",
+    throttled.CODE: "throttled",
+    vram_spill.CODE: "memory full and spilling to the host",
     straggler.CODE: "slower than their peers",
-    pcie_degraded.CODE: "PCIe link below what the card can do",
-    power_limited.CODE: "held to less power than usual",
+    pcie_degraded.CODE: "PCIe link slower than the card supports",
+    power_limited.CODE: "power limit below the default",
 }
 CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS, *_LIVE, gpu_fault.CODE, idle_gpu.CODE)
 
@@ -100,7 +85,7 @@ def run_checks(
     answers = [check(view) for check in _CHECKS]
     late = straggler.check_ranks(ranks)
     waiting_s = late.seconds_per_step if isinstance(late, Finding) else 0.0
-    answers += [exposed_comm.check(view, waiting_s), late, slower_than_expected.check_expected(view, expected)]
+    answers += [exposed_comm.check_waiting(view, waiting_s), late, slower_than_expected.check_expected(view, expected)]
     findings = [answer for answer in answers if isinstance(answer, Finding)]
     abstained = [answer for answer in answers if isinstance(answer, Abstained)]
     abstained += _not_in_traces()
@@ -119,13 +104,16 @@ def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstaine
     blind = []
     if not vitals.gpus:
         names = [check.__module__.rpartition(".")[2] for check in _OF_GPUS]
-        blind += [Abstained(code=name, reason=vitals.blind, record_next="watch where the GPU's driver answers") for name in names]
+        blind += [
+            Abstained(code=name, reason=vitals.blind, record_next="watch on a machine where the GPU's driver responds")
+            for name in names
+        ]
     if not vitals.step_s:
         names = [check.__module__.rpartition(".")[2] for check in _OF_STEPS]
-        blind += [Abstained(code=name, reason="no steps were seen", record_next=vitals.without_steps) for name in names]
+        blind += [Abstained(code=name, reason="no steps were found", record_next=vitals.without_steps) for name in names]
     if vitals.cores_used_fraction is None:
         reason = next((fault for fault in vitals.faults if "cores" in fault), "the run was too short")
-        blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch it for some seconds, on Linux"))
+        blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch it for a few seconds on Linux"))
     return ranked(answer for answer in answers if answer is not None), tuple(blind)
 
 
@@ -146,6 +134,6 @@ def run_fleet_checks(members: Sequence[Member]) -> tuple[FleetFinding, ...]:
 
 def _not_in_traces() -> list[Abstained]:
     return [
-        Abstained(code=code, reason=f"a trace does not hold {what}", record_next="`gpuwise watch` beside the running job")
+        Abstained(code=code, reason=f"a trace does not contain {what}", record_next="run `gpuwise watch` on the job")
         for code, what in _LIVE.items()
     ]

@@ -164,8 +164,8 @@ def _steps(start: Times, end: Times, by: str) -> Steps:
     rest = lengths[1:]
     if len(start) >= 3 and lengths[0] > max(_WARM_UP_RATIO * float(np.median(rest)), _LONGEST_RATIO * float(rest.max())):
         steady[0] = False
-        notes.append(f"the first step ({lengths[0] * 1e-6:,.1f} ms) is left out as warm-up")
+        notes.append(f"the first step ({lengths[0] * 1e-6:,.1f} ms) is left out because it is warm-up")
     if Steps._last_is_cut(lengths):
         steady[-1] = False
-        notes.append("the last step was cut short and is left out")
+        notes.append("the last step is left out because it was cut short")
     return Steps(start_ns=start, end_ns=end, steady=steady, by=by, notes=tuple(notes))

@@ -13,7 +13,7 @@ _LEAST_LEFT = 0.05  # of a step, whatever is mended
 _ROUNDING = 1.005
 _REPORTED = ("gpu_fault",)  # by the driver: sure, however much is lost by it
 _WIDE = 3.0  # high over low: a gain known no better is not told with high confidence
-_ALL_GONE = "the upper end holds only if all of it goes and nothing else takes its place; the lower end is a modest fix"
+_ALL_GONE = "the upper end assumes that all of this time goes and nothing else takes its place; the lower end is a modest fix"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Finding:
     def lines(self) -> tuple[str, ...]:
         """The evidence; where the gain is wide, what its ends mean, and where it is larger than the share allows, why."""
         wide = (_ALL_GONE,) if self.gain.is_wide else ()
-        beyond = (f"more than its share allows: {self.gain.beyond}",) if self.gain.beyond else ()
+        beyond = (f"the gain can exceed the share: {self.gain.beyond}",) if self.gain.beyond else ()
         return (*self.evidence, *wide, *beyond)
 
     @property

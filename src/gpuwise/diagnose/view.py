@@ -42,7 +42,7 @@ class View:
     @property
     def per(self) -> str:
         """What counts are per: a step, or the recording where no steps were found."""
-        return "a step" if self.scene.steps.marked else "in the recording"
+        return "per step" if self.scene.steps.marked else "in the recording"
 
     @property
     def kernel_s(self) -> float:

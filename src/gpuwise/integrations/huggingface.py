@@ -28,7 +28,7 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
     try:
         from transformers import TrainerCallback
     except ImportError:
-        raise MissingExtra("transformers", extra="hf", needed_for="a callback for the Trainer of Hugging Face") from None
+        raise MissingExtra("transformers", extra="hf", needed_for="the callback for the Hugging Face Trainer") from None
 
     class GpuwiseCallback(TrainerCallback):
         """Marks the end of each step, and the moment the next one has its batch."""

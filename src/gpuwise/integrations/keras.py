@@ -21,7 +21,7 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
     try:
         import keras
     except ImportError:
-        raise MissingExtra("keras", extra="keras", needed_for="a callback for Keras") from None
+        raise MissingExtra("keras", extra="keras", needed_for="the callback for Keras") from None
 
     class GpuwiseCallback(keras.callbacks.Callback):
         """What lies between two batches is fetching the next one."""

@@ -20,7 +20,7 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         try:
             from pytorch_lightning import Callback
         except ImportError:
-            raise MissingExtra("lightning", extra="lightning", needed_for="a callback for Lightning") from None
+            raise MissingExtra("lightning", extra="lightning", needed_for="the callback for Lightning") from None
 
     class GpuwiseCallback(Callback):
         """Marks the end of each batch, and the moment the next one is there."""

@@ -55,7 +55,7 @@ def _check(name: str, asked: Any) -> None:
         if value is None and not one.required and (one.optional or one.default is None):
             continue
         if not _holds(one.kind, value):
-            hint = f"help(gpuwise.{name}) says what it takes: {one.option.help}"
+            hint = f"help(gpuwise.{name}) describes it: {one.option.help}"
             raise BadValue(f"{name}(): {one.name}={value!r} has the wrong type", hint=hint)
 
 

@@ -44,7 +44,7 @@ def labels(axis: Axis, values: Sequence[float]) -> list[str]:
     ['25 %', '50 %']
     """
     if axis.unit == "%":
-        return [f"{text} %" for text in _plain([100 * value for value in values], even=not axis.log)]
+        return [f"{text}%" for text in _plain([100 * value for value in values], even=not axis.log)]
     if not axis.unit:
         return _plain(values, even=not axis.log)
     exact = [_quantity(value, axis.unit, _MOST_DIGITS) for value in values]

@@ -72,6 +72,4 @@ def _fence(text: str) -> str:
 
 
 def _made(today: date) -> str:
-    return (
-        f"gpuwise {__version__}, {today.isoformat()}. Ranges, what was assumed and the dates of the data are part of the answer."
-    )
+    return f"gpuwise {__version__}, {today.isoformat()}. The answer includes ranges, assumptions and the dates of the data."

@@ -21,13 +21,13 @@ def check_figure(path: Path) -> None:
     """Whether a figure can be written here: asked before long work, not after it."""
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
-            f"{path} does not end like a figure",
-            looked_in=f"its ending; known are {', '.join(ENDINGS)}",
+            f"{path} does not have the ending of a figure file",
+            looked_in=f"known endings: {', '.join(ENDINGS)}",
             hint=f"for example `--figure {path.stem or 'figure'}.svg`",
         )
     check_place(path, "figure.svg")
     if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
-        raise MissingExtra("resvg-py", extra="figures", needed_for="a figure as .png (.svg and .html need nothing)")
+        raise MissingExtra("resvg-py", extra="figures", needed_for="a .png figure (.svg and .html work without it)")
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -68,6 +68,7 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
 def assumption_lines(assumptions: Iterable[Assumption]) -> list[str]:
     """What an answer rests on, a line each.
 
+    >>> from gpuwise.core.provenance import assumed
     >>> assumption_lines([assumed("batch", "128", "the usual one")])
     ['assumed: batch = 128 (the usual one)']
     """
@@ -77,17 +78,18 @@ def assumption_lines(assumptions: Iterable[Assumption]) -> list[str]:
 def folded(assumptions: Sequence[Assumption], *, verbose: bool) -> list[str]:
     """What an answer rests on: a line each, or in brief one line that names the few that matter most.
 
+    >>> from gpuwise.core.provenance import assumed
     >>> notes = [assumed("optimizer", "adamw", "the usual one"), assumed("precision", "amp", "faster")]
     >>> folded(notes, verbose=False)
-    ['assumes precision amp, optimizer adamw; `-v` says why']
+    ['assumptions: precision = amp, optimizer = adamw; `-v` explains why']
     """
     once = list(dict.fromkeys(assumptions))
     if verbose or not once:
         return assumption_lines(once)
     order = {code: place for place, code in enumerate(_MATTER)}
     first = sorted(once, key=lambda note: order.get(note.code, len(order)))[:_NAMED]
-    rest = f"`-v` lists all {len(once)}" if len(once) > len(first) else "`-v` says why"
-    return [f"assumes {', '.join(f'{note.name} {_short(note.value)}' for note in first)}; {rest}"]
+    rest = f"`-v` lists all {len(once)}" if len(once) > len(first) else "`-v` explains why"
+    return [f"assumptions: {', '.join(f'{note.name} = {_short(note.value)}' for note in first)}; {rest}"]
 
 
 def _short(value: str) -> str:
@@ -110,7 +112,7 @@ def range_words(assumed_of: Iterable[str]) -> str:
     """What a drawn range means, and of which things it is assumed."""
     names = list(dict.fromkeys(assumed_of))
     shown = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
-    return "the range meant to hold 8 measurements of 10" + (f" (assumed, not measured, for {shown})" if names else "")
+    return "the range expected to contain 80% of measurements" + (f" (assumed, not measured, for {shown})" if names else "")
 
 
 def join_notes(notes: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ def text_of(answer: Shown) -> str:
 def figure_of(answer: Shown, **options: Any) -> Figure:
     """The one description of an answer's chart, for every way to draw it."""
     if not answer.FIGURE:
-        raise BadValue(f"there is no chart of a {type(answer).__name__}", hint="`print(answer)` shows it as text")
+        raise BadValue(f"there is no chart for a {type(answer).__name__}", hint="`print(answer)` shows it as text")
     found: Figure = _named(answer.FIGURE)(answer, **options)
     return found
 

@@ -25,7 +25,7 @@ Batch = list[Any]  # of `Entry`, whose members mypy cannot list
 _CHUNK_BYTES = 8 << 20
 _LARGEST_EVENT_BYTES = 64 << 20
 _TRIES = 6
-_HINT = "give a Chrome trace as torch.profiler's export_chrome_trace writes it"
+_HINT = "give a Chrome trace, such as export_chrome_trace of torch.profiler writes"
 
 _NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
@@ -89,10 +89,10 @@ class EventStream:
             piece = self._source.read(_CHUNK_BYTES)
             if not piece and (self._source.cut or _is_beginning(head)):
                 where = self._source.cut or "in the middle of its JSON"
-                raise ends_early(self._name, where, "no event is there", f"its first {len(head):,} bytes")
+                raise ends_early(self._name, where, "it contains no event", f"its first {len(head):,} bytes")
             if not piece or len(head) > _LARGEST_EVENT_BYTES:
                 raise BadFile(
-                    f"'{self._name}' holds no traceEvents",
+                    f"'{self._name}' contains no traceEvents",
                     looked_in=f"{'its first' if piece else 'all of its'} {len(head):,} bytes, as JSON",
                     hint=_HINT,
                 )
@@ -156,7 +156,7 @@ class EventStream:
         entries = whole["_"] if self._in_object else whole
         if not any(isinstance(entry, dict) for entry in entries):
             raise BadFile(
-                f"'{self._name}' is not a profiler trace: a list without events",
+                f"'{self._name}' is not a profiler trace: it is a list without events",
                 looked_in=f"its {len(entries):,} entries",
                 hint=_HINT,
             )
@@ -183,8 +183,8 @@ class EventStream:
     def _refuse_endless(self, rest: bytes) -> None:
         if len(rest) > _LARGEST_EVENT_BYTES:
             raise BadFile(
-                f"'{self._name}' holds no end of an event within {len(rest) / 1e6:.0f} MB",
-                hint="the file is damaged, or no profiler trace",
+                f"'{self._name}' has an event without an end within {len(rest) / 1e6:.0f} MB",
+                hint="the file is damaged, or it is not a profiler trace",
             )
 
     def _close(self) -> None:
@@ -193,7 +193,7 @@ class EventStream:
             self._trailer += piece
         self.cut = self.cut or self._source.cut
         if not self.cut and self._in_object and self._ended and len(self._trailer) < _LARGEST_EVENT_BYTES:
-            self.cut = "" if self._trailer.rstrip().endswith(b"}") else "behind its events"
+            self.cut = "" if self._trailer.rstrip().endswith(b"}") else "after its events"
         if self._trailer.strip():
             self.header = {**_json_object(b'{"_": 0' + self._trailer), **self.header}
 

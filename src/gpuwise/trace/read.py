@@ -16,7 +16,7 @@ __all__ = ["find_files", "read_trace"]
 _HEAD_BYTES = 1 << 16
 _SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz")
 _MOST_FILES = 4096
-_HINT = "give a torch.profiler Chrome trace, an xplane.pb of TensorFlow or JAX, or an Nsight Systems sqlite export"
+_HINT = "give a Chrome trace from torch.profiler, an xplane.pb from TensorFlow or JAX, or an sqlite export from Nsight Systems"
 
 
 def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...]:
@@ -28,7 +28,7 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
             inside = _in_folder(path)
             if not inside:
                 raise BadFile(
-                    f"the folder '{text}' holds no trace", looked_in=", ".join(f"*{end}" for end in _SUFFIXES), hint=_HINT
+                    f"the folder '{text}' contains no trace", looked_in=", ".join(f"*{end}" for end in _SUFFIXES), hint=_HINT
                 )
             found.update(dict.fromkeys(inside))
         elif path.exists():
@@ -39,10 +39,10 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
         else:
             matches = sorted(Path(match) for match in glob.glob(text, recursive=True) if not os.path.isdir(match))  # noqa: PTH112, PTH207
             if not matches:
-                raise BadFile(f"no file matches '{text}'", hint="check the pattern; quote it if the shell expands it")
+                raise BadFile(f"no file matches '{text}'", hint="check the pattern, and put it in quotes if the shell expands it")
             found.update(dict.fromkeys(matches))
     if len(found) > most:
-        raise BadFile(f"{len(found):,} files are meant, more than {most:,}", hint="name a narrower pattern")
+        raise BadFile(f"the pattern matches {len(found):,} files, more than {most:,}", hint="use a narrower pattern")
     return tuple(found)
 
 
@@ -65,7 +65,7 @@ def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: 
         raise BadFile(f"'{path}' is not a file", hint=_HINT)
     with ByteSource(path) as source:
         if source.size_bytes == 0:
-            raise BadFile(f"'{path.name}' is empty", hint="was the profiler stopped before it wrote?")
+            raise BadFile(f"'{path.name}' is empty", hint="check whether the profiler was stopped before it wrote the file")
         head = source.read(_HEAD_BYTES)
         cut = source.cut
     if head.startswith(b"SQLite format 3\0"):
@@ -81,7 +81,7 @@ def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: 
     if looks_like_xplane(head):
         return read_xplane(path, progress)
     if cut:
-        raise ends_early(path.name, cut, "nothing of a trace is there", f"the {len(head):,} bytes that could be unpacked")
+        raise ends_early(path.name, cut, "it contains nothing of a trace", f"the {len(head):,} bytes that could be decompressed")
     raise BadFile(
         f"'{path.name}' is not a profiler trace",
         looked_in=f"its first {len(head):,} bytes",

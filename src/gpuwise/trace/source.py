@@ -27,9 +27,9 @@ _SWELL_BYTES = 1 << 30
 def ends_early(name: str, where: str, lacking: str, read: str) -> BadFile:
     """The error for a file that was cut off before what is needed of it: where, what is lacking, and what could be read."""
     return BadFile(
-        f"'{name}' ends early, it is cut off {where}: {lacking}",
+        f"'{name}' is cut off {where}: {lacking}",
         looked_in=read,
-        hint="copy the file again and compare its size with the original's, or export the trace again",
+        hint="copy the file again and compare its size with that of the original, or export the trace again",
     )
 
 
@@ -99,9 +99,9 @@ class ByteSource:
     def _guard(self) -> None:
         if self._gzip and self.given_bytes > max(_SWELL_BYTES, _SWELL_RATIO * self.size_bytes):
             raise BadFile(
-                f"'{self._path}' swells to more than {_SWELL_RATIO} times its size, which no trace does",
+                f"'{self._path}' decompresses to more than {_SWELL_RATIO} times its size, which is unlike any trace",
                 looked_in=f"the first {self.given_bytes / 1e9:.1f} GB of its content",
-                hint="is it a profiler trace? Unpack it and look at its beginning",
+                hint="decompress it and check that it is a profiler trace",
             )
 
 

@@ -127,8 +127,10 @@ def _resized(found: Workload, request: Request) -> Workload:
         if wanted is None or wanted == captured:
             continue
         if name not in found.symbols:
-            held = f"was captured at {name} {captured} only" if captured is not None else f"has no {name}"
-            raise BadValue(f"{found.model} {held}, not {wanted}", hint=f"leave --{name} out, or capture the model again")
+            if captured is None:
+                raise BadValue(f"{found.model} has no sequence, so --{name} does not apply to it", hint=f"leave out --{name}")
+            problem = f"{found.model} was captured only at {name} {captured}, not at {wanted}"
+            raise BadValue(problem, hint=f"leave out --{name}, or capture the model again")
         found = found.sized(batch=wanted) if name == "batch" else found.sized(seq=wanted)
         if found.source == "user_code":
             note = f"{name} {wanted} was not run, only computed: capture the model at it where its code depends on the {name}"

@@ -106,7 +106,7 @@ def test_a_live_gain_above_its_share_names_the_best_step() -> None:
     waiting = Vitals(step_s=0.100, wait_s=0.030, work_low_s=0.050, core_count=4)
     (found,) = [one for one in run_live_checks(waiting)[0] if one.code == input_starved.CODE]
     assert found.gain.high == pytest.approx(2.0)
-    assert "at its best 50.0 ms" in found.gain.beyond
+    assert "50.0 ms at best" in found.gain.beyond
     even = Vitals(step_s=0.100, wait_s=0.030, work_low_s=0.070, core_count=4)
     (found,) = [one for one in run_live_checks(even)[0] if one.code == input_starved.CODE]
     assert found.gain.beyond == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,17 @@ def test_each_check_is_one_file_and_registered() -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
+def test_what_is_run_on_every_trace_asks_for_a_view_alone(code: str) -> None:
+    module = importlib.import_module(f"gpuwise.diagnose.checks.{code}")
+    assert code == module.CODE
+    if hasattr(module, "check"):
+        assert inspect.get_annotations(module.check)["view"] == "View"
+        assert list(inspect.signature(module.check).parameters) == ["view"]
+    else:
+        assert any(name.startswith("check_") for name in module.__all__)
+
+
+@pytest.mark.parametrize("code", CODES)
 def test_each_check_explains_itself_under_fixed_headings(code: str) -> None:
     text = (FOLDER / f"{code}.py").read_text(encoding="utf-8")
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
@@ -214,7 +227,7 @@ def test_what_a_trace_holds_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed_up", "says"), [(0.4, "better than the rate promises"), (0.1, "as the rate promises"), (0.05, "less than the rate")]
+    ("speed_up", "says"), [(0.4, "better than the rate suggests"), (0.1, "as the rate suggests"), (0.05, "less than the rate")]
 )
 def test_a_part_is_held_against_its_promise_from_both_sides(speed_up: float, says: str) -> None:
     assert compare._why("matmul", speed_up, 0.1, "rate").startswith(says)

@@ -65,7 +65,7 @@ def test_without_two_whole_steps_it_is_an_error_that_says_so(packed: bool, kept:
     run = training(steps=2, load_us=6000.0)
     for _ in range(200):
         run.mark("aten::empty", 0.0, 1.0)
-    with pytest.raises(BadFile, match="ends early, it is cut off") as fault:
+    with pytest.raises(BadFile, match="is cut off") as fault:
         gpuwise.why([str(file_of(run, tmp_path / "cut.json", kept, packed=packed))])
     assert fault.value.looked_in
     assert "copy the file again" in fault.value.hint
@@ -73,10 +73,10 @@ def test_without_two_whole_steps_it_is_an_error_that_says_so(packed: bool, kept:
 
 def test_a_cut_before_the_events_is_no_other_kind_of_file(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_text('{"schemaVersion": 1, "deviceProperties": [{"id": 0, "na', encoding="utf-8")
-    with pytest.raises(BadFile, match="cut off in the middle of its JSON: no event is there"):
+    with pytest.raises(BadFile, match="cut off in the middle of its JSON: it contains no event"):
         gpuwise.why([str(tmp_path / "cut.json")])
     (tmp_path / "other.json").write_text('{"schemaVersion": 1}', encoding="utf-8")
-    with pytest.raises(BadFile, match="holds no traceEvents"):
+    with pytest.raises(BadFile, match="contains no traceEvents"):
         gpuwise.why([str(tmp_path / "other.json")])
 
 
@@ -90,7 +90,7 @@ def test_a_cut_behind_the_events_leaves_no_step_out(tmp_path: Path) -> None:
     text = starved().write(tmp_path / "cut.json").read_text(encoding="utf-8")
     (tmp_path / "cut.json").write_text(text[: text.rindex("]") + 12], encoding="utf-8")
     (cut,) = gpuwise.why([str(tmp_path / "cut.json")]).to_dict()["cut"]
-    assert (cut["where"], cut["whole_steps"], cut["lost_steps"]) == ("behind its events", 8, 0)
+    assert (cut["where"], cut["whole_steps"], cut["lost_steps"]) == ("after its events", 8, 0)
 
 
 def test_a_whole_file_is_not_called_cut(tmp_path: Path) -> None:
@@ -133,14 +133,14 @@ def test_a_cut_rank_is_skipped_or_said(tmp_path: Path) -> None:
         file_of(run, tmp_path / f"rank{rank}.json", 0.3 if rank == 1 else 0.9 if rank == 2 else 1.0)
     answer = gpuwise.why([str(tmp_path)])
     assert answer.missing == (1,)
-    assert any("rank1.json' ends early" in note for note in answer.notes)
+    assert any("rank1.json' is cut off" in note for note in answer.notes)
     assert [one.file for one in answer.cut] == ["rank2.json"]
     assert answer.verdict.startswith("rank2.json is cut off")
 
 
 def test_an_xplane_without_its_first_plane_ends_early(tmp_path: Path) -> None:
     (tmp_path / "cut.pb").write_bytes(message((1, message((2, "/device:GPU:0"), (3, b"x" * 100))))[:60])
-    with pytest.raises(BadFile, match="its first plane is not whole"):
+    with pytest.raises(BadFile, match="its first plane is incomplete"):
         gpuwise.why([str(tmp_path / "cut.pb")])
     (tmp_path / "cut.pb").write_bytes((xplane() + message((1, message((2, "/host:CPU"), (3, b"x" * 100)))))[:-50])
     assert gpuwise.why([str(tmp_path / "cut.pb")]).verdict.startswith("the file is cut off")
@@ -156,7 +156,7 @@ def test_an_xplane_without_its_first_plane_ends_early(tmp_path: Path) -> None:
 def test_a_cut_database_says_how_much_is_there(kept: float, tmp_path: Path) -> None:
     raw = nsys(tmp_path / "cut.sqlite").read_bytes()
     (tmp_path / "cut.sqlite").write_bytes(raw[: int(len(raw) * kept)])
-    with pytest.raises(BadFile, match="ends early, it is cut off in the middle of its tables"):
+    with pytest.raises(BadFile, match="is cut off in the middle of its tables"):
         gpuwise.why([str(tmp_path / "cut.sqlite")])
 
 

@@ -104,7 +104,7 @@ def test_points_that_cannot_be_predicted_are_rows_with_a_reason(tmp_path: Path) 
     assert answer.predicted == 0
     assert sum(one.count for one in answer.refused) == 8
     _, rows = swept(tmp_path, ("resnet50",), name="b.jsonl", gpus=["GTX 960M", "RTX 4090"], precisions="bf16", batches="1")
-    assert [row["reason"] for row in rows] == ["the GPU has no bf16", None]
+    assert [row["reason"] for row in rows] == ["the GPU does not support bf16", None]
 
 
 def test_a_file_has_its_own_precision_and_may_be_known_at_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_a_workload_of_one_size_is_predicted_there_alone(tmp_path: Path) -> None
     workload = gpuwise.capture(model="resnet18", batch=8).workload
     files.write(replace(workload, symbols=()), tmp_path / "fixed.json.gz")
     _, rows = swept(tmp_path, (f"{tmp_path}/fixed.json.gz",), precisions="")
-    assert [row["reason"] for row in rows] == ["known at batch 8 only", None]
+    assert [row["reason"] for row in rows] == ["it was captured only at batch 8", None]
     (one,) = gpuwise.predict(model=f"{tmp_path}/fixed.json.gz", gpu=["RTX 3090"]).results
     assert (rows[1]["step_s"], rows[1]["memory_bytes"]) == pytest.approx((one.step_s, one.memory.total_bytes))
 
@@ -177,10 +177,10 @@ def test_every_bad_line_is_told_before_the_work(tmp_path: Path) -> None:
     [
         ({"gpus": ["RTX 3O9O0"]}, "RTX 3O9O0"),
         ({"gpus": []}, "no GPU"),
-        ({"batches": "1..x"}, "invalid batch or range of batches '1..x'"),
+        ({"batches": "1..x"}, "invalid batch size or range '1..x'"),
         ({"batches": "8..4"}, "are out of range"),
         ({"batches": "1..100000:1"}, "are out of range"),
-        ({"batches": ""}, "invalid batch or range of batches ''"),
+        ({"batches": ""}, "invalid batch size or range ''"),
         ({"precisions": "fp31"}, "unknown precision 'fp31'"),
         ({"stack": "torch-x"}, "no software stack"),
         ({"mode": "sleep"}, "mode"),
@@ -237,7 +237,7 @@ def test_a_finished_sweep_is_not_done_again(tmp_path: Path) -> None:
     again, _ = swept(tmp_path, ("resnet18",))
     assert (again.kept_parts, again.points, again.refused) == (1, first.points, first.refused)
     assert (first.already_whole, again.already_whole) == (False, True)
-    assert render(again).startswith("nothing left to do: the table is complete")
+    assert render(again).startswith("nothing to do: the table is already complete")
     assert "nothing left to do" not in render(first)
     assert (tmp_path / "rows.jsonl").stat().st_mtime_ns == changed
     (tmp_path / "rows.jsonl").unlink()

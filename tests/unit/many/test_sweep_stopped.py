@@ -145,7 +145,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(models: Path, und
     os.killpg(process.pid, signal.SIGINT)
     _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "are done and kept; run the same command again" in complaint
+    assert "are done and saved; run the same command again" in complaint
     assert "Traceback" not in complaint
     _goes_on(models, out, "processes:2", undisturbed)
 

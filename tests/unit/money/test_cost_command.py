@@ -149,7 +149,7 @@ def test_typed_gpus_can_be_priced_with_a_model() -> None:
 
 def test_a_job_that_does_not_fit_is_warned_of() -> None:
     found = asked("cost", "--gpu", "RTX 3090", "--model", "gpt2-xl", "--samples", "1e5", "--batch", "64")
-    assert "does not fit RTX 3090 at batch 64" in found["warnings"][0]
+    assert "does not fit on RTX 3090 at batch 64" in found["warnings"][0]
 
 
 def test_a_spot_price_is_what_owning_is_held_against_when_asked() -> None:
@@ -200,12 +200,12 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--price", "-700"], "below zero"),
         (["--price", "nan"], "not a finite number"),
         (["--price", "cheap"], "is not a number"),
-        (["--price", "RTX 4090=700"], "not RTX 3090"),
+        (["--price", "RTX 4090=700"], "not for RTX 3090"),
         (["--machine", "-1"], "below zero"),
         (["--machine-watts", "-1"], "below zero"),
         (["--watts", "0"], "not above zero"),
         (["--gpus", "0"], "is out of range"),
-        (["--gpu", "RTX 4090"], "one GPU at a time"),
+        (["--gpu", "RTX 4090"], "one kind of GPU at a time"),
         (["--resale", "-1"], "below zero"),
         (["--kwh-price", "-0.1"], "below zero"),
         (["--kwh-price", "0.1", "--tariff", "200=0.1"], "both given"),
@@ -214,24 +214,24 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--tariff", "600=0.1,200=0.2"], "must rise"),
         (["--tariff", ","], "has no tiers"),
         (["--bills", "200=50,600=20"], "below that of"),
-        (["--household-kwh", "100"], "is for tiers"),
+        (["--household-kwh", "100"], "works only with a tiered tariff"),
         (["--region", "Narnia"], "no region called"),
         (["--currency", "EUX=1.1"], "no currency called"),
         (["--currency", "EUR"], "the exchange rate of EUR is missing"),
         (["--cloud-price", "0"], "not above zero"),
-        (["--cloud-price", "2", "--cloud", "aws"], "already gives the rent"),
-        (["--cloud-price", "2", "--spot"], "already gives the rent"),
-        (["--cloud", "awz"], "no offer of"),
+        (["--cloud-price", "2", "--cloud", "aws"], "sets the rent"),
+        (["--cloud-price", "2", "--spot"], "sets the rent"),
+        (["--cloud", "awz"], "has no offer for"),
         (["--cloud-gpu", "GTX 1080 Ti"], "no cloud in our tables"),
         (["--spot"], "spot price"),
         (["--commit", "40"], "above 1"),
         (["--job-hours", "0"], "not above zero"),
-        (["--job-hours", "1", "--samples", "5"], "already gives the length"),
+        (["--job-hours", "1", "--samples", "5"], "already sets the length"),
         (["--samples", "5"], "needs --model"),
         (["--model", "resnet50"], "the size of the job is missing"),
         (["--model", "resnet50", "--samples", "0"], "not above zero"),
         (["--prices", "nothing.toml"], "cannot be read"),
-        (["--figure", "cost.doc"], "does not end like a figure"),
+        (["--figure", "cost.doc"], "does not have the ending of a figure file"),
     ],
 )
 def test_bad_questions_are_refused(options: list[str], message: str) -> None:
@@ -240,7 +240,7 @@ def test_bad_questions_are_refused(options: list[str], message: str) -> None:
 
 def test_other_bad_questions() -> None:
     assert "no GPU was named" in refused("cost").message
-    assert "neither a price nor a rent" in refused("cost", "--gpu", "Tesla M2090").message
+    assert "neither a purchase price nor a rental price" in refused("cost", "--gpu", "Tesla M2090").message
     assert "both given" in refused("prices", "T4", "--regions").message
     assert "takes no names" in refused("prices", "refresh", "T4").message
 

@@ -183,14 +183,14 @@ def test_what_the_user_fixes_is_kept() -> None:
 @pytest.mark.parametrize(
     ("name", "axis", "degree", "reason"),
     [
-        ("llama-2-7b", "tensor", 3, "do not divide by 3"),
+        ("llama-2-7b", "tensor", 3, "cannot be divided evenly by 3"),
         ("llama-2-70b", "tensor", 16, "8 key-value heads"),
         ("llama-2-7b", "pipeline", 33, "32 blocks are too few"),
         ("resnet50", "tensor", 2, "convolutions"),
         ("word_lstm", "pipeline", 2, "no repeated blocks"),
-        ("resnet50", "sequence", 2, "no sequence"),
+        ("resnet50", "sequence", 2, "no attention over a sequence"),
         ("gpt2", "expert", 2, "no experts"),
-        ("mixtral-8x7b", "expert", 3, "8 experts do not divide"),
+        ("mixtral-8x7b", "expert", 3, "8 experts cannot be divided"),
     ],
 )
 def test_what_cannot_be_divided_says_why(name: str, axis: str, degree: int, reason: str) -> None:

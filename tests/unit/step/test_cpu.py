@@ -144,6 +144,7 @@ def test_what_a_cpu_cannot_be_asked() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_captures")
 def test_the_founding_question_in_keras() -> None:
     pytest.importorskip("keras")
     answer = gpuwise.compare(["RTX 2080 Ti", "GTX 1070", "desktop CPU"], model=["keras:ResNet50"], precision="fp32", batch="32")

@@ -54,17 +54,17 @@ def complaint(address: str, **limits: float) -> GpuwiseError:
 @pytest.mark.parametrize(
     ("code", "body", "words"),
     [
-        (200, b"<html>Grafana</html>", "is not a Prometheus server: its answer is not JSON"),
-        (200, b'{"status": "succ', "is not JSON of Prometheus"),
-        (200, b"\x00\xff\xfe garbage", "is not JSON of Prometheus"),
-        (200, b"[1, 2]", "is not JSON of Prometheus"),
-        (200, b'{"status": "success", "data": {"names": 3}}', "has another form"),
+        (200, b"<html>Grafana</html>", "is not a Prometheus server: its response is not JSON"),
+        (200, b'{"status": "succ', "is not JSON from Prometheus"),
+        (200, b"\x00\xff\xfe garbage", "is not JSON from Prometheus"),
+        (200, b"[1, 2]", "is not JSON from Prometheus"),
+        (200, b'{"status": "success", "data": {"names": 3}}', "does not have the format"),
         (200, b'{"status": "error", "error": "out of \\u001b[31mmemory"}', "says: out of  [31mmemory"),
-        (401, b"", "refuses us (HTTP 401): it wants another login"),
-        (403, b"", "refuses us (HTTP 403)"),
+        (401, b"", "refused the request (HTTP 401): it needs a login"),
+        (403, b"", "refused the request (HTTP 403)"),
         (404, b"", "it has no /api/v1"),
         (422, b'{"status": "error", "error": "query processing would load too many samples"}', "would load too many samples"),
-        (503, b"no", "answers with HTTP 503"),
+        (503, b"no", "responded with HTTP 503"),
     ],
 )
 def test_an_answer_that_is_none_is_said_in_words(code: int, body: bytes, words: str) -> None:
@@ -83,8 +83,8 @@ def test_garbage_among_the_values_is_not_believed() -> None:
 
 
 def test_nobody_there_is_said() -> None:
-    assert "no answer from" in complaint(f"http://127.0.0.1:{free_port()}").message
-    assert "no host of the address" in complaint("http://no-such-host.invalid:9090").message
+    assert "no response from" in complaint(f"http://127.0.0.1:{free_port()}").message
+    assert "the host name of" in complaint("http://no-such-host.invalid:9090").message
 
 
 def test_a_login_is_sent_and_stays_with_the_server_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_a_login_is_sent_and_stays_with_the_server_it_is_for(monkeypatch: pytest
         Server(address).names("DCGM_.*", WINDOW)
         assert logins == ["Basic bWU6c2VjcmV0", "Bearer abc"]
         with answering(302, b"", {"Location": f"{address}/elsewhere"}) as (other, _):
-            assert "sends us on to" in complaint(other).message
+            assert "redirects to" in complaint(other).message
         assert len(logins) == 2
 
 
@@ -152,9 +152,9 @@ def raw(speak: bytes, *, again_s: float = 0.0, heard: threading.Event | None = N
 
 def test_a_port_that_does_not_speak_http_is_told() -> None:
     with raw(b"SSH-2.0-OpenSSH_9.2\r\n") as address:
-        assert "does not speak HTTP" in complaint(address).message
+        assert "does not use HTTP" in complaint(address).message
     with raw(b"") as address:
-        assert "no answer from" in complaint(address).message
+        assert "no response from" in complaint(address).message
     with raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{") as address:
         assert complaint(address).message
 
@@ -163,7 +163,7 @@ def test_a_port_that_does_not_speak_http_is_told() -> None:
 def test_a_server_that_never_ends_its_answer_is_left(speak: bytes) -> None:
     begun = time.monotonic()
     with raw(speak, again_s=0.1) as address:
-        assert "did not answer within 0.5 s" in complaint(address, patience_s=0.5).message
+        assert "did not respond within 0.5 s" in complaint(address, patience_s=0.5).message
     assert time.monotonic() - begun < 20.0
 
 
@@ -182,7 +182,7 @@ def test_an_interrupt_ends_the_wait_for_a_server() -> None:
 
 @pytest.mark.parametrize("last", ["10", "ten", "-5m", "1s", "99d", "5 parsecs", ""])
 def test_a_time_that_is_none_is_refused_before_anybody_is_asked(last: str) -> None:
-    with pytest.raises(GpuwiseError, match=r"length of time|too short|too long"):
+    with pytest.raises(GpuwiseError, match=r"invalid duration|too short|too long"):
         watch_cluster("http://127.0.0.1:9", last=last)
 
 

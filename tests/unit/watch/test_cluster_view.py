@@ -121,5 +121,5 @@ def test_a_prometheus_without_dcgm_says_what_to_install(tmp_path: Path) -> None:
     with start_prometheus(tmp_path) as server:
         result = CliRunner().invoke(app, ["watch", "--prometheus", server])
     assert result.exit_code != 0
-    assert "holds no metrics of DCGM" in str(result.exception)
+    assert "has no DCGM metrics" in str(result.exception)
     assert "dcgm-exporter" in str(result.exception)

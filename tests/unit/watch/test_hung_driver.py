@@ -34,20 +34,20 @@ def _hung_keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_setting_a_limit_gives_up_and_the_limit_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[str]()
     monkeypatch.setattr(power_limit, "card_of", lambda uuid: asked.append(uuid) or CARD)
-    with pytest.raises(BadValue, match="could not be set to 200 W: the driver has not answered"), held(CARD) as keeper:
+    with pytest.raises(BadValue, match="could not be set to 200 W: the driver has not responded"), held(CARD) as keeper:
         keeper.set(200_000)
     assert asked == ["GPU-1"]
 
 
 def test_a_limit_that_is_not_back_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power_limit, "card_of", lambda uuid: CARD._replace(now=200_000))
-    with pytest.raises(GpuwiseError, match="is 200 W and could not be put back to 300 W") as caught, held(CARD):
+    with pytest.raises(GpuwiseError, match="is 200 W and could not be restored to 300 W") as caught, held(CARD):
         pass
     assert "-pl 300" in caught.value.hint
 
 
 def test_a_driver_that_cannot_be_asked_either_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power_limit, "card_of", lambda uuid: threading.Event().wait(5))
-    with pytest.raises(GpuwiseError, match="is not known") as caught, held(CARD):
+    with pytest.raises(GpuwiseError, match="may not have been restored to 300 W") as caught, held(CARD):
         pass
     assert "-pl 300" in caught.value.hint

@@ -51,7 +51,7 @@ def test_the_exit_code_is_passed_on_and_the_verdict_printed(code: str, ends: int
     done = run(code=code)
     assert done.returncode == ends
     assert f"exit code {ends}" in done.stdout
-    assert done.stdout.startswith("no diagnosis: too few steps")
+    assert done.stdout.startswith("no diagnosis: the run made too few steps")
 
 
 def test_what_the_command_prints_stays_its_own() -> None:

@@ -122,7 +122,7 @@ def test_a_watched_iterator_can_be_copied_and_is_the_one_inside_in_all_else() ->
 
 
 def test_a_watch_without_a_loader_is_no_loop() -> None:
-    with pytest.raises(TypeError, match="works in `with`, not in a loop"):
+    with pytest.raises(TypeError, match="works in a `with` statement, not in a loop"):
         iter(gpuwise.watch()).__next__()
 
 

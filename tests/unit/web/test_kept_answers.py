@@ -53,3 +53,13 @@ def test_a_new_edition_replaces_the_old_one(tmp_path: Path, runs: list[Sequence[
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path, runs: list[Sequence[str]]) -> None:
     (tmp_path / "file").write_text("")
     assert _ask(tmp_path / "file" / "page") == b'{"run": 1}'
+
+
+def test_a_complaint_that_the_command_line_wrapped_is_one_sentence_again() -> None:
+    complaint = (
+        "error: the file is cut off in the middle:\n    it contains no event\n  looked in: x\n\nhint: copy it\n    again\n"
+    )
+    status, body = Done(code=2, complaint=complaint).answer
+    assert status == 400
+    assert b"the file is cut off in the middle: it contains no event" in body
+    assert b"copy it again" in body

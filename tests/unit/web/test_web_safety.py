@@ -64,7 +64,7 @@ def test_a_foreign_host_is_refused_even_for_reading(server: Server) -> None:
 def test_another_site_cannot_ask(server: Server, headers: dict[str, str]) -> None:
     refused = server.ask("predict", headers, model="resnet50", gpu=["RTX 3090"])
     assert refused.status == 403
-    assert "another site" in refused.json["error"]
+    assert "other sites" in refused.json["error"]
 
 
 @pytest.mark.parametrize("path", ["/", "/api/choices", "/api/accuracy", "/js/main.js", "/plotly.js"])
@@ -127,7 +127,7 @@ def test_no_request_names_a_file_or_code(server: Server, model: str) -> None:
     ):
         refused = server.ask(question, **options)
         assert refused.status == 400, question
-        assert refused.json["error"].startswith("the page knows no model")
+        assert refused.json["error"].startswith("there is no included model")
 
 
 def test_options_that_name_files_are_not_known(server: Server) -> None:

@@ -54,6 +54,14 @@ def test_a_zoo_model_needs_no_framework() -> None:
     assert "compiled" in done.stdout
 
 
+@pytest.fixture(scope="module")
+def resnet18(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workload file, to be read only."""
+    folder = tmp_path_factory.mktemp("file")
+    assert run("resnet18", "-o", "w.json", folder=folder).returncode == 0
+    return folder / "w.json"
+
+
 def test_a_workload_file_is_a_model(tmp_path: Path) -> None:
     first = run("resnet18", "-o", "w.json.gz", "--json", folder=tmp_path)
     again = run("w.json.gz", "--batch", "7", "--json", folder=tmp_path)
@@ -75,9 +83,8 @@ def test_a_workload_file_is_a_model(tmp_path: Path) -> None:
         (["--input", "x=batch,3"], "has no inputs; --input cannot"),
     ],
 )
-def test_a_workload_file_keeps_its_settings(option: list[str], says: str, tmp_path: Path) -> None:
-    run("resnet18", "-o", "w.json", folder=tmp_path)
-    done = run("w.json", *option, folder=tmp_path)
+def test_a_workload_file_keeps_its_settings(option: list[str], says: str, resnet18: Path) -> None:
+    done = run("w.json", *option, folder=resnet18.parent)
     assert done.returncode == 2
     assert says in done.stderr
 
@@ -88,10 +95,9 @@ def test_a_workload_file_is_asked_with_its_own_settings_and_nothing_is_assumed(t
     assert (answer["precision"], answer["optimizer"], answer["assumptions"]) == ("amp", "momentum", [])
 
 
-def test_a_file_in_another_order_is_still_one(tmp_path: Path) -> None:
-    run("resnet18", "-o", "w.json", folder=tmp_path)
-    path = tmp_path / "w.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), sort_keys=True), encoding="utf-8")
+def test_a_file_in_another_order_is_still_one(resnet18: Path, tmp_path: Path) -> None:
+    found = json.loads(resnet18.read_text(encoding="utf-8"))
+    (tmp_path / "w.json").write_text(json.dumps(found, sort_keys=True), encoding="utf-8")
     assert run("w.json", folder=tmp_path).returncode == 0
 
 

@@ -1,4 +1,8 @@
-"""Whole training scripts: the step they take is captured; what they do instead is one clear error, and no process stays."""
+"""Whole training scripts: the step they take is captured; what they do instead is one clear error, and no process stays.
+
+What is captured and what is said needs no fresh start (tests/forking.py). How a script starts, ends and is ended does: those
+tests are marked `afresh`, and of what is captured one.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,13 @@ from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model import evaluate
 from gpuwise.workload.model.types import Settings, Workload
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_captures")]
+afresh = pytest.mark.afresh
 
 
 @pytest.fixture(autouse=True)
 def _no_process_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever a test starts carries a mark; none may be alive when it ends."""
+    """Whatever a test starts carries a mark; none may be alive when it ends. Forked captures show none, what they start does."""
     mark = f"GPUWISE_TEST_MARK={uuid.uuid4()}"
     monkeypatch.setenv(*mark.split("="))
     yield
@@ -141,6 +146,7 @@ def test_accumulated_batches_are_one_step_and_validation_is_none(tmp_path: Path)
     assert any("runs on the CPU" in note for note in workload.notes)
 
 
+@afresh
 def test_real_data_is_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("1,1,1,1\n" * 30, encoding="utf-8")
     workload = captured(script(tmp_path, REAL_DATA), str(tmp_path / "rows.csv"))
@@ -148,6 +154,7 @@ def test_real_data_is_read(tmp_path: Path) -> None:
     assert any("all are taken" in note for note in workload.notes)
 
 
+@afresh
 def test_a_unicode_path_and_a_module_beside_the_script(tmp_path: Path) -> None:
     folder = tmp_path / "Übung 訓練"
     folder.mkdir()
@@ -156,6 +163,7 @@ def test_a_unicode_path_and_a_module_beside_the_script(tmp_path: Path) -> None:
     assert captured(path).batch == 16
 
 
+@afresh
 def test_a_script_that_catches_everything_still_ends(tmp_path: Path) -> None:
     text = PLAIN.replace(
         "        optimizer.step()", "        try:\n            optimizer.step()\n        except BaseException:\n            pass"
@@ -177,16 +185,17 @@ def failure(kind: type[GpuwiseError], model: str, *arguments: str, **options: ob
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
+        pytest.param(
             "import os\nprint('last words')\nos.abort()\n",
             "ended by signal 6 (SIGABRT) at train.py line 3; it last said: last words",
+            marks=afresh,
         ),
-        ("import os\nos._exit(5)\n", "ended itself with code 5"),
-        ("import sys\n\nsys.exit(3)\n", "ended the program at train.py line 3 (sys.exit(3))"),
+        pytest.param("import os\nos._exit(5)\n", "ended itself with code 5", marks=afresh),
+        pytest.param("import sys\n\nsys.exit(3)\n", "ended the program at train.py line 3 (sys.exit(3))", marks=afresh),
         ("import numpy\n\nnumpy.loadtxt('data/train.csv')\n", "at train.py line 3: FileNotFoundError: data/train.csv"),
         ("open('no/such.csv')\n", "'no/such.csv' is not there; paths are relative to"),
-        ("import flash_attn\n", "flash_attn is an extension for GPUs"),
-        ("input('go on?')\n", "waits for input from the keyboard"),
+        pytest.param("import flash_attn\n", "flash_attn is an extension for GPUs", marks=afresh),
+        pytest.param("input('go on?')\n", "waits for input from the keyboard", marks=afresh),
         ("print('hello')\n", "ended without a step of any torch.optim optimizer"),
         (
             "import argparse\np = argparse.ArgumentParser()\np.add_argument('--data', required=True)\np.parse_args()\n",
@@ -236,6 +245,7 @@ def test_nothing_is_assumed_about_a_script(tmp_path: Path) -> None:
     assert answer.assumptions == ()
 
 
+@afresh
 def test_a_script_that_hangs_is_ended_and_says_where(tmp_path: Path) -> None:
     path = script(tmp_path, "import time\ndef wait():\n    while True:\n        time.sleep(0.01)\nwait()\n")
     start = time.monotonic()
@@ -244,6 +254,7 @@ def test_a_script_that_hangs_is_ended_and_says_where(tmp_path: Path) -> None:
     assert time.monotonic() - start < 90
 
 
+@afresh
 def test_a_script_that_prints_megabytes(tmp_path: Path) -> None:
     path = script(
         tmp_path,
@@ -254,6 +265,7 @@ def test_a_script_that_prints_megabytes(tmp_path: Path) -> None:
     assert len(text) < 1000
 
 
+@afresh
 def test_children_that_outlive_the_script_are_ended(tmp_path: Path) -> None:
     text = (
         "import os, subprocess, time\n"
@@ -266,6 +278,7 @@ def test_children_that_outlive_the_script_are_ended(tmp_path: Path) -> None:
     assert "ended without a step" in failure(GpuwiseError, script(tmp_path, text))
 
 
+@afresh
 def test_a_script_that_eats_memory_meets_the_limit(tmp_path: Path) -> None:
     path = script(tmp_path, "hoard = []\nwhile True:\n    hoard.append(bytearray(10**8))\n")
     assert "ran out of memory at train.py line 3" in failure(GpuwiseError, path, memory_bytes=4e9)

@@ -146,6 +146,7 @@ def _seconds(workload: Workload, *names: str) -> list[float]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_captures")
 def test_a_u_net_of_ones_own_trains_no_slower_on_an_a100_than_on_an_rtx_3090(tmp_path: Path) -> None:
     (tmp_path / "unet.py").write_text(U_NET, encoding="utf-8")
     request = Request(model=f"{tmp_path / 'unet.py'}:UNet", batch=16, image=256, settings=Settings(optimizer="adam"))

@@ -1,1 +1,1 @@
-"""One file per check, named after the problem it finds. Its docstring is its page in the docs; `registry.py` lists them all."""
+"""One file per check, named after the problem it finds. Its docstring is its part of the page in the docs."""

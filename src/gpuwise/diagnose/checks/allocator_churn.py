@@ -40,15 +40,16 @@ def check(view: View) -> Finding | None:
     idle_s = view.parts.parts_s["allocation"]
     return Finding(
         code=CODE,
-        title="memory is allocated from the driver inside steps",
+        title="steps allocate memory from the driver",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(idle_s, likely=Change(allocating=0.5), best=Change(allocating=0.0)),
         confidence="high",
         evidence=(
             f"{len(calls) / steps:,.0f} calls {view.per}, {view.facts.allocation_fraction:.1%} of the time",
-            f"in {idle_s / view.step_s:.1%} nothing runs on the device meanwhile",
+            f"the device waits for them {idle_s / view.step_s:.1%} of the time",
         ),
-        remedy="keep the caching allocator on and filled: no empty_cache() in the loop, few distinct sizes, expandable_segments",
-        verify="no cudaMalloc or cudaFree after the first steps",
+        remedy="keep the caching allocator filled: do not call empty_cache() in the loop, use few distinct sizes, and set "
+        "expandable_segments",
+        verify="there should be no cudaMalloc or cudaFree after the first steps",
     )

@@ -45,15 +45,15 @@ def check(view: View) -> Finding | None:
     already = view.work_s(chosen & fused) / max(view.work_s(chosen), 1e-12)
     return Finding(
         code=CODE,
-        title="element-wise work fills the step",
+        title="element-wise kernels take much of the step",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s * (1.0 - _BEST) * (1.0 - already), likely=view.shrink(chosen & ~fused, _LIKELY)),
         confidence="medium",
         evidence=(
-            f"{lost_s / view.step_s:.1%} of the step is in element-wise, norm and optimizer kernels longer than 10 µs",
-            f"{already:.0%} of that is compiled already",
+            f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels longer than 10 µs",
+            f"{already:.0%} of that is already compiled",
         ),
-        remedy="torch.compile the model; fused norms and attention; 16-bit activations",
-        verify=f"far fewer element-wise kernels {view.per}, named triton_…",
+        remedy="use torch.compile, fused norms and attention, or 16-bit activations",
+        verify=f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
     )

@@ -51,15 +51,18 @@ def check_live(vitals: Vitals) -> Finding | None:
         gain=Gain(low=1.0 / (1.0 - _LIKELY * delayed), high=1.0 / (1.0 - delayed)),
         confidence="medium",
         evidence=tuple(
-            filter(None, (f"{busy:.0%} of the cores in use{whose}; ready and without a core {delayed:.0%} of the time", workers))
+            filter(
+                None,
+                (f"{busy:.0%} of the cores are in use{whose}; threads wait for a free core {delayed:.0%} of the time", workers),
+            )
         ),
-        remedy="no more workers than cores, end other programs, or more cores for each GPU",
-        verify="watch again: the time without a core should fall below 5 %",
+        remedy="use no more workers than cores, end other programs, or add cores for each GPU",
+        verify="watch again: the wait for a free core should fall below 5%",
         circumstance=foreign,
     )
 
 
 def _title(*, crowded: bool, foreign: bool) -> str:
     if crowded:
-        return "more loader workers than cores"
-    return "other programs take the cores" if foreign else "the training waits for a free core"
+        return "there are more loader workers than cores"
+    return "other programs occupy the cores" if foreign else "training waits for a free core"

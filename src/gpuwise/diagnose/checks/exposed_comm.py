@@ -24,14 +24,14 @@ from __future__ import annotations
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
 
-__all__ = ["CODE", "check"]
+__all__ = ["CODE", "check_waiting"]
 
 CODE = "exposed_comm"
 _THRESHOLD = 0.1
 _LIKELY = 0.75
 
 
-def check(view: View, waiting_s: float = 0.0) -> Finding | None:
+def check_waiting(view: View, waiting_s: float = 0.0) -> Finding | None:
     """Find collectives that run alone, without the wait for a late rank that `straggler` already reports."""
     exposed = view.facts.communication_exposed_fraction
     lost_s = max(view.parts.parts_s["communication"] - waiting_s, 0.0)
@@ -48,9 +48,9 @@ def check(view: View, waiting_s: float = 0.0) -> Finding | None:
         gain=view.gain(lost_s) if view.scene.on_cpu else view.gain(lost_s, likely=view.shrink(chosen, _LIKELY)),
         confidence="high",
         evidence=(
-            f"{view.count(chosen):,.0f} collectives {view.per}; {share:.1%} of the time only they run",
+            f"{view.count(chosen):,.0f} collectives {view.per}; nothing else runs during {share:.1%} of the time",
             f"{hidden / max(hidden + lost_s + waiting_s, 1e-12):.0%} of communication is hidden",
         ),
-        remedy="larger buckets, prefetch, no_sync() while accumulating, 16-bit gradients; check for a slow rank first",
-        verify="collectives should lie beside backward kernels in the profile",
+        remedy="check for a slow rank first; then use larger buckets, prefetching, 16-bit gradients, or no_sync() to accumulate",
+        verify="in the profile, collectives should overlap with backward kernels",
     )

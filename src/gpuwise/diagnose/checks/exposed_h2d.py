@@ -30,7 +30,8 @@ _THRESHOLD = 0.03
 _SURE = 0.1
 _MOST = 0.5
 _COPY_LESS = (
-    "copy less: the memory is pinned already, the volume fills the link; keep weights on the device, or send smaller types"
+    "copy less, because the memory is already pinned and the copies fill the link: keep weights on the device, or send "
+    "smaller types"
 )
 
 
@@ -38,7 +39,7 @@ def _remedy(pinned: bool, share: float) -> str:
     if pinned and share > _MOST:
         return _COPY_LESS
     first = ".to(device, non_blocking=True)" if pinned else "pin_memory=True with .to(device, non_blocking=True)"
-    return f"{first}; prefetch on a stream of its own"
+    return f"use {first}, and prefetch on a separate stream"
 
 
 def check(view: View) -> Finding | None:
@@ -61,9 +62,9 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, likely=view.shrink(copies, 0.5)),
         confidence="high" if share >= _SURE else "medium",
         evidence=(
-            f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; {share:.1%} of the time nothing else runs"
+            f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; they run alone {share:.1%} of the time"
             + ("; the memory is pinned" if pinned else ""),
         ),
         remedy=_remedy(pinned, share),
-        verify="in the profile, copies should lie beside kernels of the step before",
+        verify="in the profile, copies should overlap with kernels of the previous step",
     )

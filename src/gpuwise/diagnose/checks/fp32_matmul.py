@@ -42,7 +42,7 @@ def check(view: View) -> Finding | Abstained | None:
     if view.gpu is None:
         return Abstained(
             code=CODE,
-            reason=f"{lost_s / kernel_s:.0%} of kernel time is fp32 matrix work, but the GPU is not known",
+            reason=f"{lost_s / kernel_s:.0%} of kernel time is fp32 matrix work, but the GPU is unknown",
             record_next="name it with --gpu",
         )
     half = whatif.half_type(view.gpu)
@@ -59,9 +59,9 @@ def check(view: View) -> Finding | Abstained | None:
         confidence="high",
         evidence=(
             f"{lost_s / kernel_s:.1%} of kernel time is matmul, convolution or attention in fp32",
-            f"in {half} these kernels are predicted to be {low:.1f} to {high:.1f} times as fast",
+            f"in {half}, these kernels are predicted to be {low:.1f} to {high:.1f} times as fast",
         ),
-        remedy=f"torch.autocast('cuda', dtype=torch.{'bfloat16' if half == 'bf16' else 'float16'})"
+        remedy=f"use torch.autocast('cuda', dtype=torch.{'bfloat16' if half == 'bf16' else 'float16'})"
         + ("" if half == "bf16" else " with a GradScaler"),
         verify="kernel names should read tensorop, 16816, 884 or h…gemm instead of sgemm",
     )

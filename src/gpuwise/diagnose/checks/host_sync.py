@@ -39,7 +39,7 @@ _UNBIND = "aten::unbind"
 _ITEMS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", _UNBIND)
 _CLOSE_NS = 100_000
 _MANY = 10
-_AHEAD = "a host that does not wait runs ahead, which closes later gaps too"
+_AHEAD = "a host that does not wait runs ahead, which also closes later gaps"
 
 
 def check(view: View) -> Finding | None:
@@ -63,10 +63,10 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, likely=Change(waiting=False), beyond=_AHEAD),
         confidence="high" if lost_s >= 0.05 * view.step_s else "medium",
         evidence=(
-            f"{len(calls) / steps:,.1f} synchronising calls {view.per} ({', '.join(names)}), {held_s * 1e3:,.2f} ms in them",
-            f"gaps of {lost_s * 1e3:,.2f} ms a step follow them",
+            f"{len(calls) / steps:,.1f} synchronising calls {view.per} ({', '.join(names)}), {held_s * 1e3:,.2f} ms in total",
+            f"they are followed by gaps of {lost_s * 1e3:,.2f} ms per step",
         ),
-        remedy="keep values on the device: .item() or .cpu() every hundred steps, not every step",
+        remedy="keep values on the device: call .item() or .cpu() every hundred steps, not every step",
         verify="the calls should be gone from the steady steps",
     )
 
@@ -108,7 +108,7 @@ def _on_cpu(view: View) -> Finding | None:
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s),
         confidence="medium",
-        evidence=(f"{count:,.0f} calls of .item() {view.per}, {lost_s * 1e3:,.2f} ms with what lies between them",),
+        evidence=(f"{count:,.0f} calls to .item() {view.per}, which take {lost_s * 1e3:,.2f} ms with the gaps between them",),
         remedy="compute on whole tensors and read one value, or use .tolist()",
-        verify="a handful of .item() calls a step at most",
+        verify="there should be a handful of .item() calls per step at most",
     )

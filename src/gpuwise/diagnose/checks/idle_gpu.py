@@ -37,15 +37,15 @@ def check_member(member: Member) -> Finding | None:
         return None
     held = (member.memory_used_bytes or 0.0) >= _HELD_BYTES
     power = "" if gpu.power_watts is None else f", {gpu.power_watts:.0f} W"
-    memory = "memory unknown" if member.memory_used_bytes is None else f"{member.memory_used_bytes / 1e9:.1f} GB held"
+    memory = "memory unknown" if member.memory_used_bytes is None else f"{member.memory_used_bytes / 1e9:.1f} GB occupied"
     return Finding(
         code=CODE,
-        title=f"{gpu.name} does next to nothing" + (" and is held" if held else ""),
+        title=f"{gpu.name} is almost idle" + (" but its memory is occupied" if held else ""),
         seconds_per_step=0.0,
         share_fraction=1.0 - gpu.busy_fraction,
         gain=Gain(low=1.0, high=min(1.0 / max(gpu.busy_fraction, 1e-9), _MOST)),
         confidence="high",
         evidence=(f"busy {gpu.busy_fraction:.1%}{power}, {memory}",),
-        remedy="where memory is held, find the process that sits on it; else give the GPU to a waiting job, or give it back",
-        verify="the GPU should be busy, or gone from the list",
+        remedy="if memory is occupied, find the process that holds it; otherwise, give the GPU to a waiting job or release it",
+        verify="the GPU should be busy or no longer listed",
     )

@@ -34,7 +34,7 @@ THRESHOLD = 0.05
 _SURE = 0.2
 _KEPT = 0.6
 _COMPUTES = 0.5
-_REMEDY = "more loader workers (num_workers near the core count, persistent_workers, prefetch_factor=4, pin_memory)"
+_REMEDY = "use more loader workers (num_workers near the core count, persistent_workers, prefetch_factor=4, pin_memory)"
 
 
 def check(view: View) -> Finding | None:
@@ -53,10 +53,10 @@ def check(view: View) -> Finding | None:
         confidence="high" if share >= _SURE else "medium",
         evidence=(
             f"the main thread spends {loading:.1%} of the time in the loader",
-            f"in {share:.1%} of the time nothing runs on the device meanwhile",
+            f"the device waits for it {share:.1%} of the time",
         ),
         remedy=_REMEDY,
-        verify="profile again: the loader's share of the step should fall below 5 %",
+        verify="profile again: the loader's share of the step should fall below 5%",
     )
 
 
@@ -66,7 +66,7 @@ def check_live(vitals: Vitals) -> Finding | None:
     if share < THRESHOLD:
         return None
     computing = vitals.wait_cpu_s / vitals.wait_s
-    how = "loads and computes the batch itself" if computing > _COMPUTES else "is idle: the batch comes from elsewhere, or sleeps"
+    how = "loads and computes the batch itself" if computing > _COMPUTES else "is idle, so the batch comes from somewhere else"
     return Finding(
         code=CODE,
         title="the GPU waits for the input pipeline" if not vitals.on_cpu else "the step waits for the input pipeline",
@@ -75,11 +75,11 @@ def check_live(vitals: Vitals) -> Finding | None:
         gain=live_gain(vitals, _KEPT),
         confidence="high" if share >= _SURE else "medium",
         evidence=(
-            f"the loop waits {share:.1%} of the time for its next batch",
+            f"the training loop waits for its next batch {share:.1%} of the time",
             f"meanwhile the process {how} ({computing:.0%} of a core)",
         ),
         remedy=_REMEDY,
-        verify="watch again: the wait should fall below 5 % of the step",
+        verify="watch again: the wait should fall below 5% of the step",
     )
 
 
@@ -91,5 +91,5 @@ def live_gain(vitals: Vitals, kept: float) -> Gain:
     low = step / max(step - (1.0 - kept) * vitals.wait_s, 0.05 * step)
     high = max(step / least, 1.0)
     work = step - vitals.wait_s
-    best = f"beside its wait a step takes {work * 1e3:,.1f} ms, at its best {least * 1e3:,.1f} ms"
+    best = f"without the wait, a step takes {work * 1e3:,.1f} ms, and {least * 1e3:,.1f} ms at best"
     return Gain(low=min(low, high), high=max(low, high), beyond=best)

@@ -32,7 +32,7 @@ _THRESHOLD = 0.15
 _SHORT_S = 10e-6
 _LIKELY = 0.75
 _SMALL_NS = 50_000
-_FOR_GRAPHS = "record once without CUDA graphs to see what runs in them; then fewer, larger graphs, or a larger batch"
+_FOR_GRAPHS = "record once without CUDA graphs to see what runs in them; then use fewer, larger graphs or a larger batch"
 
 
 def check(view: View) -> Finding | None:
@@ -43,15 +43,15 @@ def check(view: View) -> Finding | None:
     if lost_s < _THRESHOLD * view.step_s:
         return None
     evidence = [
-        f"{view.count(view.scene.kernels):,.0f} kernels {view.per}, the median one {median * 1e6:.1f} µs",
-        f"in {waiting / view.step_s:.1%} of the time the queue is empty and the host has not launched the next one",
+        f"{view.count(view.scene.kernels):,.0f} kernels {view.per} with a median of {median * 1e6:.1f} µs",
+        f"during {waiting / view.step_s:.1%} of the time, the queue is empty because the host has not launched the next kernel",
     ]
     if view.scene.on_cpu:
         return _on_cpu(lost_s, view, median)
     gain = view.gain(lost_s, likely=Change(host=_LIKELY), best=Change(host=0.0))
     if graphs > waiting:
         evidence.append(
-            f"{graphs / view.step_s:.1%} lies before and inside CUDA graphs: slow launches, or kernels in them not recorded"
+            f"{graphs / view.step_s:.1%} of that is before or inside CUDA graphs: launches are slow, or kernels were not recorded"
         )
         gain = Gain(low=1.0, high=view.step_s / max(view.step_s - lost_s, 0.05 * view.step_s))
     around_graphs = graphs > waiting
@@ -65,8 +65,8 @@ def check(view: View) -> Finding | None:
         evidence=tuple(evidence),
         remedy=_FOR_GRAPHS
         if around_graphs
-        else 'torch.compile(mode="reduce-overhead") or CUDA graphs; a larger batch; fused optimizer',
-        verify="GPU busy should rise; with the batch doubled, the step should take hardly longer",
+        else 'use torch.compile(mode="reduce-overhead") or CUDA graphs, a larger batch, or a fused optimizer',
+        verify="the GPU should be busier; with twice the batch, a step should take hardly longer",
     )
 
 
@@ -96,12 +96,12 @@ def _on_cpu(lost_s: float, view: View, median: float) -> Finding:
         title="much of the step is overhead between small ops",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
-        gain=view.gain(lost_s + small_s, beyond="fewer and larger tensors shorten the small ops themselves too"),
+        gain=view.gain(lost_s + small_s, beyond="fewer and larger tensors also shorten the small ops themselves"),
         confidence="medium",
         evidence=(
-            f"{view.count(view.scene.kernels):,.0f} ops {view.per}, the median one {median * 1e6:.1f} µs",
-            f"in {lost_s / view.step_s:.1%} of the time no op computes: Python, autograd and dispatch",
+            f"{view.count(view.scene.kernels):,.0f} ops {view.per} with a median of {median * 1e6:.1f} µs",
+            f"during {lost_s / view.step_s:.1%} of the time, no op computes: Python, autograd and dispatch run",
         ),
-        remedy="torch.compile; larger tensors instead of loops over small ones; a larger batch",
+        remedy="use torch.compile, a larger batch, or larger tensors instead of loops over small ones",
         verify="the share of time in ops should rise",
     )

@@ -44,13 +44,13 @@ def check(view: View) -> Finding | None:
         return None
     return Finding(
         code=CODE,
-        title="tensors are turned between NCHW and NHWC",
+        title="tensors are converted between NCHW and NHWC",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s, likely=view.shrink(chosen, 0.5)),
         confidence="high",
         evidence=(f"{view.count(chosen):,.0f} layout conversions {view.per}, {share_of_kernels:.1%} of kernel time",),
-        remedy="channels_last for the model and its input, throughout",
+        remedy="use channels_last for both the model and its input",
         verify="the conversion kernels should be gone",
     )
 

@@ -52,14 +52,14 @@ def check(view: View) -> Finding | None:
     saved = view.exposed_s(chosen) * (1.0 - 1.0 / high)
     return Finding(
         code=CODE,
-        title="sizes do not fit the matrix units",
+        title="matrix sizes are not aligned to the matrix units",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(saved, likely=view.shrink(chosen, 1.0 / (1.0 + 0.5 * (high - 1.0)))),
         confidence="high",
         evidence=(
-            f"{lost_s / view.kernel_s:.1%} of kernel time is in align1 or align2 kernels" + (f": {sizes}" if sizes else ""),
+            f"{lost_s / view.kernel_s:.1%} of kernel time is spent in align1 or align2 kernels" + (f": {sizes}" if sizes else ""),
         ),
-        remedy="pad vocabulary, hidden sizes and batch to a multiple of 8, better of 64",
+        remedy="pad vocabulary, hidden sizes and batch to a multiple of 8, or better 64",
         verify="kernel names should read align8 or align4",
     )

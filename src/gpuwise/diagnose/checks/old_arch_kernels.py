@@ -70,7 +70,7 @@ def check(view: View) -> Finding | None:
         share_fraction=lost_s / view.step_s,
         gain=Gain(low=1.0, high=view.gain(saved).high),
         confidence="medium",
-        evidence=(f"{lost_s / all_s:.0%} of the time on matrix units is in kernels of an older generation",),
-        remedy="a newer framework build with a newer CUDA toolkit; rebuild extensions for this card",
+        evidence=(f"{lost_s / all_s:.0%} of the time on matrix units is spent in kernels for an older generation",),
+        remedy="install a framework built with a newer CUDA toolkit, and rebuild extensions for this card",
         verify=f"kernel names should carry sm{native} or a newer number",
     )

@@ -38,7 +38,9 @@ def check(view: View) -> Finding | Abstained | None:
     to_device = (scene.work.kind == Kind.MEMCPY) & scene.named("htod", "host -> device", "h2d") & scene.steady
     if to_device.any() and not (to_device & scene.named("pageable", "pinned")).any():
         return Abstained(
-            code=CODE, reason="the trace does not tell pageable from pinned copies", record_next="check pin_memory in the loader"
+            code=CODE,
+            reason="the trace does not distinguish pageable from pinned copies",
+            record_next="check pin_memory in the loader",
         )
     copies = to_device & scene.named("pageable ->")
     lost_s = view.work_s(copies)
@@ -57,6 +59,6 @@ def check(view: View) -> Finding | Abstained | None:
         gain=view.gain(lost_s, likely=shorter),
         confidence="high",
         evidence=(f"{view.count(copies):,.1f} pageable copies {view.per}, {size / 1e6:,.1f} MB at {rate / 1e9:.1f} GB/s",),
-        remedy="DataLoader(pin_memory=True) and .to(device, non_blocking=True)",
+        remedy="use DataLoader(pin_memory=True) and .to(device, non_blocking=True)",
         verify="the copies should be named Pinned -> Device and reach 12 GB/s or more",
     )

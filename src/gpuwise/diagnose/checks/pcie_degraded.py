@@ -41,17 +41,23 @@ def check_live(vitals: Vitals) -> Finding | None:
         return None
     passing = min((gpu.traffic_bytes_per_s or 0.0) / _rate(now), 1.0)
     lost = passing * (1.0 - ratio)
-    traffic = "" if gpu.traffic_bytes_per_s is None else f"{gpu.traffic_bytes_per_s / 1e9:.2f} GB/s pass, {passing:.0%} of it"
+    traffic = (
+        ""
+        if gpu.traffic_bytes_per_s is None
+        else f"{gpu.traffic_bytes_per_s / 1e9:.2f} GB/s of traffic, {passing:.0%} of what the link can carry"
+    )
     return Finding(
         code=CODE,
-        title=f"the PCIe link of {gpu.name} runs below what the card can do",
+        title=f"the PCIe link of {gpu.name} is slower than the card supports",
         seconds_per_step=lost * vitals.step_s,
         share_fraction=lost,
         gain=Gain(low=1.0, high=1.0 / max(1.0 - lost, 0.05)),
         confidence="high" if gpu.load_count >= 2 * _FEW else "medium",
-        evidence=tuple(filter(None, (f"PCIe {now[0]}.0 x{now[1]} at load, the card can do {most[0]}.0 x{most[1]}", traffic))),
-        remedy="another slot, seat the card again, no riser; see which M.2 drives share its lanes",
-        verify=f"watch again: the link should read x{most[1]} at load",
+        evidence=tuple(
+            filter(None, (f"PCIe {now[0]}.0 x{now[1]} under load, but the card supports {most[0]}.0 x{most[1]}", traffic))
+        ),
+        remedy="reseat the card, try another slot, or remove the riser; check which M.2 drives share its lanes",
+        verify=f"watch again: the link should be x{most[1]} under load",
     )
 
 

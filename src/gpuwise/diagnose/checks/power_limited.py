@@ -40,15 +40,15 @@ def check_live(vitals: Vitals) -> Finding | None:
         return None
     ratio, gpu = min(lowered, key=lambda pair: pair[0])
     lost = _SLOWER * (1.0 - ratio)
-    drawn = "" if gpu.power_watts is None else f"{gpu.power_watts:.0f} W drawn at load"
+    drawn = "" if gpu.power_watts is None else f"{gpu.power_watts:.0f} W drawn under load"
     return Finding(
         code=CODE,
-        title=f"{gpu.name} is held to {gpu.power_limit_watts:.0f} of {gpu.power_default_watts:.0f} W",
+        title=f"{gpu.name} is limited to {gpu.power_limit_watts:.0f} of {gpu.power_default_watts:.0f} W",
         seconds_per_step=lost * vitals.step_s,
         share_fraction=lost,
         gain=Gain(low=1.0, high=1.0 / (1.0 - lost)),
         confidence="low",
         evidence=tuple(filter(None, (f"the limit is {ratio:.0%} of the default", drawn))),
-        remedy="nothing, if it is meant: it saves more energy than time",
-        verify="`gpuwise predict --power-limit` says what it costs your model",
+        remedy="keep it if it is intended, because it saves more energy than it costs time",
+        verify="`gpuwise predict --power-limit` shows what it costs your model",
     )

@@ -42,7 +42,9 @@ def check_live(vitals: Vitals) -> Finding | None:
         share_fraction=lost,
         gain=Gain(low=1.0, high=1.0 / (1.0 - lost)),
         confidence="high" if lost >= _BUSY else "medium",
-        evidence=(f"they keep it busy {gpu.other_busy_fraction:.0%} of the time and hold {gpu.other_memory_bytes / 1e9:.1f} GB",),
+        evidence=(
+            f"they keep it busy {gpu.other_busy_fraction:.0%} of the time and occupy {gpu.other_memory_bytes / 1e9:.1f} GB",
+        ),
         remedy="end them, or choose another GPU with CUDA_VISIBLE_DEVICES",
-        verify="`nvidia-smi` should list your process alone",
+        verify="`nvidia-smi` should list only your process",
     )

@@ -39,14 +39,14 @@ def check(view: View) -> Finding | None:
         return None
     return Finding(
         code=CODE,
-        title="the loader runs in the training process (num_workers=0)",
+        title="the data loader runs in the training process (num_workers=0)",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s, likely=Change(loading=_KEPT), best=Change(loading=0.1)),
         confidence="high",
-        evidence=("the loader's marks are those of _SingleProcessDataLoaderIter",),
-        remedy=f"DataLoader(..., num_workers={_WORKERS}, persistent_workers=True), up to the number of cores",
-        verify="the marks should read _MultiProcessingDataLoaderIter and take less than 5 % of the step",
+        evidence=("the loader is recorded as _SingleProcessDataLoaderIter",),
+        remedy=f"use DataLoader(..., num_workers={_WORKERS}, persistent_workers=True), with up to one worker per core",
+        verify="the loader should be recorded as _MultiProcessingDataLoaderIter and take less than 5% of the step",
     )
 
 
@@ -56,17 +56,17 @@ def check_live(vitals: Vitals) -> Finding | None:
     if share < input_starved.THRESHOLD or vitals.workers != 0:
         return None
     workers = min(_WORKERS, vitals.core_count or _WORKERS)
-    more = ", up to the number of cores" if workers == _WORKERS else ""
+    more = ", with up to one worker per core" if workers == _WORKERS else ""
     cores = f"; this machine has {vitals.core_count} cores" if vitals.core_count else ""
     return Finding(
         code=CODE,
-        title="the loader runs in the training process (no workers)",
+        title="the data loader runs in the training process (no workers)",
         seconds_per_step=vitals.wait_s,
         share_fraction=share,
         gain=input_starved.live_gain(vitals, _KEPT),
         confidence="high",
         evidence=(f"the loader has no workers{cores}",),
-        remedy=f"DataLoader(..., num_workers={workers}, persistent_workers=True){more}; "
-        f"a Keras PyDataset: workers={workers}, use_multiprocessing=True",
-        verify="watch again: the wait should fall below 5 % of the step",
+        remedy=f"use DataLoader(..., num_workers={workers}, persistent_workers=True){more}; "
+        f"for a Keras PyDataset, use workers={workers}, use_multiprocessing=True",
+        verify="watch again: the wait should fall below 5% of the step",
     )

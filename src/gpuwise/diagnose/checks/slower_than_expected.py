@@ -27,7 +27,7 @@ from gpuwise.diagnose.view import View
 __all__ = ["CODE", "Expectation", "check_expected", "judge_step"]
 
 CODE = "slower_than_expected"
-_RANGE = "it is the short end of the prediction, the share is by its middle"
+_RANGE = "the gain is relative to the short end of the prediction, the share to its middle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding
     if expected is None:
         return Abstained(
             code=CODE,
-            reason="what a healthy step costs needs the model",
+            reason="the expected step time depends on the model",
             record_next="name it with --model, such as --model resnet50",
         )
     if step <= expected.high_s:
@@ -69,10 +69,10 @@ def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding
         gain=Gain(low=step / expected.high_s, high=step / expected.low_s, beyond=_RANGE),
         confidence="medium",
         evidence=(
-            f"the mean step takes {step * 1e3:,.1f} ms, predicted {expected.step_s * 1e3:,.1f} ms",
-            f"range of the prediction {expected.low_s * 1e3:,.1f} to {expected.high_s * 1e3:,.1f} ms",
+            f"the mean step takes {step * 1e3:,.1f} ms, but {expected.step_s * 1e3:,.1f} ms was predicted",
+            f"the prediction ranges from {expected.low_s * 1e3:,.1f} to {expected.high_s * 1e3:,.1f} ms",
             f"predicted for {expected.setting}",
         ),
-        remedy="fix the other findings first; then look at clocks, temperature and other processes with gpuwise watch",
-        verify="the step should come into the predicted range",
+        remedy="fix the other findings first; then check clocks, temperature and other processes with `gpuwise watch`",
+        verify="the step time should fall into the predicted range",
     )

@@ -43,7 +43,9 @@ def check(view: View) -> Finding | Abstained | None:
     known = rows & np.isfinite(blocks)
     if not known.any():
         return Abstained(
-            code=CODE, reason="the trace holds no grid sizes", record_next="record with CUDA activities; name the GPU with --gpu"
+            code=CODE,
+            reason="the trace contains no grid sizes",
+            record_next="record with CUDA activities, and name the GPU with --gpu",
         )
     time = scene.work.duration_ns.astype(np.float64)
     total = float(time[known].sum())
@@ -61,9 +63,7 @@ def check(view: View) -> Finding | Abstained | None:
         share_fraction=lost_s / view.step_s,
         gain=Gain(low=1.0, high=max(1.0, view.gain(lost_s * (1.0 - 1.0 / best)).high)),
         confidence="medium",
-        evidence=(
-            f"{share:.0%} of kernel time has fewer blocks than multiprocessors ({filled:.2f} a multiprocessor on average)",
-        ),
-        remedy="a larger batch; a larger GPU would not help",
+        evidence=(f"{share:.0%} of kernel time is in kernels with too few blocks ({filled:.2f} per multiprocessor on average)",),
+        remedy="use a larger batch; a larger GPU would not help",
         verify="double the batch: the step should take much less than twice as long",
     )

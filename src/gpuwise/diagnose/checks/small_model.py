@@ -39,18 +39,18 @@ def check(view: View) -> Finding | None:
     if view.scene.on_cpu or compute > _BUSY or median > _SHORT_S or waiting < _WAITING:
         return None
     lost_s = launch_bound.waiting_s(view)
-    more = ", those of the optimizer included" if lost_s < view.parts.parts_s["host_launch"] else ""
+    more = ", including those of the optimizer" if lost_s < view.parts.parts_s["host_launch"] else ""
     return Finding(
         code=CODE,
-        title="the step is as long as its launches, so a faster GPU would not be faster",
+        title="launching kernels sets the length of the step, so a faster GPU would not help",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s, likely=Change(host=0.85), best=Change(host=0.1)),
         confidence="high",
         evidence=(
-            f"the GPU computes {compute:.0%} of the time, median kernel {median * 1e6:.1f} µs",
-            f"{waiting:.0%} of the time it waits for launches{more}",
+            f"the GPU computes {compute:.0%} of the time, with a median kernel of {median * 1e6:.1f} µs",
+            f"it waits for launches {waiting:.0%} of the time{more}",
         ),
-        remedy="a larger batch, torch.compile or CUDA graphs; not a faster GPU",
+        remedy="use a larger batch, torch.compile or CUDA graphs, not a faster GPU",
         verify="double the batch: the step should take hardly longer",
     )

@@ -46,7 +46,7 @@ _WORKS = 0.3  # least busy share: an idle GPU is not part of the job
 _SLOW_CLOCK = 0.95
 _LESS_BUSY = 0.9
 _FOLLOWS = 1 / 3
-_THIN = "only one step was recorded: thin evidence"
+_THIN = "only one step was recorded, so the evidence is thin"
 
 
 def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
@@ -57,14 +57,14 @@ def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
             return None
         return Abstained(
             code=CODE,
-            reason=f"one rank of {world} is here",
-            record_next="give the traces of all ranks: gpuwise why trace_folder/",
+            reason=f"only one rank of {world} was given",
+            record_next="give the traces of all ranks: `gpuwise why trace_folder/`",
         )
     late = late_rank(ranks)
     if late is None:
         return Abstained(
             code=CODE,
-            reason="the ranks hold no collectives that can be set against one another",
+            reason="the ranks have no collectives that can be compared",
             record_next="record the same steps on all ranks",
         )
     step = typical(ranks).view.step_s
@@ -75,17 +75,17 @@ def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
     others = ", ".join(f"{rank.label} {wait * 1e3:.2f}" for rank, wait in zip(ranks, late.waits_s, strict=True))
     return Finding(
         code=CODE,
-        title=f"{name} comes last to the collectives; the others wait for it",
+        title=f"{name} is the last to reach the collectives, and the others wait for it",
         seconds_per_step=late.lost_s,
         share_fraction=share,
         gain=Gain(low=step / max(step - 0.5 * late.lost_s, 0.05 * step), high=step / max(step - late.lost_s, 0.05 * step)),
         confidence="low" if late.step_count < 3 else "high" if share >= _SURE else "medium",
         evidence=(
-            f"time in collectives, ms a step: {others}",
-            f"last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN,
+            f"time in collectives, in ms per step: {others}",
+            f"it is last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN,
         ),
-        remedy=f"look at what {name} does before its collectives: loader, clock, share of the data",
-        verify="the time in collectives should be alike on all ranks",
+        remedy=f"check what {name} does before its collectives: its data loader, clock and share of the data",
+        verify="the time in collectives should be similar on all ranks",
     )
 
 
@@ -116,11 +116,11 @@ def _slow_ones(members: Sequence[Member], numbers: Sequence[int]) -> list[Named]
     told = []
     for place, (ratio, number, by_clock, by_work) in enumerate(sorted(slow)):
         member = members[number]
-        lines = [f"one of {len(numbers)} at work ({member.peers})"]
+        lines = [f"one of {len(numbers)} busy GPUs ({member.peers})"]
         if by_clock < _SLOW_CLOCK:
-            lines.append(f"clock {by_clock * clock / 1e6:,.0f} MHz under load, their median {clock / 1e6:,.0f}")
+            lines.append(f"clock {by_clock * clock / 1e6:,.0f} MHz under load, against a median of {clock / 1e6:,.0f} MHz")
         if by_work < _LESS_BUSY:
-            lines.append(f"busy {by_work * work:.0%}, their median {work:.0%}")
+            lines.append(f"busy {by_work * work:.0%} of the time, against a median of {work:.0%}")
         told.append(Named(number=number, finding=_slow_one(member, ratio, lines), holds=0 if place else len(numbers)))
     return told
 
@@ -128,12 +128,13 @@ def _slow_ones(members: Sequence[Member], numbers: Sequence[int]) -> list[Named]
 def _slow_one(member: Member, ratio: float, lines: Sequence[str]) -> Finding:
     return Finding(
         code=CODE,
-        title=f"{member.vitals.name} is slower than its peers, which wait for it where they are one job",
+        title=f"{member.vitals.name} is slower than its peers, which wait for it if they share a job",
         seconds_per_step=0.0,
         share_fraction=1.0 - ratio,
         gain=Gain(low=1.0 + _FOLLOWS * (1.0 / ratio - 1.0), high=1.0 / ratio),
         confidence="low" if member.assumed else "medium",
         evidence=tuple(lines),
-        remedy="a lower clock: heat, power or set clocks of that GPU; less busy: its host, loader or share of the data",
-        verify="clock and load should be alike on all GPUs of the job",
+        remedy="if its clock is lower, check its heat, power and clock settings; if it is less busy, check its host, data loader "
+        "and share of the data",
+        verify="clock and load should be similar on all GPUs of the job",
     )

@@ -44,20 +44,24 @@ def check_live(vitals: Vitals) -> Finding | None:
     ratio = max((gpu.boost_hz or 0.0) / gpu.clock_hz, 1.0) if gpu.clock_hz else 1.0
     lost = 1.0 - 1.0 / ratio
     names = [f"{name} {of:.0%}" for name, of in (gpu.reasons or {}).items() if name in _BAD and of > 0]
-    reasons = f"reasons at load: {', '.join(names)}" if names else "the driver's reasons are not known"
-    drawn = f"{gpu.power_watts or 0:.0f} of {gpu.power_limit_watts or 0:.0f} W drawn, so not the power cap" if not names else ""
+    reasons = f"reasons under load: {', '.join(names)}" if names else "the driver gives no reasons"
+    drawn = (
+        f"{gpu.power_watts or 0:.0f} of {gpu.power_limit_watts or 0:.0f} W drawn, so the power cap is not the reason"
+        if not names
+        else ""
+    )
     heat = f", up to {gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else ""
-    clock = f"clock {(gpu.clock_hz or 0) / 1e6:,.0f} of {(gpu.boost_hz or 0) / 1e6:,.0f} MHz at load" if gpu.clock_hz else ""
+    clock = f"clock {(gpu.clock_hz or 0) / 1e6:,.0f} of {(gpu.boost_hz or 0) / 1e6:,.0f} MHz under load" if gpu.clock_hz else ""
     return Finding(
         code=CODE,
-        title=f"{gpu.name} slows itself down",
+        title=f"{gpu.name} is throttled",
         seconds_per_step=lost * vitals.step_s,
         share_fraction=lost,
         gain=Gain(low=1.0 + _FOLLOWS * (ratio - 1.0), high=ratio),
         confidence="low" if not names else "high" if share >= 0.2 else "medium",
         evidence=tuple(filter(None, (f"{reasons}{heat}", clock, drawn))),
-        remedy="cooling: fans, filters, space between cards; for a power brake the cables and the supply",
-        verify="watch again: the reasons should be gone and the clock near its boost",
+        remedy="improve the cooling (fans, filters, space between cards); for a power brake, check the cables and the supply",
+        verify="watch again: the reasons should be gone and the clock should be near its boost clock",
     )
 
 

@@ -57,11 +57,11 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s * _BEST, least=0.3),
         confidence="high",
         evidence=(
-            f"{launches:,.0f} separate kernels a step inside {', '.join(sorted(filter(None, names))) or 'the optimizer'}",
-            f"{lost_s * 1e3:,.2f} ms a step of device time and of waiting for launches",
+            f"{launches:,.0f} separate kernels per step inside {', '.join(sorted(filter(None, names))) or 'the optimizer'}",
+            f"{lost_s * 1e3:,.2f} ms per step of device time and waiting for launches",
         ),
-        remedy="foreach=True or fused=True for the optimizer",
-        verify="the optimizer's kernels should be multi_tensor_apply or fused ones, a few dozen at most",
+        remedy="use foreach=True or fused=True for the optimizer",
+        verify="the optimizer should run a few dozen kernels at most, named multi_tensor_apply or fused",
     )
 
 

@@ -43,9 +43,9 @@ def check_live(vitals: Vitals) -> Finding | None:
     if ratio < _TWICE and passing < _PASSING:
         return None
     high = min(max(ratio, 1.0 / max(1.0 - passing, 1.0 / _MOST)), _MOST)
-    evidence = [f"{gpu.memory_used_fraction or 0.0:.0%} of its memory in use, {passing:.0%} of the PCIe link busy"]
+    evidence = [f"{gpu.memory_used_fraction or 0.0:.0%} of its memory is in use, and {passing:.0%} of the PCIe link is busy"]
     if vitals.expected_s:
-        evidence.append(f"the step takes {ratio:.1f} times what is expected")
+        evidence.append(f"the step takes {ratio:.1f} times as long as expected")
     return Finding(
         code=CODE,
         title=f"the memory of {gpu.name} is full and spills to the host",
@@ -54,7 +54,7 @@ def check_live(vitals: Vitals) -> Finding | None:
         gain=Gain(low=1.0 + 0.3 * (high - 1.0), high=high),
         confidence="high" if ratio >= _TWICE else "medium",
         evidence=tuple(evidence),
-        remedy="a smaller batch, checkpointing or a smaller precision: `gpuwise fit` ranks them",
+        remedy="use a smaller batch, checkpointing or a lower precision; `gpuwise fit` ranks them",
         verify="halve the batch: a step should take far less than half the time",
     )
 

@@ -30,12 +30,12 @@ def missing_around(device: str) -> list[str]:
     """What cannot be measured here, and why."""
     missing = []
     if not device.startswith("cuda"):
-        missing.append(f"copies to the device: {device} shares the memory of the host, or has no counter for it")
-        missing.append("all-reduce: one device only")
+        missing.append(f"copies to the device: {device} shares the host's memory, or has no counter for them")
+        missing.append("all-reduce: there is only one device")
     try:
         import PIL  # noqa: F401
     except ImportError:
-        missing.append("decoding of images: pillow is not installed")
+        missing.append("image decoding: Pillow is not installed")
     return missing
 
 

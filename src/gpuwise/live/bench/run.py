@@ -22,7 +22,7 @@ __all__ = ["device_here", "device_name", "measure", "waiter"]
 _CASES = 125  # about how many there are, for the share of time that each may take
 _LEAST_BUDGET_S = 0.02
 _MOST_SHARE = 0.05  # of the time that is left, for one case
-_OVER = "the time was over; `--seconds` gives more"
+_OVER = "out of time; `--seconds` allows more"
 Key = tuple[str, tuple[float, ...]]
 
 
@@ -114,7 +114,7 @@ class _Measuring:
             kind for kind, sizes in self._seen if (kind, sizes) not in self._rows and (kind, sizes) not in self._failed
         )
         told = [f"{kind}, {count} size(s): {_OVER}" for kind, count in counts.items()]
-        return told if self._has_seen_all else [*told, f"all kinds that are not listed: {_OVER}"]
+        return told if self._has_seen_all else [*told, f"all kinds not listed: {_OVER}"]
 
     def _cases(self) -> Iterator[tuple[Key, Case]]:
         """All of them, until the time is over."""
@@ -167,9 +167,9 @@ def _check(torch: Any, device: str) -> None:
         raise BadValue(f"unknown device '{device}'", looked_in="cpu, cuda:0, cuda:1, mps", hint="for example `--device cpu`")
     if int(number or 0) >= counts[kind]:
         raise BadValue(
-            f"torch sees no {device} here",
-            looked_in=f"{counts[kind]} of kind {kind}",
-            hint="`gpuwise doctor` shows what there is",
+            f"torch finds no {device} on this machine",
+            looked_in=f"{counts[kind]} {kind} device(s)",
+            hint="`gpuwise doctor` lists the devices",
         )
 
 

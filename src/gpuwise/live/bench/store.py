@@ -33,11 +33,11 @@ def folder() -> Path:
 
 def check() -> None:
     """Whether a profile can be written, tried before a minute of measuring, not after it."""
-    place, hint = folder(), "GPUWISE_DATA names another folder"
+    place, hint = folder(), "set GPUWISE_DATA to another folder"
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise BadFile(f"{place} cannot be made: {fault.strerror}", hint=hint) from None
+        raise BadFile(f"{place} cannot be created: {fault.strerror}", hint=hint) from None
     try:
         with tempfile.TemporaryFile(dir=place):
             pass
@@ -79,13 +79,13 @@ def read(path: Path) -> Profile:
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise BadFile(f"{path} is not a profile of this machine: {fault}", hint=_AGAIN) from None
     if profile.version != VERSION:
-        raise BadFile(f"{path} was written by another version", hint=_AGAIN)
+        raise BadFile(f"{path} was written by another version of gpuwise", hint=_AGAIN)
     for row in profile.rows:
         if not (
             _SHORTEST_S <= row.seconds <= _LONGEST_S and 0 < row.work < _MOST_WORK and all(0 < n < _MOST_WORK for n in row.sizes)
         ):
             raise BadFile(
-                f"{path} holds {row.work:g} of {row.kind:.40} in {row.seconds:g} s, which cannot be a measurement", hint=_AGAIN
+                f"{path} contains {row.work:g} of {row.kind:.40} in {row.seconds:g} s, which cannot be a measurement", hint=_AGAIN
             )
     return profile
 
@@ -98,6 +98,6 @@ def latest(device: str = "") -> Profile:
         raise BadFile(
             f"this machine has not been measured{f' for {device}' if device else ''}",
             looked_in=str(folder()),
-            hint="`gpuwise bench` takes a minute",
+            hint="measure it with `gpuwise bench`, which takes a minute",
         )
     return read(found[-1])

@@ -37,5 +37,5 @@ if os.environ.get("GPUWISE_WATCH") and __name__ == "sitecustomize":
     try:
         _begin(os.environ["GPUWISE_WATCH"])
     except Exception as fault:  # a run must not fail because it is watched
-        sys.stderr.write(f"gpuwise watch: no steps will be seen: {fault}\n")
+        sys.stderr.write(f"gpuwise watch: steps cannot be counted: {fault}\n")
     _run_the_next()

@@ -24,8 +24,8 @@ def open_amdsmi() -> tuple[AmdSampler | None, str]:
         amdsmi.amdsmi_init()
         handles = amdsmi.amdsmi_get_processor_handles()
     except amdsmi.AmdSmiException as fault:
-        return None, f"no AMD driver answers ({fault})"
-    return (AmdSampler(amdsmi, handles), "") if handles else (None, "the AMD driver shows no GPU")
+        return None, f"no AMD driver responds ({fault})"
+    return (AmdSampler(amdsmi, handles), "") if handles else (None, "the AMD driver lists no GPU")
 
 
 class AmdSampler:
@@ -43,7 +43,7 @@ class AmdSampler:
             found = self._sample(index, handle, name)
             if found.busy_fraction is None and found.memory_used_bytes is None and found.power_watts is None:
                 del self._gpus[index]
-                self.faults.append(f"GPU {index} ({name}): the AMD driver stopped answering")
+                self.faults.append(f"GPU {index} ({name}): the AMD driver stopped responding")
             else:
                 samples.append(found)
         return tuple(samples)

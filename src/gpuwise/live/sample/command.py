@@ -64,9 +64,9 @@ def run_command(
 def follow(pid: int, *, tick: Tick) -> tuple[Run, Session]:
     """Look at a process that runs already, until it ends or we are interrupted. It is not touched."""
     if sys.platform == "win32":
-        raise BadValue("--pid is not there on Windows", hint="`gpuwise watch -- python train.py` starts the program itself")
+        raise BadValue("--pid is not available on Windows", hint="start the program with `gpuwise watch -- python train.py`")
     if pid < 1 or not _alive(pid):
-        raise BadValue(f"no process {pid} runs here", hint="`ps` lists them; `gpuwise watch -- python train.py` starts one")
+        raise BadValue(f"there is no process {pid}", hint="`ps` lists processes; `gpuwise watch -- python train.py` starts one")
     session = Session()
     session.start(pid)
     ended_by = ""
@@ -90,11 +90,11 @@ def _start(command: Sequence[str], variables: dict[str, str], lines: Lines | Non
         )
     except FileNotFoundError:
         raise BadValue(
-            f"no command '{command[0]}'", looked_in="PATH", hint="for example `gpuwise watch -- python train.py`"
+            f"there is no command '{command[0]}'", looked_in="PATH", hint="for example `gpuwise watch -- python train.py`"
         ) from None
     except OSError as fault:
         raise BadValue(
-            f"'{command[0]}' cannot be run: {fault.strerror}", hint="is it a program, with the right to run?"
+            f"'{command[0]}' cannot be run: {fault.strerror}", hint="check that it is a program and that you may run it"
         ) from None
 
 

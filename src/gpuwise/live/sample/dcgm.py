@@ -96,10 +96,10 @@ def read_fleet(server: Server, window: Window) -> Fleet:
         return fleet
     known = " (it had some before)" if there else ""  # its list of names is kept by the hour, not by our window
     raise GpuwiseError(
-        f"the Prometheus at {server.address} holds no metrics of DCGM in this time{known}",
-        looked_in="metrics whose name begins with DCGM_FI_DEV or DCGM_FI_PROF",
+        f"the Prometheus server at {server.address} has no DCGM metrics for this time{known}",
+        looked_in="metrics whose names start with DCGM_FI_DEV or DCGM_FI_PROF",
         hint="run NVIDIA's dcgm-exporter on each GPU host (https://github.com/NVIDIA/dcgm-exporter) and let Prometheus scrape"
-        " its port 9400; for an older time use a longer `--last`",
+        " its port 9400; to look further back, use a longer `--last`",
     )
 
 
@@ -191,7 +191,7 @@ def _device(labels: Mapping[str, str]) -> Device:
     return Device(
         host=_host(labels),
         index=(_first(labels, "gpu", "device") or "?") + (f" slice {part}" if part else ""),
-        name=_first(labels, "modelName", "model_name", "modelname") or "GPU of unknown name",
+        name=_first(labels, "modelName", "model_name", "modelname") or "unknown GPU",
         uuid=_first(labels, "UUID", "gpu_uuid", "uuid"),
         job=_job(labels),
     )

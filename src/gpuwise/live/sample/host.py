@@ -45,7 +45,7 @@ class HostSampler:
         self.pids: set[int] = {pid}
         self.faults: list[str] = []
         if not (proc / "stat").exists():
-            self.faults.append("the load of the cores is read from Linux's /proc, which this system does not have")
+            self.faults.append("the load of the cores comes from /proc, which only Linux has")
 
     def sample(self) -> HostSample | None:
         """The host since the last call; the first call only begins."""

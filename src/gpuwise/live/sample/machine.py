@@ -109,12 +109,12 @@ def nvml_devices(nvml: Any) -> tuple[Probe, list[Device]]:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as fault:
-        return Probe(name="NVIDIA (NVML)", found=False, detail=f"no NVIDIA driver answers: {fault}"), []
+        return Probe(name="NVIDIA (NVML)", found=False, detail=f"no NVIDIA driver responds: {fault}"), []
     try:
         driver = _text(nvml.nvmlSystemGetDriverVersion())
         devices = [_nvml_device(nvml, index, driver) for index in range(nvml.nvmlDeviceGetCount())]
     except nvml.NVMLError as fault:
-        return Probe(name="NVIDIA (NVML)", found=False, detail=f"the driver stopped answering: {fault}"), []
+        return Probe(name="NVIDIA (NVML)", found=False, detail=f"the driver stopped responding: {fault}"), []
     finally:
         nvml.nvmlShutdown()
     return Probe(name="NVIDIA (NVML)", found=bool(devices), detail=f"driver {driver}, {len(devices)} GPU(s)"), devices

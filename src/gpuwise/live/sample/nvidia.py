@@ -33,10 +33,10 @@ def open_nvml() -> tuple[NvmlSampler | None, str]:
         pynvml.nvmlInit()
     except pynvml.NVMLError as fault:
         if fault.value == pynvml.NVML_ERROR_NO_PERMISSION:
-            return None, "no rights to ask the NVIDIA driver (NVML: no permission); in a container, share the GPU with it"
-        return None, f"no NVIDIA driver answers ({fault})"
+            return None, "no permission to query the NVIDIA driver (NVML); if this is a container, give it access to the GPU"
+        return None, f"no NVIDIA driver responds ({fault})"
     sampler = NvmlSampler(pynvml)
-    return (sampler, "") if sampler.found else (None, "; ".join(sampler.faults) or "the NVIDIA driver shows no GPU")
+    return (sampler, "") if sampler.found else (None, "; ".join(sampler.faults) or "the NVIDIA driver lists no GPU")
 
 
 class NvmlSampler:
@@ -52,7 +52,7 @@ class NvmlSampler:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
                 self._gpus[index] = (handle, _text(nvml.nvmlDeviceGetName(handle)))
         except nvml.NVMLError as fault:
-            self.faults.append(f"the NVIDIA driver stopped answering: {fault}")
+            self.faults.append(f"the NVIDIA driver stopped responding: {fault}")
 
     @property
     def found(self) -> bool:
@@ -80,7 +80,7 @@ class NvmlSampler:
     def _loss(self, index: int, name: str, fault: Any) -> str:
         if fault.value in (self._nvml.NVML_ERROR_GPU_IS_LOST, self._nvml.NVML_ERROR_RESET_REQUIRED):
             return f"GPU {index} ({name}) fell off the bus or needs a reset ({fault}): see `dmesg` for Xid errors"
-        return f"GPU {index} ({name}): the driver stopped answering ({fault})"
+        return f"GPU {index} ({name}): the driver stopped responding ({fault})"
 
     def _ask(self, query: Callable[..., Any], *arguments: Any) -> Any:
         """An answer, None where the card has none; only what ends the conversation is raised."""

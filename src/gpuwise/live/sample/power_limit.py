@@ -20,7 +20,7 @@ from gpuwise.core.errors import BadValue, GpuwiseError, MissingExtra
 __all__ = ["Card", "Keeper", "card_of", "held", "run", "used_joules"]
 
 _PATIENCE_S = 10.0
-_HANGS = f"the driver has not answered for {_PATIENCE_S:g} s"
+_HANGS = f"the driver has not responded for {_PATIENCE_S:g} s"
 Answer = TypeVar("Answer")
 
 
@@ -43,7 +43,7 @@ def _nvml() -> Any:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as fault:
-        raise GpuwiseError(f"no NVIDIA driver answers ({fault})", hint="power limits are set on NVIDIA cards only") from None
+        raise GpuwiseError(f"no NVIDIA driver responds ({fault})", hint="power limits can be set on NVIDIA cards only") from None
     return pynvml
 
 
@@ -67,7 +67,9 @@ def card_of(uuid: str) -> Card:
             default=nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle),
         )
     except nvml.NVMLError as fault:
-        raise GpuwiseError(f"this card has no power limit to set ({fault})", hint="laptops and some boards fix it") from None
+        raise GpuwiseError(
+            f"the power limit of this card cannot be changed ({fault})", hint="laptops and some boards have a fixed limit"
+        ) from None
     finally:
         nvml.nvmlShutdown()
 
@@ -107,8 +109,10 @@ class Keeper:
         if said != "set":
             rights = "permission" in said.lower()
             raise BadValue(
-                f"the power limit could not be set to {milliwatts / 1000:g} W: {said or 'no answer'}",
-                hint="this needs administrator rights: sudo, with the same Python" if rights else "see `nvidia-smi -q -d POWER`",
+                f"the power limit could not be set to {milliwatts / 1000:g} W: {said or 'no response'}",
+                hint="this needs administrator rights: use sudo with the same Python"
+                if rights
+                else "see `nvidia-smi -q -d POWER`",
             )
 
 
@@ -137,15 +141,13 @@ def held(card: Card) -> Iterator[Keeper]:
 
 
 def _check_restored(card: Card) -> None:
-    hint = f"`sudo nvidia-smi -i {card.uuid or 0} -pl {card.now / 1000:g}` does it"
+    hint = f"`sudo nvidia-smi -i {card.uuid or 0} -pl {card.now / 1000:g}` restores it"
     try:
         now = _in_time(lambda: card_of(card.uuid)).now
     except _Late:
-        raise GpuwiseError(
-            f"whether the power limit is back at {card.now / 1000:g} W is not known: {_HANGS}", hint=hint
-        ) from None
+        raise GpuwiseError(f"the power limit may not have been restored to {card.now / 1000:g} W: {_HANGS}", hint=hint) from None
     if now != card.now:
-        raise GpuwiseError(f"the power limit is {now / 1000:g} W and could not be put back to {card.now / 1000:g} W", hint=hint)
+        raise GpuwiseError(f"the power limit is {now / 1000:g} W and could not be restored to {card.now / 1000:g} W", hint=hint)
 
 
 class _Late(Exception):

@@ -118,7 +118,7 @@ class Server:
         try:
             return msgspec.json.decode(data, type=kind)
         except msgspec.DecodeError:
-            raise self._not_prometheus("its answer has another form than Prometheus gives") from None
+            raise self._not_prometheus("its response does not have the format of Prometheus") from None
 
     def _ask(self, path: str, asked: Mapping[str, str]) -> msgspec.Raw:
         request = urllib.request.Request(  # noqa: S310 - http or https, see `_address`
@@ -134,7 +134,7 @@ class Server:
         try:
             answer = msgspec.json.decode(body, type=_Answer)
         except msgspec.DecodeError:
-            raise self._not_prometheus("its answer is not JSON of Prometheus") from None
+            raise self._not_prometheus("its response is not JSON from Prometheus") from None
         if answer.status != "success":
             raise GpuwiseError(f"Prometheus at {self.address} says: {_plain(answer.error or answer.status)}", hint=_SMALLER)
         return answer.data
@@ -143,7 +143,7 @@ class Server:
         with self._opener.open(request, timeout=self._patience_s) as response:
             body: bytes = response.read(self._most_bytes + 1)
         if len(body) > self._most_bytes:
-            raise GpuwiseError(f"the answer of {self.address} is larger than {self._most_bytes / 2**20:.0f} MB", hint=_SMALLER)
+            raise GpuwiseError(f"the response of {self.address} is larger than {self._most_bytes / 2**20:.0f} MB", hint=_SMALLER)
         return body
 
     def _refusal(self, fault: urllib.error.HTTPError) -> GpuwiseError:
@@ -151,48 +151,48 @@ class Server:
         code = fault.code
         if code in (401, 403):
             login = f"set {LOGIN}=user:password or {TOKEN}=... in the environment"
-            return GpuwiseError(f"{self.address} refuses us (HTTP {code}): it wants another login", hint=login)
+            return GpuwiseError(
+                f"{self.address} refused the request (HTTP {code}): it needs a login or a different one", hint=login
+            )
         if code in (301, 302, 303, 307, 308):
             where = _plain(fault.headers.get("Location", "another address"))
-            return GpuwiseError(
-                f"{self.address} sends us on to {where}", hint="give the address that it is to be asked at itself"
-            )
+            return GpuwiseError(f"{self.address} redirects to {where}", hint="give the address of the server itself")
         if code == 404:
             return self._not_prometheus("it has no /api/v1 (HTTP 404)")
         try:
             said = msgspec.json.decode(fault.read(65536), type=_Answer).error
         except (msgspec.DecodeError, OSError, http.client.HTTPException):
             said = ""
-        return GpuwiseError(f"{self.address} answers with HTTP {code}" + (f": {_plain(said)}" if said else ""), hint=_SMALLER)
+        return GpuwiseError(f"{self.address} responded with HTTP {code}" + (f": {_plain(said)}" if said else ""), hint=_SMALLER)
 
     def _silence(self, fault: Exception) -> GpuwiseError:
         """No answer at all."""
         reason = getattr(fault, "reason", fault)
         if isinstance(reason, TimeoutError):
-            return GpuwiseError(f"{self.address} did not answer within {self._patience_s:g} s", hint=_SMALLER)
+            return GpuwiseError(f"{self.address} did not respond within {self._patience_s:g} s", hint=_SMALLER)
         if isinstance(reason, socket.gaierror):
-            return GpuwiseError(f"no host of the address {self.address} is known", hint="check the name, or the network")
+            return GpuwiseError(f"the host name of {self.address} is unknown", hint="check the name and the network")
         if isinstance(reason, ssl.SSLError):
             return GpuwiseError(
                 f"no safe connection to {self.address}: {_plain(str(reason))}",
-                hint="is it http:// instead, or its certificate not trusted?",
+                hint="check whether it uses http:// instead, or whether its certificate is trusted",
             )
         if isinstance(reason, http.client.HTTPException) and not isinstance(reason, http.client.RemoteDisconnected):
-            return self._not_prometheus("it does not speak HTTP, or stopped in the middle of its answer")
+            return self._not_prometheus("it does not use HTTP, or stopped in the middle of its response")
         told = getattr(reason, "strerror", None) or str(reason)
         return GpuwiseError(
-            f"no answer from {self.address}: {_plain(told).lower()}",
-            hint="is Prometheus up, and is this its address and port?",
+            f"no response from {self.address}: {_plain(told).lower()}",
+            hint="check that Prometheus is running, and that the address and port are right",
         )
 
     def _not_prometheus(self, why: str) -> GpuwiseError:
         return GpuwiseError(
             f"{self.address} is not a Prometheus server: {why}",
-            hint="give the address in front of /api and /graph, such as `--prometheus http://prometheus:9090`",
+            hint="give the address without /api or /graph, such as `--prometheus http://prometheus:9090`",
         )
 
 
-_SMALLER = "ask for a shorter time with `--last 5m`, or look at the server's own log"
+_SMALLER = "use a shorter time such as `--last 5m`, or look at the log of the server"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -223,9 +223,9 @@ def _address(url: str) -> str:
     ):
         raise BadValue(f"invalid server address '{_plain(url)}'", looked_in="http and https", hint=example)
     if "@" in parts.netloc:  # it would be seen in the list of processes, the history of the shell and in reports
-        raise BadValue("a login does not belong into the address", hint=f"set {LOGIN}=user:password in the environment")
+        raise BadValue("the address must not contain a login", hint=f"set {LOGIN}=user:password in the environment")
     if parts.query or parts.fragment:
-        raise BadValue(f"'{_plain(url)}' asks something already", hint=example)
+        raise BadValue(f"'{_plain(url)}' already contains a query", hint=example)
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 

@@ -99,7 +99,7 @@ class Session:
         if self._thread.is_alive():
             self._thread.join(_PATIENCE_S)
             if self._thread.is_alive():
-                self._faults.append("the GPU's driver does not answer any more")
+                self._faults.append("the GPU's driver no longer responds")
         return Run(
             sights=tuple(self._sights),
             marks=marks,
@@ -134,7 +134,7 @@ class Session:
             elif fault:
                 missing.append(fault)
         if not found:
-            self._faults += [f"no GPU was seen: {'; '.join(missing)}"]
+            self._faults += [f"no GPU was found: {'; '.join(missing)}"]
         return found
 
 

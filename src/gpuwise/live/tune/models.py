@@ -28,7 +28,7 @@ def facts_of(device: str) -> DeviceFacts:
     """The device of this name, or the fastest that torch sees."""
     answer, ended = _asked(device, DeviceFacts, {}, _FACTS_S)
     if answer is None:
-        raise GpuwiseError(f"torch could not be asked for its devices: {_how(ended)}", hint="try `python -c 'import torch'`")
+        raise GpuwiseError(f"torch could not list its devices: {_how(ended)}", hint="check that `python -c 'import torch'` works")
     return answer
 
 
@@ -44,9 +44,9 @@ def run_model(order: Order, facts: DeviceFacts, *, timeout_s: float, cache: Path
     if answer is not None:
         return answer
     if ended.is_late:
-        return Trial(fault=f"no figure within {timeout_s:g} s", kind="timeout")
+        return Trial(fault=f"no measurement within {timeout_s:g} s", kind="timeout")
     if ended.code == _KILLED or is_lack_of_memory(ended.said):
-        return Trial(fault=f"ended at batch {order.request.batch}, most likely for lack of memory", kind="memory")
+        return Trial(fault=f"it ended at batch {order.request.batch}, most likely because it ran out of memory", kind="memory")
     return Trial(fault=_how(ended), kind="error")
 
 
@@ -65,8 +65,6 @@ def _how(ended: Ended) -> str:
     """How a process without an answer ended, and what it said last."""
     if ended.is_late or ended.code is None:
         return "it did not end in time"
-    how = (
-        f"the process was ended by signal {-ended.code}" if ended.code < 0 else f"the process ended itself with code {ended.code}"
-    )
+    how = f"the process was killed by signal {-ended.code}" if ended.code < 0 else f"the process exited with code {ended.code}"
     lines = [line for line in ended.said.strip().splitlines() if line.strip()][-1:]
-    return how + (f"; it last said: {plain(lines[0].strip()[:200])}" if lines else "")
+    return how + (f"; its last output: {plain(lines[0].strip()[:200])}" if lines else "")

@@ -108,19 +108,19 @@ def _precisions(torch: Any, kind: str, capability: tuple[int, int]) -> tuple[str
 def _no_compiler(kind: str, capability: tuple[int, int]) -> str:
     """Why torch.compile cannot make kernels here; empty where it can."""
     if kind == "mps":
-        return "torch.compile is not ready for mps"
+        return "torch.compile does not support mps yet"
     if kind == "cuda":
         if importlib.util.find_spec("triton") is None:
-            return "triton, which torch.compile makes GPU kernels with, is not installed"
+            return "Triton, which torch.compile needs for GPU kernels, is not installed"
         return (
             ""
             if capability >= _TRITON_SINCE
-            else f"triton needs compute capability 7.0, this card has {'.'.join(map(str, capability))}"
+            else f"Triton needs compute capability 7.0, but this card has {'.'.join(map(str, capability))}"
         )
     own = os.environ.get("CXX", "")
     if (own and shutil.which(own)) or any(map(shutil.which, _COMPILERS)):
         return ""
-    return f"no C++ compiler ({', '.join(_COMPILERS)}) on PATH, which torch.compile needs on a CPU"
+    return f"torch.compile needs a C++ compiler on a CPU, and PATH has none ({', '.join(_COMPILERS)})"
 
 
 def _host_memory() -> float:

@@ -51,7 +51,8 @@ def answer(options: BenchOptions, progress: Callable[[str, float], None] = lambd
     """Measure a device of this machine and save its profile, unless a more certain one was saved on the same day."""
     if not _SHORTEST_S <= options.seconds <= _LONGEST_S:
         raise BadValue(
-            f"invalid --seconds {options.seconds:g}", hint=f"between {_SHORTEST_S:g} and {_LONGEST_S:g} s; the default is 60"
+            f"invalid --seconds {options.seconds:g}",
+            hint=f"give a number between {_SHORTEST_S:g} and {_LONGEST_S:g}; the default is 60",
         )
     store.check()
     profile = measure(options.device, Path(gettempdir()), seconds=_SHARE * options.seconds, progress=progress)
@@ -63,12 +64,12 @@ def _save(profile: Profile) -> tuple[Path | None, str]:
     """Where it was saved, or why it was not; the measurements are shown in either case."""
     lacking = [kind for kind in NEEDED if not profile.of(kind)]
     if lacking:
-        return None, f"predictions need measurements of {', '.join(lacking)}"
+        return None, f"predictions need measurements of {', '.join(lacking)}, which are missing"
     before = store.surer(profile)
     if before is not None:
         figures = f"{len(before.rows)} rows, median ±{before.spread_fraction:.1%}"
         own = f"{len(profile.rows)} rows, ±{profile.spread_fraction:.1%}"
-        kept = f"an earlier profile of today is more precise ({figures}; this one {own}) and was kept"
+        kept = f"an earlier profile from today is more precise ({figures}, against {own}) and was kept"
         return None, f"{kept}; delete {store.path_of(before)} to replace it"
     try:
         return store.save(profile), ""

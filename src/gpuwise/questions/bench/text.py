@@ -31,11 +31,11 @@ def render(answer: BenchAnswer, *, width: int | None = None, colour: bool = Fals
     notes = [f"not measured: {entry}" for entry in profile.missing]
     if unsure:
         many = f"{len(unsure)} of {len(profile.rows)} measurements vary by more than {_UNSURE:.0%}"
-        notes.append(f"{many}: other programs are running; measure again when the machine is idle")
-    use = "`gpuwise predict resnet18 --on-this-machine` uses it"
+        notes.append(f"{many}, probably because other programs are running; measure again when the machine is idle")
+    use = "`gpuwise predict resnet18 --on-this-machine` uses this profile"
     notes.append(f"saved: {answer.path}; {use}" if answer.path else f"not saved: {answer.unsaved}")
     more = len(profile.rows) - len(rows)
-    cut = f"\n… and {more} more sizes; `-v` lists all" if more else ""
+    cut = f"\n… and {more} more sizes; `-v` lists them all" if more else ""
     body = table(columns, width=width or WIDTH, colour=colour) + cut
     return f"{head}\n\n{body}{join_notes([wrapped(note, width, '  ') for note in notes])}"
 

@@ -59,7 +59,7 @@ def ask(options: BuildOptions) -> BuildQuery:
     )
     notes += _further(box, cards)
     if options.nvme is None:
-        notes.append(assumed("disks", f"{box.nvme_count} NVMe", "4 lanes each; `--nvme 2` for two"))
+        notes.append(assumed("disks", f"{box.nvme_count} NVMe", "each uses 4 lanes; `--nvme 2` sets two"))
     return BuildQuery(cards=cards, box=box, assumptions=tuple(notes))
 
 
@@ -73,7 +73,8 @@ def _cards(given: Sequence[str], notes: list[Assumption]) -> tuple[Cards, ...]:
     total = sum(count for count, _ in read)
     if total > _MOST_CARDS:
         raise BadValue(
-            f"{total:,} cards are too many for one machine", hint=f"between 1 and {_MOST_CARDS}, such as `4x {read[0][1]}`"
+            f"{total:,} cards are too many for one machine",
+            hint=f"give between 1 and {_MOST_CARDS} cards, such as `4x {read[0][1]}`",
         )
     found: dict[str, Cards] = {}
     for count, name in read:
@@ -115,7 +116,10 @@ def _limit(text: str, cards: Sequence[Cards], notes: list[Assumption]) -> float 
         if limit > rated:
             notes.append(
                 assumed(
-                    f"{each.gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given", code="power_limit"
+                    f"{each.gpu.name} power",
+                    f"{rated:g} W",
+                    f"its rated power is already below the {limit:g} W you gave",
+                    code="power_limit",
                 )
             )
     return limit
@@ -128,13 +132,13 @@ def _psu(text: str) -> tuple[float | None, str, int | None]:
     """`1600W gold atx3` -> watts, label, standard; each may be missing but the watts."""
     if not text:
         return None, "", None
-    hint = "watts, and what else is known: `--psu 1600`, `--psu '1600W gold atx3'`"
+    hint = "give its watts, and optionally its label and standard: `--psu 1600` or `--psu '1600W gold atx3'`"
     match = re.match(rf"\s*({_NUMBER})\s*(k?w)?(?![\w.])", text.lower())
     if match is None:
         raise BadValue(f"invalid power supply '{text}'", hint=hint)
     watts = float(match[1]) * (1000 if match[2] == "kw" else 1)
     if not 100 <= watts <= 5000:
-        raise BadValue(f"--psu {watts:g} W is out of range", hint="between 100 and 5,000 W, such as `--psu 850`")
+        raise BadValue(f"--psu {watts:g} W is out of range", hint="give between 100 and 5,000 W, such as `--psu 850`")
     label, standard = "", None
     for word in re.findall(r"atx\s*v?\s*[\d.]+|[^\s,+]+", text.lower()[match.end() :]):
         form = re.fullmatch(r"atx\s*v?\s*([23])(?:\.\d+)?", word)
@@ -143,25 +147,27 @@ def _psu(text: str) -> tuple[float | None, str, int | None]:
         elif word in efficiencies():
             label = word
         elif word not in ("80", "plus", "80plus", "psu"):
-            raise BadValue(
-                f"unknown property of a power supply: '{word}'", looked_in=f"labels: {', '.join(efficiencies())}", hint=hint
-            )
+            raise BadValue(f"unknown power supply property '{word}'", looked_in=f"labels: {', '.join(efficiencies())}", hint=hint)
     return watts, label, standard
 
 
 def _with_psu(box: Box, label: str, standard: int | None, given: int | None, notes: list[Assumption]) -> Box:
     if given is not None and given not in psu_standards():
-        raise BadValue(f"unknown ATX standard --psu-standard {given}", hint="2 or 3")
+        raise BadValue(f"unknown ATX standard: --psu-standard {given}", hint="give 2 or 3")
     if standard is None and box.psu_watts is not None:
         notes.append(
             assumed(
-                "psu standard", "ATX 2", "tolerates smaller 100 µs power spikes than ATX 3; `--psu-standard 3` if yours is newer"
+                "psu standard",
+                "ATX 2",
+                "it tolerates smaller 100 µs power spikes than ATX 3; use `--psu-standard 3` if yours is newer",
             )
         )
     if not label:
         notes.append(
             assumed(
-                "psu label", f"80 PLUS {box.psu_label}", "sets the power drawn at the wall; `--psu '1600 platinum'` names yours"
+                "psu label",
+                f"80 PLUS {box.psu_label}",
+                "determines the power drawn at the wall; `--psu '1600 platinum'` sets yours",
             )
         )
     return replace(box, psu_standard=standard or box.psu_standard, psu_label=label or box.psu_label)
@@ -183,7 +189,7 @@ def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
             assumed(
                 "platform",
                 usual.name,
-                f"{usual.slot_lanes} PCIe {usual.generation}.0 lanes for slots; `--lanes X299` names yours",
+                f"{usual.slot_lanes} PCIe {usual.generation}.0 lanes for slots; `--lanes X299` sets yours",
             )
         )
         return usual
@@ -192,9 +198,10 @@ def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
     count = int(text.strip())
     if not 4 <= count <= 256:
         raise BadValue(
-            f"--lanes {count} is out of range", hint="such as `--lanes 16`, `28`, `44`, `64` or `128`, or a platform: `X299`"
+            f"--lanes {count} is out of range",
+            hint="give a number such as `--lanes 16`, `28`, `44`, `64` or `128`, or a platform such as `X299`",
         )
-    notes.append(assumed("lanes", f"PCIe {usual.generation}.0", f"{count} of them, the rest as on {usual.name}"))
+    notes.append(assumed("lanes", f"PCIe {usual.generation}.0", f"{count} lanes; everything else as on {usual.name}"))
     smallest = 4 if count <= 28 else 8
     return replace(usual, name=f"{count} lanes", slot_lanes=count, storage_lanes=0, smallest_split=smallest)
 
@@ -206,9 +213,9 @@ def _with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption])
     drawn = watts or found or box.cpu_watts
     if not watts and not found:
         notes.append(
-            assumed("cpu", f"{drawn:.0f} W", f"like {box.platform.example} at its rated power; set it with `--cpu-watts 150`")
+            assumed("cpu", f"{drawn:.0f} W", f"the rated power of {box.platform.example}; set yours with `--cpu-watts 150`")
         )
-    notes.append(assumed("rest", f"{box.rest_watts:.0f} W", "for the board, disks, fans and memory"))
+    notes.append(assumed("rest", f"{box.rest_watts:.0f} W", "the power of the board, disks, fans and memory"))
     return replace(box, cpu_watts=drawn, core_count=cores)
 
 
@@ -228,12 +235,12 @@ def _with_board(box: Box, text: str, case_slots: int | None, notes: list[Assumpt
             assumed(
                 "board",
                 board.name,
-                f"{board.x16} long slots, {board.spacing} positions apart; describe yours with {_BOARD_EXAMPLE}",
+                f"{board.x16} long slots, {board.spacing} positions apart; describe your board with {_BOARD_EXAMPLE}",
             )
         )
     openings = _whole(case_slots, "--case-slots", 1, 64, board.case_slots)
     if case_slots is None:
-        notes.append(assumed("case", f"{openings} openings", "usual for such a board; set it with `--case-slots 7`"))
+        notes.append(assumed("case", f"{openings} openings", "typical for such a board; set yours with `--case-slots 7`"))
     return replace(box, board=board, case_slots=openings)
 
 
@@ -242,11 +249,13 @@ def _typed_board(text: str) -> Board:
     given = {key.strip(): value.strip() for key, _, value in pairs}
     unknown = [key for key in given if key not in _BOARD_KEYS]
     if unknown or any(not equals for _, equals, _ in pairs):
-        raise BadValue(f"invalid board '{text}'", looked_in=f"keys of a board: {', '.join(_BOARD_KEYS)}", hint=_BOARD_EXAMPLE)
+        raise BadValue(
+            f"invalid board '{text}'", looked_in=f"the properties of a board: {', '.join(_BOARD_KEYS)}", hint=_BOARD_EXAMPLE
+        )
     slots = _board_number(given, "slots", 7)
     x16 = _board_number(given, "x16", min(slots, 4))
     if given.get("switch", "no") not in ("yes", "no"):
-        raise BadValue(f"switch={given['switch']} is neither yes nor no", hint=f"{_BOARD_EXAMPLE[:-1]},switch=yes`")
+        raise BadValue(f"switch must be yes or no, not '{given['switch']}'", hint=f"{_BOARD_EXAMPLE[:-1]},switch=yes`")
     return Board(
         name="a board",
         slots=slots,
@@ -261,7 +270,7 @@ def _typed_board(text: str) -> Board:
 def _board_number(given: dict[str, str], key: str, usual: int) -> int:
     text = given.get(key, str(usual))
     if not re.fullmatch(r"\d{1,9}", text) or not 1 <= int(text) <= (64 if key == "case" else 16):
-        raise BadValue(f"{key}={text} of a board is out of range", hint=_BOARD_EXAMPLE)
+        raise BadValue(f"{key}={text} is out of range for a board", hint=_BOARD_EXAMPLE)
     return int(text)
 
 
@@ -303,7 +312,7 @@ def _ram(text: str) -> float | None:
 
 def _outlet(text: str, usual: Outlet, notes: list[Assumption]) -> Outlet:
     if not text:
-        effect = f"{continuous_watts(usual):,.0f} W continuously; set yours with `--outlet '230V 16A'`"
+        effect = f"it delivers {continuous_watts(usual):,.0f} W continuously; set yours with `--outlet '230V 16A'`"
         notes.append(assumed("outlet", usual.name, effect))
         return usual
     match = re.fullmatch(rf"\s*({_NUMBER})\s*v(?:olts?)?[\s,/]*({_NUMBER})\s*a(?:mps?)?\s*", text.lower())
@@ -324,13 +333,13 @@ def _room(text: str) -> float | None:
         return None
     match = re.fullmatch(rf"\s*({_NUMBER})\s*(?:m2|m²|sqm|m\^2)?\s*", text.lower())
     if match is None or not 1 <= float(match[1]) <= 10_000:
-        raise BadValue(f"invalid room '{text}'", hint="its floor in square metres: `--room 15`")
+        raise BadValue(f"invalid room '{text}'", hint="give its floor area in square metres, such as `--room 15`")
     return float(match[1])
 
 
 def _whole(value: int | None, option: str, least: int, most: int, usual: int) -> int:
     if value is not None and not least <= value <= most:
-        raise BadValue(f"{option} {value} is out of range", hint=f"between {least} and {most}")
+        raise BadValue(f"{option} {value} is out of range", hint=f"give a value between {least} and {most}")
     return usual if value is None else value
 
 
@@ -340,11 +349,17 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
     size = smallest_psu(cards, box)
     if box.psu_watts is None and size:
         notes.append(
-            assumed("psu", f"{size:,.0f} W, ATX {box.psu_standard}", "the smallest that passes; check yours with `--psu 850`")
+            assumed(
+                "psu",
+                f"{size:,.0f} W, ATX {box.psu_standard}",
+                "the smallest that passes the check; check yours with `--psu 850`",
+            )
         )
     if box.ram_bytes is None:
         notes.append(
-            assumed("ram", f"{usual_ram_bytes(cards) / GIB:.0f} GiB", "as much as all GPUs together; set yours with `--ram 64GB`")
+            assumed(
+                "ram", f"{usual_ram_bytes(cards) / GIB:.0f} GiB", "as much as all GPUs have together; set yours with `--ram 64GB`"
+            )
         )
     if box.cooler is None:
         sold = ", ".join(dict.fromkeys(f"{each.gpu.name} {each.gpu.cooler or 'open'}" for each in cards))
@@ -352,7 +367,7 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
             assumed(
                 "coolers",
                 sold,
-                "cooler and thickness as launched; board partners' cards often differ; set it with `--cooler blower`",
+                "the cooler and thickness of the launch model; partner cards often differ; set yours with `--cooler blower`",
             )
         )
     return notes

@@ -14,10 +14,10 @@ def power_figure(answer: BuildAnswer) -> Figure:
     """A panel for each GPU."""
     names = list(dict.fromkeys(point.gpu for point in answer.power_limits))
     if not names:
-        raise BadValue("no power limits to draw", hint="name a card whose power is known, such as `--gpu 'RTX 3090'`")
+        raise BadValue("no power limits to draw", hint="choose a card with a known power rating, such as `--gpu 'RTX 3090'`")
     panels = tuple(_panel(name, [point for point in answer.power_limits if point.gpu == name], 1 / len(names)) for name in names)
     return Figure(
-        title=f"{', '.join(names)}: speed at a power limit",
+        title=f"{', '.join(names)}: speed under a power limit",
         subtitle="; ".join(f"{kind.title}: {kind.model}, batch {kind.batch}" for kind in KINDS),
         panels=panels,
         legend=tuple((kind.title, place) for place, kind in enumerate(KINDS)),
@@ -59,4 +59,4 @@ def _panel(name: str, points: list[PowerLimit], share: float) -> Plot:
 
 
 def _tip(kind: str, point: PowerLimit, speed: float) -> str:
-    return f"{kind} at {point.watts:.0f} W: {100 * speed:.0f} % of the speed at full power"
+    return f"{kind} at {point.watts:.0f} W: {100 * speed:.0f}% of the speed at full power"

@@ -15,7 +15,7 @@ __all__ = ["render"]
 _MARKS = {"pass": "pass ", "tight": "TIGHT", "fail": "FAIL "}
 _INDENT = " " * 21
 _MOST_LINES = 25  # of a brief answer: a terminal's height
-_SUMMARY = {"pass": "works", "tight": "works, with care", "fail": "does not work as specified"}
+_SUMMARY = {"pass": "works", "tight": "works, but some parts are tight", "fail": "does not work as specified"}
 
 
 def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
@@ -64,7 +64,7 @@ def _curve(answer: BuildAnswer, width: int | None, colour: bool) -> str:
     columns = [
         Column(title="  power limit", cells=[f"  {point.gpu} at {point.watts:.0f} W" for point in points], right=False),
         *(
-            Column(title=kind.title, cells=[f"{100 * point.relative_speed[kind.name]:.0f} %" for point in points], drop=place)
+            Column(title=kind.title, cells=[f"{100 * point.relative_speed[kind.name]:.0f}%" for point in points], drop=place)
             for place, kind in enumerate(KINDS)
         ),
     ]

@@ -23,18 +23,18 @@ from gpuwise.questions.common.options import (
 __all__ = ["CaptureOptions"]
 
 _MODEL = "A zoo name, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json, file.py:Net or train.py."
-_IMPLEMENTATION = "How the optimizer is written: foreach (the default), fused or for-loop."
+_IMPLEMENTATION = "The optimizer implementation: foreach (the default), fused or for-loop."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureOptions:
-    """Capture a model without a GPU and without weights: its ops, FLOPs, bytes and memory, for any batch size."""
+    """Record the ops, FLOPs, bytes and memory of a model for any batch size, without a GPU and without its weights."""
 
     model: Annotated[str, Option(help=_MODEL, argument=True)] = field(kw_only=False)
     arguments: Annotated[
         Names, Option(help="Arguments passed to a training script.", argument=True, metavar="[-- ARGS]", page=False)
     ] = ()
-    batch: Annotated[Optional[int], Option(help="Samples per step and GPU.", low=1, high=2**31 - 1)] = None
+    batch: Annotated[Optional[int], Option(help="Samples per step on each GPU.", low=1, high=2**31 - 1)] = None
     seq: Seq = None
     image: Image = None
     precision: Precision = ""
@@ -48,8 +48,8 @@ class CaptureOptions:
     compile: Annotated[bool, Option(help="Fuse kernels as torch.compile would.")] = False
     phase: Phase = ""
     input: Inputs = ()
-    timeout: Annotated[float, Option(help="Seconds the capture may take.", page=False)] = 120.0
-    memory_limit: Annotated[str, Option(help="Memory the capture may use.", page=False)] = "16GB"
+    timeout: Annotated[float, Option(help="The longest the capture may take, in seconds.", page=False)] = 120.0
+    memory_limit: Annotated[str, Option(help="The most memory the capture may use.", page=False)] = "16GB"
     output: Annotated[
         Optional[Path], Option(help="Write the workload to this file (.json, .json.gz).", flag="--output -o", page=False)
     ] = None

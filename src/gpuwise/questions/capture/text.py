@@ -19,7 +19,7 @@ def render(answer: CaptureAnswer, *, width: int | None = None, colour: bool = Fa
     workload, totals = answer.workload, answer.totals
     size = f"batch {workload.batch}" + (f", sequence {workload.seq}" if workload.seq is not None else "")
     how = ", ".join(filter(None, (workload.mode, workload.precision, workload.optimizer, size)))
-    symbolic = f"symbolic in {' and '.join(workload.symbols)}" if workload.symbols else "at this size only"
+    symbolic = f"symbolic in {' and '.join(workload.symbols)}" if workload.symbols else "valid at this size only"
     backward = f", backward {_flops(totals.backward_flops)}" if workload.mode == "train" else ""
     kinds = answer.kinds if verbose else _main_kinds(answer)
     lines = [
@@ -29,7 +29,7 @@ def render(answer: CaptureAnswer, *, width: int | None = None, colour: bool = Fa
         f"  FLOPs        forward {_flops(totals.forward_flops)}{backward}",
         f"  bytes        read {format_si(totals.read_bytes, 'B')}, written {format_si(totals.written_bytes, 'B')}",
         wrapped(f"  memory       {_memory(answer)}", width, " " * 15),
-        f"  kernels      {len(workload.calls):,} calls of {len(workload.ops):,} different kernels",
+        f"  kernels      {len(workload.calls):,} calls to {len(workload.ops):,} different kernels",
         "",
         table(_columns(answer, kinds), width=width or WIDTH, colour=colour),
         *_left_out(answer, kinds),
@@ -56,7 +56,7 @@ def _main_kinds(answer: CaptureAnswer) -> tuple[KindRow, ...]:
 
 def _left_out(answer: CaptureAnswer, shown: Sequence[KindRow]) -> list[str]:
     more = len(answer.kinds) - len(shown)
-    return [f"  {more} smaller kind{'s' if more > 1 else ''}; `-v` lists all"] if more else []
+    return [f"  {more} smaller kind{'s' if more > 1 else ''} not shown; `-v` lists them all"] if more else []
 
 
 def _unknown(answer: CaptureAnswer, verbose: bool) -> str:

@@ -144,7 +144,8 @@ def chart_gpus(query: ChartsQuery, progress: Callable[[str], None] = lambda text
     missing = [work.title for work in query.work if not rows[base.name].best(work.name)]
     if missing:
         raise BadValue(
-            f"{base.name} cannot be the baseline: {missing[0]} does not fit it", hint="for example `--baseline 'RTX 3090'`"
+            f"{base.name} cannot be the baseline, because {missing[0]} does not fit on it",
+            hint="for example `--baseline 'RTX 3090'`",
         )
     answer = ChartsAnswer(
         query=query,
@@ -166,7 +167,7 @@ def _chosen(query: ChartsQuery) -> list[Gpu]:
         if (gpu.curated or query.long_tail) and (not query.segments or gpu.segment in query.segments) and not gpu.is_cpu
     ]
     if not kept:
-        raise BadValue("no GPU passes these filters", hint="leave `--year`, `--segment` or `--min-memory` out")
+        raise BadValue("no GPU matches these filters", hint="leave out `--year`, `--segment` or `--min-memory`")
     return kept
 
 

@@ -17,9 +17,9 @@ CHARTS = ("speed", "value", "owned")
 class ChartsLooks:
     """Which chart is drawn."""
 
-    chart: Annotated[str, Option(help="What to draw: speed, value (speed for the price) or owned (speed for all costs).")] = (
-        "speed"
-    )
+    chart: Annotated[
+        str, Option(help="What to draw: speed, value (speed for the price) or owned (speed for the total cost).")
+    ] = "speed"
 
     def __post_init__(self) -> None:
         check_chart(self.chart)
@@ -33,23 +33,25 @@ def check_chart(name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsOptions:
-    """Chart every GPU by speed and by speed for the money: five kinds of work, each in its usual precisions."""
+    """Rank all GPUs by speed and by speed for the price, on five kinds of work in their usual precisions."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
     LOOKS: ClassVar[type] = ChartsLooks
 
     gpu: Annotated[Names, Option(help="Only this GPU; may be repeated.")] = ()
     vendor: Annotated[str, Option(help="Only this vendor, such as NVIDIA or AMD.")] = ""
-    segment: Annotated[str, Option(help="Only desktop, laptop, workstation, datacenter, ...; separate several with commas.")] = ""
-    year: Annotated[str, Option(help="Only GPUs launched then: 2022, 2020-2023 or 2020-.")] = ""
+    segment: Annotated[
+        str, Option(help="Only these segments, separated by commas: desktop, laptop, workstation, datacenter, ...")
+    ] = ""
+    year: Annotated[str, Option(help="Only GPUs launched in these years: 2022, 2020-2023 or 2020-.")] = ""
     min_memory: Annotated[str, Option(help="Only GPUs with at least this much memory, such as 24GB.")] = ""
-    all: Annotated[bool, Option(help="Include the long tail.")] = False
+    all: Annotated[bool, Option(help="Include the less common GPUs too.")] = False
     work: Annotated[str, Option(help="Only these kinds of work: cnn, transformer, rnn, llm, images.")] = ""
-    baseline: Annotated[str, Option(help="The GPU whose speed counts as 1. [default: RTX 3090]")] = ""
+    baseline: Annotated[str, Option(help="The GPU whose speed counts as 1 (default: RTX 3090).")] = ""
     price: Prices = ()
     prices: PriceFile = None
     currency: CurrencyRate = ""
-    years: Annotated[float, Option(help="All costs: years of ownership.")] = 5.0
-    utilization: Annotated[float, Option(help="All costs: the share of all hours in use.")] = 0.15
-    kwh_price: Annotated[Optional[float], Option(help="All costs: the price of a kWh of electricity.")] = None
-    machine: Annotated[Optional[float], Option(help="All costs: the price of the rest of the machine.")] = None
+    years: Annotated[float, Option(help="For the total cost: years of ownership.")] = 5.0
+    utilization: Annotated[float, Option(help="For the total cost: the fraction of all hours in use.")] = 0.15
+    kwh_price: Annotated[Optional[float], Option(help="For the total cost: the price of a kWh of electricity.")] = None
+    machine: Annotated[Optional[float], Option(help="For the total cost: the price of the rest of the machine.")] = None

@@ -9,10 +9,10 @@ from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrappe
 __all__ = ["render"]
 
 _EMPTY = (
-    "An empty cell means that the work does not fit or gains nothing; the mean is over what fits. A price in parentheses is "
-    "a launch price that is out of date."
+    "An empty cell means that the work does not fit or gains nothing; the mean covers what fits. A price in parentheses is "
+    "an outdated launch price."
 )
-_STAR = "* No GPU of its generation was measured: its speed follows from its data sheet alone and is less certain."
+_STAR = "* No GPU of this generation was measured, so its speed is less certain: it is computed from the data sheet alone."
 _MOST_ROWS = 14  # of a brief answer, so that it fits a screen with its notes
 _SHORT = {"fp32": "fp32", "16 bit": "16", "8 bit": "8", "4 bit": "4"}
 
@@ -35,15 +35,15 @@ def render(
     columns += [
         Column(title="mean", cells=[_times(answer.mean(row)) for row in rows]),
         Column(title="price", cells=[_price(answer, row) for row in rows]),
-        Column(title="for the money", cells=[_times(answer.value(row)) for row in rows]),
-        Column(title="for all costs", cells=[_times(answer.value(row, owned=True)) for row in rows], drop=2),
+        Column(title="for the price", cells=[_times(answer.value(row)) for row in rows]),
+        Column(title="for total cost", cells=[_times(answer.value(row, owned=True)) for row in rows], drop=2),
     ]
     base = answer.baseline
     paid = f" at {answer.query.book.currency.show(base.price.usd)}" if base.price else ""
-    head = f"{len(answer.rows)} GPUs, fastest first. 2.00 is twice as fast as {base.gpu.name} in its fastest precision{paid}."
+    head = f"{len(answer.rows)} GPUs, fastest first. 2.00 means twice as fast as {base.gpu.name} in its fastest precision{paid}."
     notes = [_EMPTY] + ([] if all(row.known for row in rows) else [_STAR])
     left = len(answer.rows) - len(rows)
-    notes += [f"{left} slower GPUs are not shown; `-v` lists all."] if left else []
+    notes += [f"{left} slower GPUs are not shown; `-v` lists them all."] if left else []
     notes += folded(answer.assumptions, verbose=verbose)
     body = f"{wrapped(head, width)}\n\n{table(columns, width=width or (None if verbose else WIDTH), colour=colour)}"
     return body + join_notes([wrapped(note, width, "  ") for note in notes])

@@ -15,16 +15,18 @@ def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
     return (
         *(_describe_job(work) for work in query.work),
         assumed("16 bit", "mixed precision in training, fp16 in inference", "only on GPUs with matrix cores"),
-        assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "weights only; the arithmetic is done in 16 bit"),
-        assumed("batch", "split where it does not fit at once", "what does not fit in any part has no figure"),
+        assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "weights only; the arithmetic is 16-bit"),
+        assumed("batch", "split into micro-batches where it does not fit", "work that does not fit even then has no figure"),
         assumed(
-            "all costs",
-            f"{owning.years:g} years at {owning.utilization:.0%} of the time; a desktop of {show(owning.machine_usd)} around the "
+            "total cost",
+            f"{owning.years:g} years, used {owning.utilization:.0%} of the time; a {show(owning.machine_usd)} desktop around the "
             f"card, which draws {MACHINE_WATTS:g} W; rated power; {show(1000 * owning.tariff.tiers[0][1])} for 1,000 kWh",
             "change it with `--years`, `--utilization`, `--machine` and `--kwh-price`",
         ),
         assumed(
-            "price", "yours, else a dated shop price, else the launch price", "a launch price older than 30 months is out of date"
+            "price",
+            "the latest known price, or yours if you give one; the launch price where no other is known",
+            "a launch price older than 30 months is outdated",
         ),
     )
 
@@ -33,4 +35,4 @@ def _describe_job(work: Work) -> Assumption:
     job = work.job
     sizes = f"{job.model}, {job.mode}{f' ({job.phase})' if job.phase else ''}, batch {job.batch}"
     sizes += (f", sequence {job.seq}" if job.seq else "") + (f", {work.stack}" if work.stack else "")
-    return assumed(work.title, sizes, "stands for its kind of work", code="work")
+    return assumed(work.title, sizes, "represents its kind of work", code="work")

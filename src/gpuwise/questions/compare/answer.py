@@ -98,7 +98,7 @@ def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str]:
     prices = [(price_now(gpu, book), count) for gpu, count in rig.parts]
     known = [(price, count) for price, count in prices if price is not None]
     if len(known) < len(prices):
-        return None, "no price published"
+        return None, "no published price"
     notes = dict.fromkeys(price_text(price, book.today) for price, _ in known)
     return sum(price.usd * count for price, count in known), "; ".join(notes)
 

@@ -34,13 +34,13 @@ def ask(options: CompareOptions) -> CompareQuery:
     if len(rigs) < 2:
         raise BadValue(
             "compare needs two different GPUs",
-            looked_in=f"the names given: {', '.join(names(options.names))}",
+            looked_in=f"the names you gave: {', '.join(names(options.names))}",
             hint='for example `gpuwise compare "RTX 3090" "RTX 4070 Ti"`',
         )
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency)
     jobs = _jobs(options)
     if not options.model:
-        notes.append(assumed("workloads", f"{len(jobs)} common jobs", "`--model resnet50` compares on your own model"))
+        notes.append(assumed("workloads", f"{len(jobs)} common jobs", "`--model resnet50` compares the GPUs on your own model"))
     return CompareQuery(rigs=rigs, jobs=jobs, stack=options.stack, cpu=options.cpu, book=book, assumptions=tuple(notes))
 
 
@@ -56,7 +56,7 @@ def _jobs(options: CompareOptions) -> tuple[ComparedJob, ...]:
     for name, value in ignored.items():
         if value:
             raise BadValue(
-                f"{name} needs --model: the common jobs have their own",
+                f"{name} works only with --model, because the common jobs set their own",
                 hint=f"for example `--model resnet50 {name} {value}`",
             )
     return COMMON_JOBS

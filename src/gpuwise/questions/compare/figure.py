@@ -30,7 +30,7 @@ def ratios_figure(answer: CompareAnswer) -> Figure:
 
 def _bar(pair: Pair) -> Bar:
     fits = pair.comparable
-    note = f"{pair.ratio:.2f}x" if fits else f"does not fit {pair.gpu if not pair.fits else pair.baseline}"
+    note = f"{pair.ratio:.2f}x" if fits else f"does not fit on {pair.gpu if not pair.fits else pair.baseline}"
     return Bar(
         label=f"{pair.workload}, {pair.precision}",
         segments=(Segment(value=pair.ratio, tip=f"{pair.workload}: {pair.ratio:.2f}x; {pair.why}"),),

@@ -14,12 +14,12 @@ _NAMES = "Two or more, such as 'RTX 3090', '4x RTX 2070' or 'RTX 3090 + T4'; the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
-    """Compare GPUs by name alone: how many times as fast on common jobs, why, and what would change the order."""
+    """Compare the speed of GPUs on common jobs or on your model, explain the difference, and show what would change it."""
 
     names: Annotated[Names, Option(help=_NAMES, argument=True, metavar="GPU GPU...", least=1, most=8)] = field(kw_only=False)
-    model: Annotated[Names, Option(help="Compare on this model instead of common jobs; may be repeated.")] = ()
+    model: Annotated[Names, Option(help="Compare on this model instead of the common jobs; may be repeated.")] = ()
     mode: Annotated[str, Option(help="train (the default) or infer, for --model.")] = ""
-    precision: Annotated[str, Option(help="The precision for --model. [default: what suits each GPU]")] = ""
+    precision: Annotated[str, Option(help="The precision for --model (default: the best for each GPU).")] = ""
     batch: Batch = None
     stack: Stack = ""
     cpu: Cpu = ""

@@ -6,13 +6,13 @@ from gpuwise.questions.common.prediction_types import Prediction
 
 __all__ = ["explain_ratio"]
 
-_RESOURCES = {"memory": "bandwidth", "compute": "arithmetic"}
+_RESOURCES = {"memory": "bandwidth", "compute": "arithmetic throughput"}
 _SHARE = 0.15  # of the step: a limit that takes less cannot explain a ratio
 _LIMITS = {
-    "launch": "by its host",
+    "launch": "by the host",
     "communication": "by the link between GPUs",
-    "copy": "by copying its inputs",
-    "input": "by its data loader",
+    "copy": "by copying inputs to the GPU",
+    "input": "by the data loader",
 }
 _MORE_CACHE, _LESS_CACHE = 1.5, 0.67  # times the cache: what lies between changes memory traffic little
 
@@ -21,21 +21,22 @@ def explain_ratio(base: Prediction, other: Prediction) -> str:
     """One clause on why `other` is faster or slower than `base`."""
     if not other.fits or not base.fits:
         short = other if not other.fits else base
-        where = "either" if not other.fits and not base.fits else short.gpu.name
-        return f"does not fit {where} (needs {short.memory.total_bytes / 2**30:.1f} GiB)"
+        where = "either GPU" if not other.fits and not base.fits else short.gpu.name
+        return f"does not fit on {where} (needs {short.memory.total_bytes / 2**30:.1f} GiB)"
     if other.bound == "launch":
-        return "limited by the host: a faster GPU hardly helps"
+        return "limited by the host, so a faster GPU hardly helps"
     if base.bound != other.bound:
         first, second = (_describe_limit(bound, base, other) for bound in (other.bound, base.bound))
         return f"limited {first}; {base.gpu.name} is limited {second}"
     if other.bound == "memory":
         cache = _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
-        more = f", {cache:.2g} times the cache" if cache >= _MORE_CACHE or 0 < cache <= _LESS_CACHE else ""
+        more = f" and {cache:.2g} times the cache" if cache >= _MORE_CACHE or 0 < cache <= _LESS_CACHE else ""
         bandwidth = _resource_ratio("memory", base, other)
-        return f"limited by memory: {bandwidth:.2f} times the bandwidth{more}{_describe_second('compute', base, other)}"
+        return f"limited by memory: it has {bandwidth:.2f} times the bandwidth{more}{_describe_second('compute', base, other)}"
     if other.bound == "compute":
         arithmetic = _resource_ratio("compute", base, other)
-        return f"limited by compute: {arithmetic:.2f} times the arithmetic{_describe_second('memory', base, other)}"
+        second = _describe_second("memory", base, other)
+        return f"limited by compute: it has {arithmetic:.2f} times the arithmetic throughput{second}"
     return f"limited {_describe_limit(other.bound, base, other)}"
 
 

@@ -22,7 +22,7 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
     tables = _tables(answer, wide, colour) if verbose else [_brief_table(answer, wide, colour)]
     notes = answer.notes if verbose else answer.notes[:2]
     lines = [_describe_cards(answer.rigs), *(f"note: {note}" for note in notes)]
-    lines += [f"what would change this: {flip}" for flip in answer.flips]
+    lines += [f"it depends: {flip}" for flip in (answer.flips if verbose else answer.flips[:1])]
     lines += folded(answer.assumptions, verbose=verbose)
     return "\n\n".join([verdict, *tables]) + join_notes([wrapped(line, wide, "  ") for line in lines])
 

@@ -43,13 +43,13 @@ def describe_order(rig: Rig, base: Rig, pairs: Sequence[Pair]) -> str:
         name: [pair.workload for pair in own if pair.fits != pair.baseline_fits and pair.fits == (name == rig.name)]
         for name in (rig.name, base.name)
     }
-    alone = [f"{workloads[0]} fits only {name}" for name, workloads in only.items() if workloads]
+    alone = [f"{workloads[0]} fits on {name} only" for name, workloads in only.items() if workloads]
     if not both:
-        return f"{'; '.join(alone) or f'What was asked fits neither {base.name} nor {rig.name}'}."
+        return f"{'; '.join(alone) or f'None of these workloads fits on {base.name} or {rig.name}'}."
     order = [_describe_ratios(rig, base, [pair.ratio for pair in both], both)]
     if rig.count > 1 or base.count > 1:
         separate = _describe_ratios(rig, base, [pair.ratio_separate for pair in both])
-        order = [f"As one job {order[0]}", f"as separate jobs {separate}"]
+        order = [f"Running one job, {order[0]}", f"running separate jobs, {separate}"]
     return f"{'; '.join([*order, *alone])}."
 
 
@@ -60,7 +60,7 @@ def _describe_ratios(rig: Rig, base: Rig, ratios: Sequence[float], pairs: Sequen
     gains = sorted(ratio if won else 1 / ratio for ratio in ratios)
     span = f"{_times(gains[0])} to {_times(gains[-1])}" if len(gains) > 1 else _times(gains[0])
     near = pairs and all(pair.ratio_low <= 1 <= pair.ratio_high for pair in pairs)
-    doubt = ", within the error of a prediction" if near else ""
+    doubt = ", which is within the prediction error" if near else ""
     if gains[0] < 1 < gains[-1]:
         wins = sum(gain > 1 for gain in gains)
         return f"{fast} is faster than {slow} on {wins} of {len(gains)} workloads ({span} times as fast){doubt}"
@@ -79,7 +79,7 @@ def describe_flips(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> list[str]:
         faster_on = [pair for pair in own if pair.ratio_low > 1]
         slower_on = [pair for pair in own if pair.ratio_high < 1]
         if faster_on and slower_on:
-            found.append(f"{rig.name} is faster on {faster_on[0].workload} and slower on {slower_on[0].workload}")
+            found.append(f"{rig.name} is faster on {faster_on[0].workload} but slower on {slower_on[0].workload}")
         turned = [pair for pair in own if (pair.ratio - 1) * (pair.ratio_separate - 1) < 0]
         if turned:
             apart, joined = (rig.name, base.name) if turned[0].ratio_separate > 1 else (base.name, rig.name)
@@ -118,13 +118,14 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[
     for deal in deals[1:]:
         if deal.even_usd is None:
             continue
-        now = f", and costs {show(deal.price_usd)} ({deal.price_note})" if deal.price_usd is not None else ""
-        against = f"{base.gpu} at {show(base.price_usd or 0.0)} ({base.price_note})"
+        now = f"costs {show(deal.price_usd)} ({deal.price_note}) and " if deal.price_usd is not None else ""
+        now += "would be" if deal.price_usd is not None and deal.price_usd > deal.even_usd else "is"
+        against = f"{base.gpu}, which costs {show(base.price_usd or 0.0)} ({base.price_note})"
         found.append(
-            f"{deal.gpu} is the better buy below {show(deal.even_usd)}: {deal.speed:.2f} times the speed of {against}{now}"
+            f"{deal.gpu} {now} the better buy below {show(deal.even_usd)}: it is {deal.speed:.2f} times as fast as {against}"
         )
     if base.price_usd is None:
-        found.append(f'{base.gpu} has no published price: give one with `--price "{rigs[0].gpu.name}=700"` to compare value')
+        found.append(f'no price is known for {base.gpu}; set one with `--price "{rigs[0].gpu.name}=700"` to compare value')
     return found
 
 
@@ -134,17 +135,19 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
     if not several:
         return []
     found = [
-        "memory does not add up: a model must fit each GPU, unless it is split across them (`gpuwise plan`)",
-        "each reason compares one GPU with one GPU, the slowest of each set",
+        "memory does not add up: a model must fit on each GPU, unless it is split (see `gpuwise plan`)",
+        "each reason compares the slowest GPU of one set with the slowest GPU of the other",
     ]
     for rig in several:
         if takes_bridge(rig.gpu) and len(rig.parts) == 1:
-            found.append(f"{rig.name}: assumes no NVLink bridge; `gpuwise matters nvlink` shows what a bridge adds")
+            found.append(
+                f"{rig.name} is assumed to have no NVLink bridge; `gpuwise matters nvlink` shows what a bridge would gain"
+            )
     mixed = [rig.name for rig in several if len(rig.parts) > 1]
     if mixed:
         found.append(
-            f"{mixed[0]}: as one job with equal shares, the slowest GPU sets the pace; shares in proportion to speed come close "
-            "to the sum"
+            f"when {mixed[0]} runs one job in equal shares, the slowest GPU sets the pace; shares in proportion to speed come "
+            "close to the combined speed"
         )
     return found
 
@@ -152,4 +155,6 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
 def describe_laptop(name: str, low_watts: float, high_watts: float, speed_kept: float | None) -> str:
     """The power range of a laptop GPU, and the fraction of its speed that is left at the low end."""
     text = f"{name} draws {low_watts:.0f} to {high_watts:.0f} W, depending on the laptop"
-    return text if speed_kept is None else f"{text}; at {low_watts:.0f} W a CNN trains at {speed_kept:.0%} of the speed here"
+    return (
+        text if speed_kept is None else f"{text}; at {low_watts:.0f} W, a CNN trains at {speed_kept:.0%} of the speed shown here"
+    )

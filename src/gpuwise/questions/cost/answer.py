@@ -30,9 +30,9 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
     owned = _own_at(query, query.utilization)
     if owned is None and query.rent is None:
         raise BadValue(
-            f"neither a price nor a rent is known for {query.gpu.name}",
+            f"neither a purchase price nor a rental price is known for {query.gpu.name}",
             looked_in="the catalogue and the tables of prices and rents",
-            hint="give its price with `--price 700`, or its rent per hour with `--cloud-price 0.4`",
+            hint="set its price with `--price 700`, or its rent per hour with `--cloud-price 0.4`",
         )
     market = rent_median(query.rent.gpu if query.rent else query.gpu, query.book)
     rentals = _rentals(query, HOURS_PER_YEAR * query.utilization * query.years / speed)
@@ -57,7 +57,7 @@ def _own_at(query: CostQuery, utilization: float) -> Ownership | None:
     if query.price is None:
         return None
     if query.gpu_watts is None:
-        raise BadValue(f"the power of {query.gpu.name} is not published", hint="give its power at work with `--watts 150`")
+        raise BadValue(f"the power of {query.gpu.name} is not published", hint="set its power under load with `--watts 150`")
     return own(
         price_usd=query.gpu_count * query.price.usd,
         machine_usd=query.machine_usd,
@@ -158,14 +158,14 @@ def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float
 def _warnings(query: CostQuery) -> list[str]:
     found = []
     if query.price is None:
-        found.append(f"no price is known for the {query.gpu.name}: `--price 700` would add the cost of owning")
+        found.append(f"no price is known for {query.gpu.name}; add the cost of owning it with `--price 700`")
     else:
         found.append(stale_sentence(query.price, query.book.today))
     if query.rent is None:
-        found.append(f"no cloud in our tables rents the {query.gpu.name}: `--cloud-price 0.4` would add the cost of renting")
+        found.append(f"no cloud in our tables rents out {query.gpu.name}; add the cost of renting with `--cloud-price 0.4`")
     offer = query.rent.offer if query.rent else None
     if offer is not None and offer.kind == "marketplace":
-        found.append(f"{offer.cloud} is a marketplace: cheaper than a large cloud, with fewer guarantees")
+        found.append(f"{offer.cloud} is a marketplace, which is cheaper than a large cloud but guarantees less")
     elif offer is not None and offer.note:
         found.append(f"{offer.cloud}: {offer.note}")
     return [text for text in found if text]
@@ -191,7 +191,7 @@ def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
     if rented is None or rented.gpu.name == query.gpu.name:
         return _Work(hours=hours)
-    note = assumed("speed of the rented GPU", "the same", "`--model resnet50 --samples …` computes it")
+    note = assumed("speed of the rented GPU", "the same", "`--model resnet50 --samples …` predicts it")
     return _Work(hours=hours, notes=(note,))
 
 
@@ -205,7 +205,7 @@ def _predict_work(query: CostQuery, job: JobQuery, progress: Callable[[str], Non
     results = predict(asked, progress).results
     mine, rented = results[0], results[-1]
     warnings = tuple(
-        f"{job.model} does not fit {one.gpu.name} at batch {one.batch}, so the job would not run; see `gpuwise fit`"
+        f"{job.model} does not fit on {one.gpu.name} at batch {one.batch}, so the job would not run; see `gpuwise fit`"
         for one in results
         if not one.fits
     )

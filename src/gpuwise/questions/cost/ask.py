@@ -79,7 +79,7 @@ def ask(options: CostOptions) -> CostQuery:
     """The question as typed, checked and completed with stated defaults. Amounts are in the currency given."""
     given = _one_name(names(options.gpu))
     if not 1 <= options.gpus <= _MOST_GPUS:
-        raise BadValue(f"--gpus {options.gpus} is out of range", hint=f"between 1 and {_MOST_GPUS}")
+        raise BadValue(f"--gpus {options.gpus} is out of range", hint=f"give a number between 1 and {_MOST_GPUS}")
     notes: list[Assumption] = []
     gpu = _gpu(given, "gpu", notes)
     text = options.price
@@ -113,7 +113,8 @@ def ask(options: CostOptions) -> CostQuery:
 def _one_name(given: Sequence[str]) -> str:
     if len(given) > 1:
         raise BadValue(
-            f"cost is about one GPU at a time, not {len(given)}", hint="`--gpus 2` for two of one kind; else ask once for each"
+            f"cost takes one kind of GPU at a time, not {len(given)}",
+            hint="use `--gpus 2` for two of one kind, or run it once for each",
         )
     if not given or not given[0]:
         raise BadValue("no GPU was named", hint='for example `gpuwise cost --gpu "RTX 3090"`')
@@ -127,7 +128,7 @@ def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
             assumed(
                 f"{what} '{name}'",
                 match.gpu.name,
-                "could also be " + ", ".join(gpu.name for gpu in match.others),
+                "it could also be " + ", ".join(gpu.name for gpu in match.others),
                 code="gpu_name",
             )
         )
@@ -137,13 +138,13 @@ def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
 def _region(name: str, notes: list[Assumption]) -> Region:
     found = find_region(name or DEFAULT_REGION)
     if not name:
-        notes.append(assumed("region", found.name, "for electricity and carbon; set yours with `--region DE`"))
+        notes.append(assumed("region", found.name, "determines the electricity price and carbon; set yours with `--region DE`"))
     return found
 
 
 def _condition(used: bool, new: bool) -> str:
     if used and new:
-        raise BadValue("--used and --new were both given", hint="leave both out for the newest price of either")
+        raise BadValue("--used and --new were both given", hint="leave out both for the newest price of either kind")
     return "used" if used else "new" if new else "any"
 
 
@@ -154,12 +155,12 @@ def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Ass
         paid = amount(book.currency.read(text, "a price", hint), "a price", hint)
         return given_price(gpu.name, book.currency.to_usd(paid), book.today)
     if text and gpu.name not in book.given:
-        raise BadValue(f"--price names {next(iter(book.given))}, not {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')
+        raise BadValue(f"--price is for {next(iter(book.given))}, not for {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')
     found = price_now(gpu, book, condition)
     if found is None and condition != "any":
-        raise BadValue(f"no dated price is known for a {condition} {gpu.name}", hint="give it with `--price 700`")
+        raise BadValue(f"no dated price is known for a {condition} {gpu.name}", hint="set one with `--price 700`")
     if found is not None and found.kind != "given":
-        effect = f"{price_text(found, book.today)}; give yours with `--price 700`"
+        effect = f"{price_text(found, book.today)}; set yours with `--price 700`"
         notes.append(
             assumed(f"price of {gpu.name}", book.currency.show(found.usd), effect, basis=found.basis.value, code="price")
         )
@@ -170,9 +171,9 @@ def _machine_usd(given: float | None, gpu: Gpu, book: PriceBook, notes: list[Ass
     if given is not None:
         return book.currency.to_usd(amount(given, "the price of the machine", "for example `--machine 700`", zero=True))
     if gpu.segment == "laptop" or gpu.is_cpu:
-        notes.append(assumed("rest of the machine", book.currency.show(0.0), "included in the price; `--machine 700` adds one"))
+        notes.append(assumed("rest of the machine", book.currency.show(0.0), "included in the price; `--machine 700` adds more"))
         return 0.0
-    effect = "a plain desktop without a GPU; `--machine 0` if you have one"
+    effect = "a plain desktop without a GPU; use `--machine 0` if you already have one"
     notes.append(assumed("rest of the machine", book.currency.show(MACHINE_USD), effect))
     return MACHINE_USD
 
@@ -183,7 +184,9 @@ def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float 
     if gpu.tdp_watts is not None:
         notes.append(
             assumed(
-                "power while working", f"{gpu.tdp_watts:g} W", "its rated power; many jobs draw less: set it with `--watts 280`"
+                "power while working",
+                f"{gpu.tdp_watts:g} W",
+                "its rated power; many jobs draw less; set yours with `--watts 280`",
             )
         )
     return gpu.tdp_watts
@@ -193,19 +196,25 @@ def _machine_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> fl
     if given is not None:
         return amount(given, "a power", "for example `--machine-watts 100`", zero=True)
     usual = _LAPTOP_WATTS if gpu.segment == "laptop" else _MACHINE_WATTS
-    notes.append(assumed("rest of the machine", f"{usual:g} W", "at work; it is off otherwise; set it with `--machine-watts`"))
+    notes.append(
+        assumed(
+            "rest of the machine", f"{usual:g} W", "while in use, and switched off otherwise; set yours with `--machine-watts`"
+        )
+    )
     return usual
 
 
 def _use(utilization: float | None, hours_per_week: float | None, notes: list[Assumption]) -> float:
     if utilization is not None and hours_per_week is not None:
-        raise BadValue("--utilization and --hours-per-week were both given", hint="leave one of them out")
+        raise BadValue("--utilization and --hours-per-week were both given", hint="leave out one of them")
     if hours_per_week is not None:
         return utilization_of(hours_per_week)
     if utilization is not None:
         return fraction(utilization, "a utilisation", "--utilization", "0.15")
     notes.append(
-        assumed("utilisation", f"{_UTILIZATION:.0%}", "of all hours; personal use is 5 to 10 %, a shared cluster above 35 %")
+        assumed(
+            "utilisation", f"{_UTILIZATION:.0%}", "of all hours; personal use is typically 5 to 10%, a shared cluster above 35%"
+        )
     )
     return _UTILIZATION
 
@@ -213,7 +222,7 @@ def _use(utilization: float | None, hours_per_week: float | None, notes: list[As
 def _years(given: float | None, notes: list[Assumption]) -> float:
     if given is not None:
         return amount(given, "a horizon in years", "for example `--years 3`")
-    notes.append(assumed("horizon", f"{_YEARS:g} years", "set another with `--years 5`"))
+    notes.append(assumed("horizon", f"{_YEARS:g} years", "set yours with `--years 5`"))
     return _YEARS
 
 
@@ -221,20 +230,23 @@ def _tariff(options: CostOptions, region: Region, book: PriceBook, notes: list[A
     flat, tiers, bills, household = options.kwh_price, options.tariff, options.bills, options.household_kwh
     given = [name for name, value in (("--kwh-price", flat), ("--tariff", tiers), ("--bills", bills)) if value not in (None, "")]
     if len(given) > 1:
-        raise BadValue(f"{' and '.join(given)} were both given", hint="leave one of them out")
+        raise BadValue(f"{' and '.join(given)} were both given", hint="leave out one of them")
     if household is not None and not (tiers or bills):
-        raise BadValue("--household-kwh is for tiers", hint='for example `--tariff "200=0.0996,600=0.437" --household-kwh 300`')
+        raise BadValue(
+            "--household-kwh works only with a tiered tariff",
+            hint='for example `--tariff "200=0.0996,600=0.437" --household-kwh 300`',
+        )
     unit = book.currency.usd_per_unit
     if flat is not None:
         return costs.flat(book.currency.to_usd(flat))
     if tiers or bills:
         if household is None:
-            effect = "the GPU gets the cheapest tier; `--household-kwh 300` adds it to the use of a household"
-            notes.append(assumed("other use of electricity", "0 kWh a month", effect))
+            effect = "the GPU gets the cheapest tier; `--household-kwh 300` adds its use to that of your household"
+            notes.append(assumed("other use of electricity", "0 kWh per month", effect))
         parse, text = (costs.parse_tariff, tiers) if tiers else (costs.parse_bills, bills)
         return parse(text, household_kwh_per_month=household or 0.0, usd_per_unit=unit)
     power = region.electricity
-    effect = f"households, {power.year}: {power.source}; give yours with `--kwh-price 0.12`"
+    effect = f"household price of {power.year}: {power.source}; set yours with `--kwh-price 0.12`"
     notes.append(assumed("electricity", f"{book.currency.show(power.usd_per_kwh, 3)} per kWh", effect, basis=power.basis.value))
     return costs.of_region(power)
 
@@ -246,7 +258,7 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
     if price is not None:
         if cloud or spot:
             option = "--cloud" if cloud else "--spot"
-            raise BadValue(f"--cloud-price already gives the rent; {option} reads it from the tables", hint="leave one out")
+            raise BadValue(f"--cloud-price sets the rent, but {option} reads it from our tables", hint="leave out one of them")
         hourly = book.currency.to_usd(amount(price, "a rent", "for example `--cloud-price 2.14`"))
         return Rent(gpu=gpu, asked_as=named, usd_per_gpu_hour=hourly, spot_usd_per_gpu_hour=None, label="your price")
     if cloud:
@@ -254,11 +266,11 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
     middle = rent_median(gpu, book)
     if middle is None:
         if spot or other:
-            raise BadValue(f"no cloud in our tables rents the {gpu.name}", hint="give the rent per hour with `--cloud-price 0.4`")
+            raise BadValue(f"no cloud in our tables rents out {gpu.name}", hint="set the rent per hour with `--cloud-price 0.4`")
         return None
     if spot and middle.spot_usd_per_gpu_hour is None:
         raise BadValue(
-            f"no cloud in our tables has a spot price for {gpu.name}", hint="give the rent per hour with `--cloud-price 0.4`"
+            f"no cloud in our tables has a spot price for {gpu.name}", hint="set the rent per hour with `--cloud-price 0.4`"
         )
     count = len(middle.clouds)
     what = "one cloud" if count == 1 else f"the median of {count} clouds"
@@ -266,7 +278,7 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
     extra = f"; {middle.note}" if middle.note else ""
     shown = book.currency.show(middle.usd_per_gpu_hour)
     notes.append(
-        assumed("rent", f"{shown} per GPU-hour", f"{aged}{extra}; give yours with `--cloud-price 2.14`", basis="database")
+        assumed("rent", f"{shown} per GPU-hour", f"{aged}{extra}; set yours with `--cloud-price 2.14`", basis="database")
     )
     return Rent(
         gpu=gpu,
@@ -283,10 +295,14 @@ def _named_cloud(name: str, gpu: Gpu, named: str, spot: bool, book: PriceBook) -
     if offer is None:
         near = difflib.get_close_matches(name.lower(), offers, n=1)
         known = ", ".join(offers) or "none"
-        hint = f"did you mean `{near[0]}`?" if near else "give the rent per hour with `--cloud-price 2.14`"
-        raise UnknownName(f"no offer of '{name}' for {gpu.name}", looked_in=f"clouds that rent it: {known}", hint=hint)
+        hint = f"did you mean `{near[0]}`?" if near else "set the rent per hour with `--cloud-price 2.14`"
+        raise UnknownName(
+            f"'{name}' has no offer for {gpu.name} in our tables", looked_in=f"clouds that rent it out: {known}", hint=hint
+        )
     if spot and offer.spot_usd_per_gpu_hour is None:
-        raise BadValue(f"{offer.cloud} lists no spot price for {gpu.name}", hint="leave `--spot` out, or give `--cloud-price`")
+        raise BadValue(
+            f"{offer.cloud} lists no spot price for {gpu.name}", hint="leave out `--spot`, or set the price with `--cloud-price`"
+        )
     return Rent(
         gpu=gpu,
         asked_as=named,
@@ -302,7 +318,7 @@ def _job(options: CostOptions) -> JobQuery | None:
     samples, epochs = options.samples, options.epochs
     if options.job_hours is not None:
         if samples is not None or epochs is not None:
-            raise BadValue("--job-hours already gives the length of the job", hint="leave --samples and --epochs out")
+            raise BadValue("--job-hours already sets the length of the job", hint="leave out --samples and --epochs")
         hours = amount(options.job_hours, "a job length in hours", "for example `--job-hours 12`")
         return JobQuery(hours=hours, model=options.model)
     if not options.model:

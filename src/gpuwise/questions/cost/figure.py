@@ -21,20 +21,20 @@ def cost_figure(answer: CostAnswer) -> Figure:
     if owned is None or answer.here is None:
         raise BadValue(
             "a figure needs a purchase price, a rental price, and some use",
-            hint="give them with `--price 700` and `--cloud-price 0.4`",
+            hint="set them with `--price 700` and `--cloud-price 0.4`",
         )
     count = f"{query.gpu_count} × " if query.gpu_count > 1 else ""
-    legend = [("own", _OWN), (f"rent at {query.book.currency.show(_hourly(answer))} an hour", _RENT)]
+    legend = [("own", _OWN), (f"rent at {query.book.currency.show(_hourly(answer))} per hour", _RENT)]
     market = _market(answer)
     if market is not None:
-        legend.append((f"rent at the median of clouds, {query.book.currency.show(market)}", _MARKET))
+        legend.append((f"rent at the median cloud price, {query.book.currency.show(market)}", _MARKET))
     use = f"{share(query.utilization)} of the time, {owned.watts:,.0f} W, {query.region.name}"
     return Figure(
         title=f"{count}{query.gpu.name}: own or rent?",
-        subtitle=f"{verdict(answer)} At {use}.",
+        subtitle=f"{verdict(answer)} Used {use}.",
         panels=(_paid(answer, owned), _crossings(answer, owned)),
         legend=tuple(legend),
-        footer=f"gpuwise cost. Electricity is counted; resale is not. Price of {_price(answer)}; rents of {answer.data_date}.",
+        footer=f"gpuwise cost. Includes electricity, not resale. Price of {_price(answer)}; rents of {answer.data_date}.",
     )
 
 
@@ -110,7 +110,7 @@ def _crossings(answer: CostAnswer, owned: Ownership) -> Plot:
     every = every or [horizon]
     return Plot(
         title="Days until owning is cheaper, by use" if lines else "Owning is never cheaper",
-        x=Axis(title="share of the time in use", low=least, high=1.0, unit="%", log=True),
+        x=Axis(title="fraction of the time in use", low=least, high=1.0, unit="%", log=True),
         y=Axis(title="days", low=min([*every, horizon]) / 1.4, high=max([*every, horizon]) * 1.4, log=True),
         series=(Series(label="break-even", colour=_RENT, marks=marks),),
         lines=(*lines, Line(points=((least, horizon), (1.0, horizon)), label=f"{query.years:g} years", dashed=True)),

@@ -6,7 +6,7 @@ from gpuwise.core.units import format_si
 from gpuwise.money.costs import WEEK_HOURS, Ownership, Rental
 from gpuwise.money.prices import kind_text, price_text
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
-from gpuwise.questions.cost.words import days, share, verdict, years
+from gpuwise.questions.cost.words import breaks_even, days, share, verdict, years
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
@@ -19,8 +19,8 @@ def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False
     """The verdict, the cost of each way, and where they cross; with `verbose` also the formulas and all assumptions."""
     query = answer.query
     count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
-    use = f"{share(query.utilization)} of the time, {query.utilization * WEEK_HOURS:.3g} h per week"
-    head = f"{bold(count + query.gpu.name, colour=colour)}  {use}, for {years(query.years)}"
+    use = f"used {share(query.utilization)} of the time ({query.utilization * WEEK_HOURS:.3g} h per week)"
+    head = f"{bold(count + query.gpu.name, colour=colour)}  {use} for {years(query.years)}"
     blocks = [head, wrapped(f"  {verdict(answer)}", width, "  "), _parts(answer, width, verbose)]
     if answer.break_evens:
         blocks.append(_table(answer, width or WIDTH, colour))
@@ -39,12 +39,12 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
         rows += _own_rows(answer, owned)[: None if verbose else 1]
     for rental in answer.rentals:
         label = query.rent.label if query.rent else ""
-        what = f"{show(rental.usd_per_gpu_hour)} an hour, {label}" if rental.way == "on-demand" else _other_way(answer, rental)
+        what = f"{show(rental.usd_per_gpu_hour)} per hour, {label}" if rental.way == "on-demand" else _other_way(answer, rental)
         rows.append((_WAYS[rental.way], show(rental.total_usd), what))
     if answer.here is not None:
-        sold = ", resale not counted" if query.resale_usd else ""
+        sold = ", not counting resale" if query.resale_usd else ""
         without = f" ({days(answer.here.days_without_electricity)} without electricity{sold})"
-        rows.append(("break-even", days(answer.here.days), f"at {share(query.utilization)}{without}"))
+        rows.append(("break-even", days(answer.here.days), f"at {share(query.utilization)} use{without}"))
     rows += _other_prices(answer)
     if answer.co2e_kg is not None and owned is not None:
         grid = query.region.grid
@@ -73,7 +73,7 @@ def _own_rows(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]
     parts = (
         f"GPU {show(owned.gpu_usd)}{of} + machine {show(owned.machine_usd)} + electricity {show(owned.electricity_usd)}{resale}"
     )
-    hour = f"; {show(owned.usd_per_hour)} an hour of work" if owned.usd_per_hour is not None else ""
+    hour = f"; {show(owned.usd_per_hour)} per hour of use" if owned.usd_per_hour is not None else ""
     year = f"per year, {owned.energy_kwh_per_year:,.0f} kWh"
     return [("own", show(owned.total_usd), parts + hour), ("electricity", show(owned.electricity_usd_per_year), year)]
 
@@ -84,17 +84,17 @@ def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
     rows = []
     for price, after in answer.other_prices:
         word = "used" if price.kind == "used" else "new"
-        there = f"; break-even {days(after)}" if answer.here is not None else ""
-        described = f"{price_text(price, query.book.today)}{there}: `--{word}`"
+        there = f"; {breaks_even(after)}" if answer.here is not None else ""
+        described = f"{price_text(price, query.book.today)}{there}"
         each = " each" if query.gpu_count > 1 else ""
-        rows.append((f"bought {word}", f"{query.book.currency.show(price.usd)}{each}", described))
+        rows.append((f"with --{word}", f"{query.book.currency.show(price.usd)}{each}", described))
     return rows
 
 
 def _other_way(answer: CostAnswer, rental: Rental) -> str:
     hour = answer.query.book.currency.show(rental.usd_per_gpu_hour)
     if rental.way == "spot":
-        return f"{hour} an hour; can be interrupted, so save checkpoints"
+        return f"{hour} per hour; it can be interrupted, so save checkpoints"
     return f"{hour} for every hour of {years(answer.query.years)}, used or not"
 
 
@@ -106,8 +106,8 @@ def _market(answer: CostAnswer) -> str:
     between = (
         f"{show(found.low_usd_per_gpu_hour)} ({found.clouds[0]}) to {show(found.high_usd_per_gpu_hour)} ({found.clouds[-1]})"
     )
-    there = f"; break-even {days(answer.market_break_even_days)}" if answer.ownership is not None else ""
-    return f"an hour, {what}, {between}, {found.dated}{there}"
+    there = f"; {breaks_even(answer.market_break_even_days)}" if answer.ownership is not None else ""
+    return f"per hour, {what}, {between}, {found.dated}{there}"
 
 
 def _job(answer: CostAnswer, job: JobCost) -> list[tuple[str, str, str]]:
@@ -121,7 +121,7 @@ def _job(answer: CostAnswer, job: JobCost) -> list[tuple[str, str, str]]:
     )
     rows = []
     if job.own_usd is not None and job.electricity_usd is not None:
-        of = f"{name}{_hours(job.hours)}{spread}; {show(job.electricity_usd)} of it electricity{used}"
+        of = f"{name}{_hours(job.hours)}{spread}, including {show(job.electricity_usd)} for electricity{used}"
         rows.append(("one job, own", show(job.own_usd), of))
     if job.rent_usd is not None:
         rows.append(("one job, rent", show(job.rent_usd), f"{name}{_hours(job.rent_hours)} on {_rented_name(answer)}"))
@@ -204,6 +204,6 @@ def _own_formulas(answer: CostAnswer, owned: Ownership) -> list[str]:
 def _tiers(answer: CostAnswer) -> str:
     """`$0.100 to 200 kWh a month, then $0.437`, and what a household uses first."""
     found, show = answer.query.tariff, answer.query.book.currency.show
-    steps = [f"{show(rate, 3)} to {upper:g} kWh a month" for upper, rate in found.tiers[:-1]]
-    base = f" above {found.household_kwh_per_month:g} kWh of a household" if found.household_kwh_per_month else ""
+    steps = [f"{show(rate, 3)} to {upper:g} kWh per month" for upper, rate in found.tiers[:-1]]
+    base = f" on top of {found.household_kwh_per_month:g} kWh of household use" if found.household_kwh_per_month else ""
     return ", ".join([*steps, f"then {show(found.tiers[-1][1], 3)}"]) + base

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwise.money.costs import WEEK_HOURS
 from gpuwise.questions.cost.types import CostAnswer
 
-__all__ = ["days", "share", "verdict", "years"]
+__all__ = ["breaks_even", "days", "share", "verdict", "years"]
 
 
 def verdict(answer: CostAnswer) -> str:
@@ -18,21 +18,21 @@ def verdict(answer: CostAnswer) -> str:
     pays = answer.break_even_utilization
     if gap >= 0:
         soon = here.days is not None and here.days <= 365 * answer.query.years
-        when = f" after {days(here.days)}" if soon else " once it is resold"
-        return f"Own: cheaper than renting{when}, by {show(gap)} over {horizon}."
+        when = f"it {breaks_even(here.days)}" if soon else "counting its resale value"
+        return f"Own: {show(gap)} cheaper than renting over {horizon}; {when}."
     more = (
-        f"; owning is cheaper from {share(pays)} ({pays * WEEK_HOURS:.0f} h per week)"
+        f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
         if pays is not None
         else "; owning is never cheaper"
     )
-    return f"Rent: cheaper than owning by {show(-gap)} over {horizon}{more}."
+    return f"Rent: {show(-gap)} cheaper than owning over {horizon}{more}."
 
 
 def _one_way(answer: CostAnswer, horizon: str) -> str:
     show, owned, rental = answer.query.book.currency.show, answer.ownership, answer.chosen
     if owned is None:
         return f"Rent: {show(rental.total_usd if rental else 0.0)} over {horizon}; no purchase price is known."
-    missing = "no rental price is known" if rental is None else "without use there is nothing to rent"
+    missing = "no rental price is known" if rental is None else "you would rent nothing, because you do not use it"
     return f"Own: {show(owned.total_usd)} over {horizon}; {missing}."
 
 
@@ -42,8 +42,8 @@ def years(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """A share as a percentage: 15 %, 0.5 %."""
-    return f"{100 * value:.3g} %"
+    """A share as a percentage: 15%, 0.5%."""
+    return f"{100 * value:.3g}%"
 
 
 def days(value: float | None) -> str:
@@ -51,3 +51,12 @@ def days(value: float | None) -> str:
     if value is None:
         return "never"
     return f"{value:,.0f} days" if value < 3650 else f"{value / 365:,.0f} years"
+
+
+def breaks_even(value: float | None) -> str:
+    """When owning has paid for itself.
+
+    >>> breaks_even(240.0), breaks_even(None)
+    ('breaks even after 240 days', 'never breaks even')
+    """
+    return "never breaks even" if value is None else f"breaks even after {days(value)}"

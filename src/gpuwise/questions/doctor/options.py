@@ -13,8 +13,8 @@ __all__ = ["DoctorOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
-    """Show Python, frameworks, drivers and GPUs of this machine, each GPU matched to the catalogue."""
+    """Show what is installed on this machine: Python, frameworks, drivers, and GPUs with their catalogue entries."""
 
-    catalog: Annotated[Optional[Path], Option(help="A TOML file with GPUs of your own.", page=False)] = field(
+    catalog: Annotated[Optional[Path], Option(help="A TOML file that describes GPUs of your own.", page=False)] = field(
         default=None, kw_only=False
     )

@@ -19,8 +19,8 @@ def render(checkup: Checkup, *, width: int | None = None, colour: bool = False, 
     for checked in checkup.gpus:
         lines += [wrapped(line, width, "      ") for line in _gpu_lines(checked)]
     if not checkup.gpus:
-        lines.append("  no GPU found on this machine; gpuwise can still predict for any GPU by name: try `gpuwise gpus`")
-    lines += ["", bold("where we looked", colour=colour)]
+        lines.append("  no GPU found on this machine; gpuwise can still predict for any GPU that `gpuwise gpus` lists")
+    lines += ["", bold("where gpuwise looked", colour=colour)]
     for probe in machine.probes:
         lines.append(wrapped(f"  {'yes' if probe.found else 'no ':<4} {probe.name}: {probe.detail}", width, " " * 7))
         if probe.hint:
@@ -41,5 +41,5 @@ def _gpu_lines(checked: CheckedGpu) -> list[str]:
     device = checked.device
     memory = f", {device.memory_bytes / 2**30:.1f} GiB" if device.memory_bytes else ""
     driver = f", driver {device.driver}" if device.driver else ""
-    known = f"known as {checked.gpu.name}" if checked.gpu else "not in the catalogue"
+    known = f"{checked.gpu.name} in the catalogue" if checked.gpu else "not in the catalogue"
     return [f"  {device.name}{memory}{driver}: {known}", *(f"    {note}" for note in checked.notes)]

@@ -75,7 +75,7 @@ def _correction(workload: Workload, query: StepQuery) -> Correction:
 def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Assumption]) -> Fit:
     query, gpu, room, now = asked.step, trial.gpu, trial.room, trial.now
     if query.batch == 0 and "batch" not in workload.symbols:
-        raise BadValue(f"{workload.model} was captured at batch {workload.batch} only", hint="leave out `--batch auto`")
+        raise BadValue(f"{workload.model} was captured only at batch {workload.batch}", hint="leave out `--batch auto`")
     most = trial.max_batch(now)
     if query.batch == 0:
         trial.batch = max(1, most)
@@ -167,7 +167,7 @@ def _size_notes(query: StepQuery, workload: Workload) -> list[Assumption]:
     notes = []
     if query.batch is None:
         notes.append(
-            assumed("batch", str(workload.batch), "the usual one for this model; `--batch auto` takes the largest that fits")
+            assumed("batch", str(workload.batch), "the usual batch for this model; `--batch auto` uses the largest that fits")
         )
     if workload.seq is not None and query.capture.request.seq is None:
         notes.append(assumed("seq", str(workload.seq), "the usual length for this model"))

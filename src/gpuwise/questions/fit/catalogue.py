@@ -106,7 +106,7 @@ def fit_catalogue(query: StepQuery, progress: Callable[[str], None] = lambda tex
                 step_s=seconds if able else None,
             )
         )
-    notes = [assumed("batch", str(batch), "the usual one for this model")] if query.batch is None else []
+    notes = [assumed("batch", str(batch), "the usual batch for this model")] if query.batch is None else []
     return CatalogueFit(
         model=workload.model,
         mode=workload.mode,

@@ -23,14 +23,14 @@ def memory_figure(answer: FitAnswer) -> Figure:
     )
     bars = _one(first) if alone else [bar for result in answer.results for bar in _of(result)]
     longest = max(sum(segment.value for segment in bar.segments) for bar in bars)
-    axis = Axis(title="GiB on the device", low=0.0, high=max([longest, *(bar.high or 0.0 for bar in bars)]) * 1.02)
+    axis = Axis(title="GiB of GPU memory", low=0.0, high=max([longest, *(bar.high or 0.0 for bar in bars)]) * 1.02)
     fits = "fits" if first.fits else "does not fit"
     return Figure(
         title=f"{answer.model} on {first.gpu.name}: {fits}" if alone else f"{answer.model} on {len(answer.results)} GPUs",
         subtitle=how,
-        panels=(Bars(title="Memory at the worst moment of a step", axis=axis, bars=tuple(bars), share=1.0),),
+        panels=(Bars(title="Peak memory during a step", axis=axis, bars=tuple(bars), share=1.0),),
         legend=tuple((name, place) for place, name in enumerate(_KINDS)),
-        footer=f"gpuwise fit. Lines: the range meant to hold 8 measurements of 10. Faint: too large. Data of {answer.data_date}.",
+        footer=f"gpuwise fit. Lines: the range expected for 80% of measurements. Faint: too large. Data of {answer.data_date}.",
     )
 
 

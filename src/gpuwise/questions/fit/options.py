@@ -13,15 +13,15 @@ __all__ = ["FitOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions(StepOptions):
-    """Find out whether a model fits a GPU's memory, the largest batch, and what would make it fit, at what cost in time."""
+    """Check whether a model fits in a GPU's memory, the largest batch that does, and which remedies would make it fit."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure", "strict")
 
     seq: Annotated[
-        Optional[int], Option(help="Sequence length in tokens; in inference the length of a context.", low=1, high=2**31 - 1)
+        Optional[int], Option(help="The sequence length in tokens; for inference, the context length.", low=1, high=2**31 - 1)
     ] = None
-    all: Annotated[bool, Option(help="Every GPU of the catalogue instead of --gpu.", page=False)] = False
-    display: Annotated[bool, Option(help="Count the memory of a desktop that runs on this GPU too.")] = False
+    all: Annotated[bool, Option(help="Check every GPU in the catalogue instead of --gpu.", page=False)] = False
+    display: Annotated[bool, Option(help="Reserve memory for a desktop that this GPU displays.")] = False
     remedies: Annotated[
-        bool, Option(help="Also evaluate ways to make it fit: checkpointing, LoRA, offload.", flag="--remedies/--no-remedies")
+        bool, Option(help="Also try remedies that make it fit: checkpointing, LoRA, offload.", flag="--remedies/--no-remedies")
     ] = True

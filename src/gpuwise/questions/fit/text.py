@@ -21,7 +21,7 @@ _KINDS = (
     ("A", "activations", "activation_bytes"),
     ("L", "libraries and allocator", ""),
 )
-_TIMES = "GPU time is relative to the step as asked, for the same samples: 0.50x is twice as fast"
+_TIMES = "GPU time is relative to the unchanged step, for the same samples: 0.50x is twice as fast"
 _MOST_REMEDIES = 5  # in a brief answer: those that suffice come first
 _WORTH = 0.99  # of the peak: a remedy that leaves more saves too little to be shown
 _ROOMIER = 1.05  # times the largest batch: where the model fits already, smaller gains are not shown
@@ -61,7 +61,7 @@ def _sheet(answer: FitAnswer, result: Fit, width: int, colour: bool, verbose: bo
     remedies = _useful_remedies(result)
     if remedies:
         kept = remedies if verbose else remedies[:_MOST_REMEDIES]
-        left = f"; `-v` lists all {len(remedies)}" if len(kept) < len(remedies) else ""
+        left = f"; `-v` lists all {len(remedies)} remedies" if len(kept) < len(remedies) else ""
         lines += ["", _remedies(result, kept, width, colour), wrapped(f"  {_TIMES}{left}", width, "  ")]
     if not result.fits and result.advice.not_applicable:
         lines += ["", *_ladder(result, width, colour, verbose)]
@@ -75,7 +75,7 @@ def _describe_verdict(result: Fit) -> str:
     need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)}) of {has}"
     if 1 - _SURE < result.probability < _SURE:
         word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"
-        return f"{word}: needs {need}; the probability that it runs is {result.probability:.0%}"
+        return f"{word}: needs {need}; it runs with a probability of {result.probability:.0%}"
     return f"{'FITS' if result.fits else 'DOES NOT FIT'}: needs {need}"
 
 
@@ -83,7 +83,7 @@ def _describe_survival(result: Fit) -> str:
     """A model that does not fit but may run."""
     if result.fits or not result.survives:
         return ""
-    return "PyTorch may still run it, slowly: when memory runs out it frees cached blocks"
+    return "PyTorch may still run it, but slowly: it frees cached blocks when memory runs out"
 
 
 def bar(memory: Memory, usable_bytes: float) -> str:
@@ -121,8 +121,8 @@ def _legend(memory: Memory) -> str:
 
 def _describe_largest(result: Fit) -> str:
     if not result.max_batch:
-        return "largest batch: none; not even 1 fits"
-    safe = f"; {result.safe_batch:,} to be safe" if result.safe_batch < result.max_batch else ""
+        return "largest batch: none; not even a batch of 1 fits"
+    safe = f"; {result.safe_batch:,} is safe" if result.safe_batch < result.max_batch else ""
     return f"largest batch: {result.max_batch:,}{safe}"
 
 
@@ -133,8 +133,8 @@ def _describe_several(result: Fit, verbose: bool) -> list[str]:
     split = [rung for rung in result.advice.remedies if rung.name in ("zero-3", "split-layers", "split-matrices")]
     divides = "; ".join(f"{rung.title}: {_gib(rung.memory.total_bytes)} on each" for rung in split)
     keeps = "each holds a full copy of the model" + (", its gradients and states" if result.mode == "train" else "")
-    lines = [f"the memory of {result.gpu_count} GPUs does not add up by itself: {keeps}"]
-    return lines + ([f"splits that divide it: {divides}"] if split and verbose else [])
+    lines = [f"the memory of {result.gpu_count} GPUs does not simply add up: {keeps}"]
+    return lines + ([f"splits that reduce the memory on each GPU: {divides}"] if split and verbose else [])
 
 
 def _describe_contexts(result: Fit) -> str:
@@ -144,7 +144,7 @@ def _describe_contexts(result: Fit) -> str:
     how = f" (with {result.advice.ladder[-1].title})" if result.advice.ladder else ""
     token = f"{found.cache_bytes_per_token / 2**20:.3g} MiB per token"
     return (
-        f"simultaneous contexts of {found.context:,} tokens{how}: {found.users_paged:,} with a paged cache, "
+        f"contexts of {found.context:,} tokens that fit at the same time{how}: {found.users_paged:,} with a paged cache, "
         f"{found.users_reserved:,} if each reserves {found.reserved_context:,} tokens; {token}"
     )
 
@@ -166,7 +166,7 @@ def _remedies(result: Fit, rungs: Sequence[Rung], width: int, colour: bool) -> s
     rows: list[Fit | Rung] = [result, *rungs]
     return table(
         [
-            Column(title="  alone", cells=["  as asked", *(f"  {rung.title}" for rung in rungs)], right=False),
+            Column(title="  remedy", cells=["  unchanged", *(f"  {rung.title}" for rung in rungs)], right=False),
             Column(title="peak", cells=[_gib(one.memory.total_bytes) for one in rows]),
             Column(title="fits", cells=["yes" if one.fits else "no" for one in rows], right=False),
             Column(title="largest batch", cells=[f"{one.max_batch:,}" for one in rows], drop=3),
@@ -183,12 +183,12 @@ def _ladder(result: Fit, width: int, colour: bool, verbose: bool) -> list[str]:
     """The remedies that make it fit when they are combined, one after the other; with `verbose` also how to apply each."""
     rungs = result.advice.ladder
     if not rungs:
-        return ["  No combination of these makes it fit this GPU."]
-    lines = [bold("  combined, until it fits:", colour=colour)]
+        return ["  No combination of these remedies makes it fit on this GPU."]
+    lines = [bold("  combined until it fits:", colour=colour)]
     for number, rung in enumerate(rungs, 1):
         where = f" on {rung.gpu_count} GPUs" if rung.gpu_count != result.gpu_count else ""
         whose = "GPU time" if rung.gpu_count > 1 else "time"
-        costs = f"{_gib(rung.memory.total_bytes)}, {_time(rung.step_s)} a step{where} ({rung.cost:.2f}x the {whose})"
+        costs = f"{_gib(rung.memory.total_bytes)}, {_time(rung.step_s)} per step{where} ({rung.cost:.2f}x the {whose})"
         lines.append(wrapped(f"  {number}. {rung.title}: {costs}" + (f"; {rung.how}" if verbose else ""), width, "     "))
     return lines
 
@@ -226,7 +226,7 @@ def _describe_ladder(result: Fit) -> str:
     if result.fits:
         return ""
     rungs = result.advice.ladder
-    return " + ".join(rung.title for rung in rungs) + f" ({rungs[-1].cost:.2f}x the time)" if rungs else "nothing that we know"
+    return " + ".join(rung.title for rung in rungs) + f" ({rungs[-1].cost:.2f}x the time)" if rungs else "no known remedy"
 
 
 # ---------------------------------------------------------------- the catalogue
@@ -247,7 +247,7 @@ def render_catalogue(answer: CatalogueFit, *, width: int | None = None, colour: 
     ]
     need = _gib(answer.results[0].memory.total_bytes) if answer.results else "nothing"
     count = sum(row.fits for row in answer.results)
-    body = f"{_head(answer.model, answer, colour)}: needs {need}; fits {count} of {len(answer.results)} GPUs"
+    body = f"{_head(answer.model, answer, colour)}: needs {need}; fits on {count} of {len(answer.results)} GPUs"
     said = folded(answer.assumptions, verbose=verbose)
     return f"{body}\n\n{table(columns, width=width or WIDTH, colour=colour)}" + join_notes(
         [wrapped(line, width, "  ") for line in said]

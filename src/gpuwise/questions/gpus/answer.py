@@ -37,7 +37,7 @@ class GpuAnswer(Shown):
         for asked, match in self.matches:
             if match.others:
                 others = ", ".join(gpu.name for gpu in match.others)
-                found.append(assumed(f"gpu '{asked}'", match.gpu.name, f"could also be {others}", code="gpu_name"))
+                found.append(assumed(f"gpu '{asked}'", match.gpu.name, f"it could also be {others}", code="gpu_name"))
         for gpu in (match.gpu for _, match in self.matches):
             for field, fact in gpu.exceptions.items():
                 if fact.basis is Basis.ASSUMED:

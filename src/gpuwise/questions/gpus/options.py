@@ -15,12 +15,12 @@ __all__ = ["GpusLooks", "GpusOptions"]
 class GpusLooks:
     """How a listing is shown."""
 
-    all: Annotated[bool, Option(help="List the long tail too.")] = False
+    all: Annotated[bool, Option(help="Also list the less common GPUs.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpusOptions:
-    """List GPUs. One name prints its fact sheet with sources; several names are compared side by side."""
+    """List GPUs; with one name, show its fact sheet and sources; with several names, compare them side by side."""
 
     LOOKS: ClassVar[type] = GpusLooks
 
@@ -30,6 +30,6 @@ class GpusOptions:
     arch: Annotated[str, Option(help="Only this architecture, such as ada or ampere.")] = ""
     vendor: Annotated[str, Option(help="Only this vendor, such as NVIDIA or AMD.")] = ""
     min_memory: Annotated[str, Option(help="Only GPUs with at least this much memory, such as 24GB.", page=False)] = ""
-    year: Annotated[str, Option(help="Only GPUs launched then: 2022, 2020-2023 or 2020-.", page=False)] = ""
-    sort: Annotated[str, Option(help="name, memory, bandwidth, fp32, fp16, tdp, year or price.", page=False)] = ""
-    catalog: Annotated[Optional[Path], Option(help="A TOML file with GPUs of your own.", page=False)] = None
+    year: Annotated[str, Option(help="Only GPUs launched in these years: 2022, 2020-2023 or 2020-.", page=False)] = ""
+    sort: Annotated[str, Option(help="Sort by name, memory, bandwidth, fp32, fp16, tdp, year or price.", page=False)] = ""
+    catalog: Annotated[Optional[Path], Option(help="A TOML file that describes GPUs of your own.", page=False)] = None

@@ -30,7 +30,7 @@ def _name_notes(answer: GpuAnswer, width: int | None) -> list[str]:
     for asked, match in answer.matches:
         if match.others:
             others = ", ".join(gpu.name for gpu in match.others[:6])
-            notes.append(wrapped(f"note: '{asked}' was taken as {match.gpu.name}; it could also mean {others}", width, "  "))
+            notes.append(wrapped(f"note: '{asked}' was read as {match.gpu.name}; it could also mean {others}", width, "  "))
     return notes
 
 
@@ -73,12 +73,12 @@ def _listing(answer: GpuAnswer, everything: bool, width: int | None, colour: boo
     shown = [gpu for gpu in answer.gpus if everything or gpu.curated or gpu.source.id == "user-catalog"]
     hidden = len(answer.gpus) - len(shown)
     if not shown and not hidden:
-        return "No GPU passes these filters."
+        return "No GPU matches these filters."
     text = table(_columns(shown), width=width, colour=colour)
-    more = f" The long tail holds {hidden:,} more: add --all." if hidden else ""
+    more = f" Add --all to list {hidden:,} less common ones." if hidden else ""
     note = (
         f"{len(shown):,} GPUs.{more} Peaks are dense TFLOP/s (int8: TOP/s); fp16, bf16 and fp8 accumulate in fp32. "
-        f"Prices are those at launch. Data of {answer.data_date}."
+        f"Prices are launch prices. Data of {answer.data_date}."
     )
     return f"{text}\n\n{wrapped(note, width)}"
 
@@ -164,7 +164,7 @@ def _power_range(gpu: Gpu) -> str:
 def _nvlink(gpu: Gpu) -> str:
     if gpu.nvlink_bytes_per_s is None:
         return ""
-    return f"generation {gpu.nvlink_generation}, {format_si(gpu.nvlink_bytes_per_s, 'B/s', 4)} both ways together"
+    return f"generation {gpu.nvlink_generation}, {format_si(gpu.nvlink_bytes_per_s, 'B/s', 4)} in both directions together"
 
 
 def _sheet(gpu: Gpu, colour: bool, verbose: bool) -> str:
@@ -173,7 +173,7 @@ def _sheet(gpu: Gpu, colour: bool, verbose: bool) -> str:
     family = gpu.architecture.title.removeprefix(f"{gpu.vendor} ")
     lines = [bold(gpu.name, colour=colour) + "  " + ", ".join(filter(None, (f"{gpu.vendor} {family}", gpu.segment, gpu.chip)))]
     if gpu.devices_per_board > 1:
-        lines.append(f"one of {gpu.devices_per_board} GPUs on the board; figures are for one")
+        lines.append(f"the board has {gpu.devices_per_board} GPUs; the figures are for one of them")
     lines.append("")
     for label, value, field in _rows(gpu):
         if value and value != _NONE and (verbose or field not in _MINOR):
@@ -183,7 +183,7 @@ def _sheet(gpu: Gpu, colour: bool, verbose: bool) -> str:
     lines += ["", bold("  dense peaks      matrix       vector   published", colour=colour), *_peak_lines(gpu)]
     if not verbose:
         note = [f"  note            {gpu.note}"] if gpu.note else []
-        return "\n".join([*lines, *note, "", "`-v` adds clocks, cooling, software and the source of each figure"])
+        return "\n".join([*lines, *note, "", "`-v` adds clocks, cooling, software and the source of every figure"])
     cited = f"; published figures {_cite(marks, gpu.fact('published_flops_per_s'))}" if gpu.published_flops_per_s else ""
     lines.append(f"  (units x clock x operations per clock {_cite(marks, gpu.architecture)}{cited})")
     lines += ["", *_software_lines(gpu, marks)]
@@ -258,7 +258,7 @@ def _comparison_rows(gpu: Gpu) -> list[tuple[str, float | None, str]]:
         ("units", float(gpu.sm_count), f"{gpu.sm_count} {gpu.architecture.unit}"),
         ("boost clock", gpu.boost_clock_hz, _hertz(gpu.boost_clock_hz)),
         ("TDP", gpu.tdp_watts, _number(gpu.tdp_watts, "W")),
-        ("launch price", gpu.launch_usd, _usd(gpu.launch_usd) + (" a board" if gpu.devices_per_board > 1 else "")),
+        ("launch price", gpu.launch_usd, _usd(gpu.launch_usd) + (" per board" if gpu.devices_per_board > 1 else "")),
     ]
     return rows
 
@@ -270,7 +270,7 @@ def _side_by_side(gpus: Sequence[Gpu], width: int | None, colour: bool) -> str:
     for gpu, column in zip(gpus, rows, strict=True):
         cells = [column[index][2] + _ratio(column[index][1], rows[0][index][1], gpu is gpus[0]) for index in keep]
         columns.append(Column(title=gpu.name, cells=[*cells, gpu.architecture.title, _year(gpu)]))
-    note = f"Ratios are to {gpus[0].name}: above 1 is more. Peaks are dense; fp16, bf16 and fp8 accumulate in fp32."
+    note = f"Ratios are relative to {gpus[0].name}. Peaks are dense; fp16, bf16 and fp8 accumulate in fp32."
     return f"{table(columns, width=width, colour=colour)}\n\n{wrapped(note, width)}"
 
 

@@ -31,7 +31,7 @@ def ask(options: MattersOptions) -> MattersQuery:
     """One topic or all, for one model on one kind of GPU, checked and completed with stated defaults."""
     topics = (find_topic(options.topic),) if options.topic else tuple(TOPICS)
     if not 2 <= options.gpus <= MOST_GPUS:
-        raise BadValue(f"invalid --gpus {options.gpus}", hint=f"topics about several GPUs take 2 to {MOST_GPUS}")
+        raise BadValue(f"invalid --gpus {options.gpus}", hint=f"give a number between 2 and {MOST_GPUS}")
     asked = StepOptions(
         options.model or _DEFAULT_MODEL,
         gpu=options.gpu or _DEFAULT_GPU,
@@ -45,7 +45,7 @@ def ask(options: MattersOptions) -> MattersQuery:
     )
     step = step_query(asked)
     if step.gpus[0].is_cpu:
-        raise BadValue(f"{step.gpus[0].name} is a CPU, and these topics are about GPUs", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue(f"{step.gpus[0].name} is a CPU, but these topics are about GPUs", hint='for example `--gpu "RTX 3090"`')
     notes = [
         *([] if options.model else [assumed("model", _DEFAULT_MODEL, "`--model` sets yours")]),
         *([] if options.gpu else [assumed("gpu", _DEFAULT_GPU, "`--gpu` sets yours")]),

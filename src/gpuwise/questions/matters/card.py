@@ -25,10 +25,10 @@ def overclock(case: MattersCase) -> Matter:
         topic="overclock",
         question="Is overclocking worth it?",
         value=100 * gain,
-        unit="% faster with 7 % more clock and memory",
-        answer=f"With both clocks 7 % higher under the same power limit it is {100 * gain:.1f} % faster, if it stays stable.",
-        how="the step at raised clocks under the same power limit",
-        source="computed; 7 % is assumed",
+        unit="% faster with 7% higher clocks",
+        answer=f"Raising both clocks by 7% under the same power limit makes it {100 * gain:.1f}% faster, if it stays stable.",
+        how="we predict the step at higher clocks under the same power limit",
+        source="computed; the 7% is assumed",
         unless="the card already runs at its power limit (then nothing is gained), or a bit error ruins a week of training",
     )
 
@@ -38,13 +38,13 @@ def brand(case: MattersCase) -> Matter:
     gain = _clocked(case, _FACTORY, 1.0)
     return Matter(
         topic="brand",
-        question="Does the maker of the card matter?",
+        question="Does the brand of the card matter?",
         value=100 * gain,
-        unit="% faster with a factory overclock of 3 %",
-        answer=f"A card with 3 % more clock is {100 * gain:.1f} % faster: buy the cheapest one with good cooling.",
-        how="the step at the raised clock under the same power limit",
-        source="computed; the guide's author: a superclocked card gains 0 to 5 %, and the cheapest is the best buy by far",
-        unless="cooler or warranty differ: several cards side by side need blowers, a single card large fans",
+        unit="% faster with a 3% factory overclock",
+        answer=f"A card with a 3% higher clock is {100 * gain:.1f}% faster, so buy the cheapest one with good cooling.",
+        how="we predict the step at the higher clock under the same power limit",
+        source="computed; the guide says that a superclocked card gains 0 to 5%, and that the cheapest is by far the best buy",
+        unless="the cooler or warranty differs: several cards side by side need blowers, a single card needs large fans",
     )
 
 
@@ -63,9 +63,9 @@ def display(case: MattersCase) -> Matter:
         unit="MiB of memory",
         low=_DESKTOPS[0] / MIB,
         high=_DESKTOPS[1] / MIB,
-        answer=f"A desktop takes {(held - bare) / MIB:.0f} MiB, {100 * share:.1f} % of this GPU's memory, and hardly any time.",
-        how="the memory that a desktop takes, as `gpuwise fit --display` counts it",
-        source="the guide's author: 100 to 300 MB and below 5 % of the arithmetic; a reader freed 0.5 GB",
+        answer=f"A desktop takes {(held - bare) / MIB:.0f} MiB ({100 * share:.1f}% of this GPU's memory) and hardly any time.",
+        how="we count the memory of a desktop as `gpuwise fit --display` does",
+        source="the guide says 100 to 300 MB and less than 5% of the compute; one reader freed 0.5 GB",
         unless="games or browsers with video run at the same time",
     )
 
@@ -74,20 +74,20 @@ def power_limit(case: MattersCase) -> Matter:
     """Fewer watts."""
     rated = case.gpu.tdp_watts
     if not rated:
-        return _no_watts(case, "power-limit", "Can I run it at fewer watts?")
+        return _no_watts(case, "power-limit", "Can I run it at a lower power limit?")
     watts = max(_LOWER * rated, case.gpu.power_min_watts or 0.0)
     kept = case.seconds() / case.seconds(watts=watts)
-    saved = f"uses up to {100 * (1 - watts / rated / kept):.0f} % less energy per step"
-    saved = saved if kept < _UNHURT else "saves little energy, because this step hardly draws more"
+    saved = f"uses up to {100 * (1 - watts / rated / kept):.0f}% less energy per step"
+    saved = saved if kept < _UNHURT else "saves little energy, because this step hardly draws more than that"
     return Matter(
         topic="power-limit",
-        question="Can I run it at fewer watts?",
+        question="Can I run it at a lower power limit?",
         value=100 * (1 - kept),
         unit=f"% slower at {watts:.0f} of {rated:.0f} W",
-        answer=f"At {watts:.0f} W it keeps {100 * kept:.0f} % of its speed, and {saved}.",
-        how="clocks fall until the power limit holds; work that waits for memory loses less",
-        source="computed; measured by others: a V100 at 80 % keeps 0.96, four RTX 3090 at 280 W keep over 0.95",
-        unless="the step is all matrix products: then speed falls almost in proportion to the power",
+        answer=f"At {watts:.0f} W, it keeps {100 * kept:.0f}% of its speed and {saved}.",
+        how="clocks fall until the power limit is met; work that waits for memory loses less speed",
+        source="computed; others measured that a V100 keeps 96% at 80% power, and four RTX 3090 keep over 95% at 280 W",
+        unless="the step consists mostly of matrix products: then speed falls almost in proportion to power",
     )
 
 
@@ -98,11 +98,12 @@ def cooling(case: MattersCase) -> Matter:
         topic="cooling",
         question="Does cooling matter?",
         value=100 * lost,
-        unit="% slower with a tenth less clock",
-        answer=f"A card that loses a tenth of its clock to heat is {100 * lost:.1f} % slower; below 80 °C it loses nothing.",
-        how="the step at nine tenths of the clock",
-        source="computed; the guide: throttling from 80 °C, a gap between cards cools them by 10 to 30 °C, a case by 1 to 5 °C",
-        unless="several open-air cards sit side by side: then cooling is the first problem to solve (`gpuwise build`)",
+        unit="% slower with a 10% lower clock",
+        answer=f"A card that loses 10% of its clock to heat is {100 * lost:.1f}% slower; below 80 °C, it loses nothing.",
+        how="we predict the step at 90% of the clock",
+        source="computed; the guide says that cards throttle at 80 °C, and that a gap between cards cools them by 10 to 30 °C, "
+        "a better case by 1 to 5 °C",
+        unless="several open-air cards sit side by side: then cooling is the first problem to solve (see `gpuwise build`)",
     )
 
 
@@ -111,21 +112,21 @@ def ecc(case: MattersCase) -> Matter:
     hbm = case.gpu.memory_type.startswith("HBM")
     narrower = case.with_gpu(memory_bytes_per_s=case.gpu.memory_bytes_per_s * 15 / 16)
     slower = 0.0 if hbm else 1 - case.seconds() / case.seconds(gpu=narrower)
-    why = "the check bits take a sixteenth of memory and bandwidth"
+    why = "the check bits take 1/16 of the memory and bandwidth"
     why = "HBM stores the check bits separately, at no cost" if hbm else why
     lacking = case.gpu.ecc is False
     memory = "HBM" if hbm else "GDDR"
-    first = f"{case.gpu.name} has no ECC; a similar {memory} card with ECC" if lacking else "With ECC on it"
+    first = f"{case.gpu.name} has no ECC; a similar {memory} card with ECC" if lacking else "With ECC enabled, it"
     rest = "" if lacking else "; most GeForce cards have no ECC"
     return Matter(
         topic="ecc",
         question="Do I need ECC memory, and what does it cost?",
         value=100 * slower,
-        unit="% slower with ECC on" + (", which this card lacks" if lacking else ""),
-        answer=f"{first} is {100 * slower:.1f} % slower: {why}. Training tolerates an occasional bit error{rest}.",
-        how="the step with fifteen sixteenths of the bandwidth",
-        source="computed; NVIDIA: inline ECC of GDDR takes a sixteenth of the memory",
-        unless="you train for weeks on hundreds of GPUs, where bit errors are bound to happen",
+        unit="% slower with ECC" + (", which this card lacks" if lacking else ""),
+        answer=f"{first} is {100 * slower:.1f}% slower: {why}. Training tolerates an occasional bit error{rest}.",
+        how="we predict the step with 15/16 of the bandwidth",
+        source="computed; NVIDIA says that inline ECC takes 1/16 of GDDR memory",
+        unless="you train for weeks on hundreds of GPUs, where bit errors are bound to occur",
     )
 
 
@@ -146,7 +147,7 @@ def _no_watts(case: MattersCase, topic: str, question: str) -> Matter:
         question=question,
         value=0.0,
         unit="% slower",
-        answer=f"No power rating of {case.gpu.name} is published, so this cannot be computed.",
+        answer=f"The power rating of {case.gpu.name} is not published, so this cannot be computed.",
         how="-",
         source="catalogue",
         unless="-",

@@ -29,18 +29,18 @@ def cpu(case: MattersCase) -> Matter:
     old, new = case.seconds(cpu=_OLD), case.seconds(cpu="desktop")
     slower = 100 * (1 - new / old)
     decodes = _takes_photographs(case)
-    loss = f"{slower:.1f} % slower" if slower >= _NOTICED else "not slower"
-    ready = " if the data are decoded already" if decodes else ""
+    loss = f"{slower:.1f}% slower" if slower >= _NOTICED else "not slower"
+    ready = " if the data is already decoded" if decodes else ""
     jpegs = _describe_decoding(case) if decodes else ""
     return Matter(
         topic="cpu",
         question="Is my CPU fast enough?",
         value=slower,
-        unit="% slower with a quad-core of 2013" + (", data decoded already" if decodes else ""),
-        answer=f"With an old quad-core instead of a current desktop CPU it is {loss}{ready}.{jpegs}",
-        how="the host issues every op of the step, and only what the GPU does not hide costs time",
-        source=f"computed; {_GUIDE}: 1 to 10 % for a CPU of 2007, two threads for each GPU",
-        unless="the model is small: the host then sets the pace",
+        unit="% slower with a 2013 quad-core" + (", with decoded data" if decodes else ""),
+        answer=f"With an old quad-core instead of a current desktop CPU, it is {loss}{ready}.{jpegs}",
+        how="the host launches every op of the step, and only the part that the GPU does not hide costs time",
+        source=f"computed; {_GUIDE} reports 1 to 10% for a CPU from 2007, and two threads per GPU",
+        unless="the model is small: then the host sets the pace",
     )
 
 
@@ -49,12 +49,12 @@ def _describe_decoding(case: MattersCase) -> str:
     loader, rate = loaders()["pillow"], case.step().samples_per_s
     old, new = find_host(_OLD), find_host("desktop")
     cores = workers_for(loader, new, rate)
-    needs = f"{cores:.0f} current cores with Pillow" if cores < math.inf else "more than one process can collect with Pillow"
+    needs = f"{cores:.0f} current cores with Pillow" if cores < math.inf else "more cores than one process can use with Pillow"
     reached = images_per_s(loader, old, old.core_count)
     times = rate / reached
-    enough = f"which makes training {times:.1f} times as slow" if times > 1 else "which is enough"
+    enough = f"which makes training take {times:.1f} times as long" if times > 1 else "which is enough"
     return (
-        f" But JPEGs must be decoded: to keep up with training ({rate:,.0f} images/s) that takes {needs}; "
+        f" JPEGs must also be decoded: keeping up with training ({rate:,.0f} images/s) takes {needs}; "
         f"{old.core_count} old cores decode {reached:,.0f}/s, {enough}. See `gpuwise predict --image-decode`."
     )
 
@@ -68,12 +68,12 @@ def ram_size(case: MattersCase) -> Matter:
         value=largest * case.count,
         unit="GiB is plenty",
         answer=(
-            f"As much as one GPU has ({largest:.0f} GiB) is enough, as much as all of them ({largest * case.count:.0f} GiB for "
-            f"{case.count}) is plenty; more RAM alone makes nothing faster."
+            f"As much RAM as one GPU has memory ({largest:.0f} GiB) is enough, and as much as all GPUs have "
+            f"({largest * case.count:.0f} GiB for {case.count}) is plenty; more RAM alone makes nothing faster."
         ),
-        how="a checkpoint passes through RAM on its way to the GPU, and loaders keep a few batches there",
-        source=f"{_GUIDE}: at least the memory of the largest GPU; the sum of all for comfort",
-        unless="you offload weights or optimizer states to the host, or keep the whole data set in memory",
+        how="a checkpoint passes through RAM on its way to the GPU, and data loaders keep a few batches there",
+        source=f"{_GUIDE} recommends at least the memory of the largest GPU, and the sum of all for comfort",
+        unless="you offload weights or optimizer states to the host, or keep the whole dataset in memory",
     )
 
 
@@ -86,9 +86,9 @@ def ram_speed(case: MattersCase) -> Matter:
         question="Does faster RAM help?",
         value=100 * (slow / fast - 1),
         unit="% faster with DDR4-3200 than with DDR4-2133",
-        answer=f"By {100 * (slow / fast - 1):.2f} %: the traffic through RAM hides behind the step.",
+        answer=f"By {100 * (slow / fast - 1):.2f}%, because the RAM traffic is hidden behind the step.",
         how=f"each step moves {format_si(traffic, 'B')} through RAM while the GPU works",
-        source=f"computed; {_GUIDE}: 0 to 0.5 %",
+        source=f"computed; {_GUIDE} reports 0 to 0.5%",
         unless="the model runs on the CPU, or you offload weights to the host",
     )
 
@@ -99,17 +99,17 @@ def ssd(case: MattersCase) -> Matter:
     images = _takes_photographs(case)
     size = _JPEG_BYTES if images else case.input_bytes() / case.step().batch
     need = rate * size
-    enough = next((name for name, speed in _DISKS.items() if speed >= need), "RAM or several disks together")
-    what = f"{rate:,.0f} JPEGs of 110 kB a second" if images else f"{rate:,.0f} samples of {format_si(size, 'B')} a second"
+    enough = next((name for name, speed in _DISKS.items() if speed >= need), "RAM, or several disks together,")
+    what = f"{rate:,.0f} JPEGs of 110 kB per second" if images else f"{rate:,.0f} samples of {format_si(size, 'B')} per second"
     return Matter(
         topic="ssd",
         question="Do I need a fast disk?",
         value=need / 1e6,
         unit="MB/s to read",
-        answer=f"{what} are {need / 1e6:,.0f} MB/s: {enough} is enough, and a data set that fits in RAM is read only once.",
-        how="samples per second of this step, times the size of a sample",
-        source="computed; an ImageNet photograph has about 110 kB; disks are assumed to read 150, 500 and 3,000 MB/s",
-        unless="many small files are read at random from a hard disk, or over a network",
+        answer=f"{what} amount to {need / 1e6:,.0f} MB/s: {enough} is enough. A dataset that fits in RAM is read only once.",
+        how="the samples per second of this step, multiplied by the size of a sample",
+        source="computed; an ImageNet photo has about 110 kB; we assume that the disks read 150, 500 and 3,000 MB/s",
+        unless="many small files are read in random order from a hard disk or over a network",
     )
 
 
@@ -120,11 +120,11 @@ def windows_wsl(case: MattersCase) -> Matter:
         topic="windows-wsl",
         question="Is Windows or WSL2 slower than Linux?",
         value=100 * slower,
-        unit="% slower if issuing an op took twice as long",
-        answer=f"Kernels run at the same speed. If issuing ops took twice as long, a step would be {100 * slower:.1f} % slower.",
+        unit="% slower if launching an op took twice as long",
+        answer=f"Kernels run at the same speed. If launching ops took twice as long, a step would be {100 * slower:.1f}% slower.",
         how="only the host's part of the step changes; twice as long is an assumed bad case",
-        source="NVIDIA, Leveling up CUDA performance on WSL2 (2021): within 1 % where kernels are long",
-        unless="files are on the Windows side of WSL2, the model is small, or GPU memory overflows into RAM, as Windows lets it",
+        source="NVIDIA, Leveling up CUDA performance on WSL2 (2021): within 1% where kernels are long",
+        unless="files are on the Windows side of WSL2, the model is small, or Windows lets GPU memory overflow into RAM",
     )
 
 

@@ -14,7 +14,7 @@ from gpuwise.scale.plans.scaling import best_of
 __all__ = ["egpu", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
 
 _JOINED_BY_A_BRIDGE = 2
-_GUIDE = "a guide to GPUs for deep learning (2019, 2023): 0 to 10 % between x8 and x16, 5 to 10 % for x4 with four GPUs"
+_GUIDE = "a guide to GPUs for deep learning (2019, 2023) reports 0 to 10% between x8 and x16, and 5 to 10% for x4 with four GPUs"
 
 
 def pcie_lanes(case: MattersCase) -> Matter:
@@ -29,12 +29,12 @@ def pcie_lanes(case: MattersCase) -> Matter:
         together=100 * shared[8],
         gpu_count=case.count,
         answer=(
-            f"One GPU: {_format_loss(lost[8])} at x8, {_format_loss(lost[4])} at x4. {case.count} GPUs as one job: "
-            f"{_format_loss(shared[8])} at x8, {_format_loss(shared[4])} at x4 each."
+            f"One GPU is {_format_loss(lost[8])} at x8 and {_format_loss(lost[4])} at x4. {case.count} GPUs in one job are "
+            f"{_format_loss(shared[8])} at x8 and {_format_loss(shared[4])} at x4 each."
         ),
-        how=f"{_describe_copies(case)}; the gradients of several GPUs cross the same lanes during the backward pass",
+        how=f"{_describe_copies(case)}; several GPUs exchange gradients over the same lanes during the backward pass",
         source=f"computed; {_GUIDE}",
-        unless="inputs are large and the model small, weights stay in host memory, or models are loaded all the time",
+        unless="the inputs are large and the model is small, weights stay in host memory, or models are loaded constantly",
     )
 
 
@@ -51,10 +51,11 @@ def pcie_gen(case: MattersCase) -> Matter:
         gpu_count=case.count,
         answer=(
             f"In a PCIe {older}.0 x16 slot, one GPU is {_format_loss(lost)}; "
-            f"{case.count} GPUs as one job are {_format_loss(shared)}."
+            f"{case.count} GPUs in one job are {_format_loss(shared)}."
         ),
         how=_describe_copies(case),
-        source="computed; the same guide: PCIe 4 gives 1 to 7 % on four GPUs, PCIe 2 costs 0 to 5 % on one and 15 to 25 % on two",
+        source="computed; the same guide says that PCIe 4 gains 1 to 7% on four GPUs, and that PCIe 2 costs 0 to 5% on one GPU "
+        "and 15 to 25% on two",
         unless="weights stay in host memory, or the slot has only one lane",
     )
 
@@ -64,7 +65,7 @@ def nvlink(case: MattersCase) -> Matter:
     slot = usual_wires(((case.gpu, case.count),), []).host_link.name
     if takes_bridge(case.gpu) and case.count > _JOINED_BY_A_BRIDGE:
         value = 0.0
-        text = f"A bridge joins two cards; {case.count} as one job still wait for PCIe. See `gpuwise plan --link NVLink`."
+        text = f"A bridge connects two cards, so {case.count} in one job still wait for PCIe. See `gpuwise plan --link NVLink`."
     elif takes_bridge(case.gpu) or (case.gpu.cooler == "module" and case.gpu.nvlink_generation):
         without, with_it = (case.seconds(count=case.count, gpu_link=link) for link in (slot, "NVLink"))
         gain = without / with_it - 1
@@ -73,31 +74,31 @@ def nvlink(case: MattersCase) -> Matter:
     else:
         found = case.step(count=case.count, gpu_link=slot)
         value = 100 * found.bound_fractions["communication"]
-        waits = f"the {value:.1f} % that {case.count} of them wait for each other"
-        text = f"{case.gpu.name} has no NVLink; it could save at most {waits}."
+        waits = f"the {value:.1f}% of the time that {case.count} of them wait for each other"
+        text = f"{case.gpu.name} has no NVLink, which could save at most {waits}."
     return Matter(
         topic="nvlink",
         question="Do I need NVLink?",
         value=value,
-        unit="% to gain with plain data parallel",
+        unit="% gained with plain data parallelism",
         answer=text,
-        how="the time gradients take over each link, less what hides behind the backward pass",
+        how="the time that gradients take over each link, minus the part hidden behind the backward pass",
         source="computed",
-        unless="layers are split across GPUs, or there are eight of them: see `gpuwise plan --link NVLink`",
+        unless="layers are split across GPUs, or you have eight of them: see `gpuwise plan --link NVLink`",
     )
 
 
 def _describe_bridge(case: MattersCase, slot: str, gain: float) -> str:
     """The gain from NVLink with plain data parallel, whether a second card pays without it, and the gain with the best splits."""
     work = case.seconds() / case.seconds(count=case.count, gpu_link=slot)
-    job = f"{case.count} {case.gpu.name} as one job of plain data parallel"
+    job = f"{case.count} {case.gpu.name} in one data-parallel job"
     lines = [f"{job} are {_format_gain(gain)} with NVLink than over {slot} each."]
     if work < 1:
-        lines.append(f"Over {slot} they are slower than one: {work:.2f} times its work.")
+        lines.append(f"Over {slot}, they are slower than one GPU: {work:.2f} times its speed.")
     without, with_it = (_best_s(case, link) for link in (slot, "NVLink"))
     if without and with_it:
         lines.append(
-            f"With the best split for each link, as `gpuwise plan` finds it, they are {_format_gain(without / with_it - 1)}."
+            f"With the best split that `gpuwise plan` finds for each link, they are {_format_gain(without / with_it - 1)}."
         )
     return " ".join(lines)
 
@@ -124,9 +125,9 @@ def sli(case: MattersCase) -> Matter:
         value=0.0,
         unit="% faster",
         answer="No: frameworks do not use SLI. GPUs communicate over PCIe or NVLink, and each keeps its own memory.",
-        how="CUDA addresses every GPU separately",
+        how="CUDA addresses each GPU separately",
         source="NVIDIA, CUDA programming guide: SLI is a mode of graphics drivers",
-        unless="the bridge is an NVLink bridge: see nvlink",
+        unless="the bridge is an NVLink bridge: see `gpuwise matters nvlink`",
     )
 
 
@@ -139,10 +140,10 @@ def egpu(case: MattersCase) -> Matter:
         question="How much speed does an external GPU lose?",
         value=100 * lost["Thunderbolt 3"],
         unit="% slower over Thunderbolt 3",
-        answer=f"It is {losses[0]} over Thunderbolt 3, {losses[1]} over Thunderbolt 5.",
+        answer=f"It is {losses[0]} over Thunderbolt 3 and {losses[1]} over Thunderbolt 5.",
         how=_describe_copies(case),
-        source="computed; readers of the guide measured 0 to 15 %, up to 25 % for small models",
-        unless="the model is small and its inputs large, or the GPU also drives the laptop's screen over the same cable",
+        source="computed; readers of the guide measured 0 to 15%, and up to 25% for small models",
+        unless="the model is small and its inputs are large, or the GPU also drives the laptop's screen over the same cable",
     )
 
 
@@ -152,9 +153,8 @@ def _slot(case: MattersCase, generation: int | None = None, lanes: int = 16) -> 
 
 def _describe_copies(case: MattersCase) -> str:
     size = case.input_bytes()
-    return (
-        f"each step copies {format_si(size, 'B')} to the GPU, while the step before it takes {format_si(case.step().step_s, 's')}"
-    )
+    step = format_si(case.step().step_s, "s")
+    return f"each step copies {format_si(size, 'B')} to the GPU while the previous step runs, which takes {step}"
 
 
 def _own_lanes(case: MattersCase) -> int:
@@ -174,8 +174,8 @@ def _lost_sharing(case: MattersCase, generation: int, lanes: int) -> float:
 
 
 def _format_loss(share: float) -> str:
-    return "no slower" if abs(share) < 0.0005 else f"{100 * share:.1f} % slower"
+    return "no slower" if abs(share) < 0.0005 else f"{100 * share:.1f}% slower"
 
 
 def _format_gain(share: float) -> str:
-    return "no faster" if abs(share) < 0.0005 else f"{100 * share:.1f} % faster"
+    return "no faster" if abs(share) < 0.0005 else f"{100 * share:.1f}% faster"

@@ -19,16 +19,16 @@ def tensor_cores(case: MattersCase) -> Matter:
     else:
         without = case.seconds(gpu=without_matrix_cores(case.gpu), precision=low)
         gain = without / case.seconds(precision=low)
-        answer = f"In {low} this step is {gain:.2f} times as fast as it would be without them; in fp32 they are idle."
+        answer = f"In {low}, this step is {gain:.2f} times as fast as it would be without them; in fp32, they are idle."
     return Matter(
         topic="tensor-cores",
         question="Do tensor cores matter?",
         value=gain,
         unit="times as fast",
         answer=answer,
-        how="the same step with its 16-bit products on the ordinary cores",
-        source="computed; the guide puts them first for CNNs and transformers, third for RNNs",
-        unless="the step runs in plain fp32, its layers are tiny, or memory limits it anyway",
+        how="we predict the same step with its 16-bit products on the ordinary cores",
+        source="computed; the guide ranks them first for CNNs and transformers, and third for RNNs",
+        unless="the step runs in plain fp32, its layers are tiny, or memory bandwidth limits it anyway",
     )
 
 
@@ -41,15 +41,15 @@ def sixteen_bit(case: MattersCase) -> Matter:
     batches = case.largest_batch("fp32"), case.largest_batch(low)
     room = "and in fp32 it does not fit at all"
     if batches[0]:
-        room = f"and {batches[1] / batches[0]:.2f} times the batch fits ({batches[0]:,} to {batches[1]:,})"
+        room = f"and {batches[1] / batches[0]:.2f} times the batch fits ({batches[1]:,} instead of {batches[0]:,})"
     return Matter(
         topic="16-bit",
-        question="How much faster is 16 bit?",
+        question="How much faster is 16-bit precision?",
         value=speed,
         unit=f"times as fast in {low}",
-        answer=f"{speed:.2f} times as fast in {low} as in fp32, {room}.",
-        how="both steps, and the largest batch of each",
-        source='computed; readers measured 1.8 times the batch on an RTX 2070; the guide says both "+50 %" and "twice"',
+        answer=f"It is {speed:.2f} times as fast in {low} as in fp32, {room}.",
+        how="we predict both steps and the largest batch of each",
+        source='computed; readers measured 1.8 times the batch on an RTX 2070; the guide says both "+50%" and "twice"',
         unless="the GPU has no fast 16-bit arithmetic (GTX 10 and older): then it saves only memory",
     )
 
@@ -71,10 +71,10 @@ def sixteen(case: MattersCase) -> str:
 def _none(case: MattersCase) -> Matter:
     return Matter(
         topic="16-bit",
-        question="How much faster is 16 bit?",
+        question="How much faster is 16-bit precision?",
         value=1.0,
         unit="times as fast",
-        answer=f"{case.gpu.name} runs only one of the two, so there is nothing to compare.",
+        answer=f"{case.gpu.name} runs only one of the two precisions, so there is nothing to compare.",
         how="-",
         source="catalogue",
         unless="-",

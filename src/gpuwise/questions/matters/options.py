@@ -14,14 +14,14 @@ MOST_GPUS = 8  # of one machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MattersOptions:
-    """Answer the common questions of people who build machines (lanes, NVLink, RAM, brand, ...) with one number for your case."""
+    """Answer common questions about building a machine (lanes, NVLink, RAM, brand, ...) with one number for your case."""
 
-    topic: Annotated[str, Option(help="pcie-lanes, nvlink, cpu, ram-size, ... [default: all]", argument=True)] = field(
+    topic: Annotated[str, Option(help="A topic: pcie-lanes, nvlink, cpu, ram-size, ... (default: all).", argument=True)] = field(
         default="", kw_only=False
     )
-    model: Annotated[str, Option(help="Your model. [default: resnet50]")] = ""
-    gpu: Annotated[str, Option(help="Your GPU. [default: RTX 3090]")] = ""
-    gpus: Annotated[int, Option(help="How many GPUs, for topics about several.", low=2, high=MOST_GPUS)] = 2
+    model: Annotated[str, Option(help="Your model (default: resnet50).")] = ""
+    gpu: Annotated[str, Option(help="Your GPU (default: RTX 3090).")] = ""
+    gpus: Annotated[int, Option(help="The number of GPUs, for topics about several.", low=2, high=MOST_GPUS)] = 2
     batch: Batch = None
     seq: Seq = None
     image: Image = None

@@ -24,12 +24,12 @@ def memory_adds_up(case: MattersCase) -> Matter:
         value=needed,
         unit="GiB needed on each GPU",
         answer=(
-            f"No: each of {case.count} GPUs holds the whole model, {needed:.1f} of its {usable / GIB:.1f} GiB "
-            f"at batch {step.batch}. Together they run {case.count} times the batch, but no larger model."
+            f"No: each of {case.count} GPUs holds the whole model, which takes {needed:.1f} of its {usable / GIB:.1f} GiB "
+            f"at batch {step.batch}. Together they run {case.count} times the batch, but not a larger model."
         ),
-        how="data parallelism, as DataParallel and DistributedDataParallel do it",
+        how="data parallelism as in DataParallel and DistributedDataParallel",
         source="computed",
-        unless="the model is split on purpose: FSDP, ZeRO, tensor or pipeline parallelism (`gpuwise fit`, `gpuwise plan`)",
+        unless="you split the model with FSDP, ZeRO, tensor or pipeline parallelism (see `gpuwise fit` and `gpuwise plan`)",
     )
 
 
@@ -49,15 +49,15 @@ def mixed_cards(case: MattersCase) -> Matter:
         topic="mixed-cards",
         question="Can I mix cards?",
         value=gain,
-        unit=f"times one card, with {_with_article(other.name)} beside it",
+        unit=f"times as fast as one card, with {_with_article(other.name)} added",
         answer=(
-            f"With {_with_article(other.name)}, as one job in equal shares: {gain:.2f} times one {case.gpu.name}, because the "
-            f"slower card sets the pace and gradients cross PCIe; as two jobs, or with shares "
-            f"in proportion to speed, up to {apart:.2f} times."
+            f"With {_with_article(other.name)} added, one job in equal shares is {gain:.2f} times as fast as on one "
+            f"{case.gpu.name}, because the slower card sets the pace and gradients cross PCIe; two jobs, or shares "
+            f"in proportion to speed, are up to {apart:.2f} times as fast."
         ),
-        how="the step of each card at the same batch, and the gradients exchanged between them",
+        how="we predict the step of each card at the same batch, and the exchange of gradients",
         source="computed",
-        unless="both are of one generation and similar speed, or each runs its own job",
+        unless="both are of the same generation and similar speed, or each runs its own job",
     )
 
 

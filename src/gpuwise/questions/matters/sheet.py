@@ -12,7 +12,12 @@ from gpuwise.questions.matters.types import Matter
 __all__ = ["gains", "spec_sheet"]
 
 _TWICE = 2.0  # a factor large enough to show which figure limits the step
-_TITLES = {"tensor cores": "tensor cores", "flops": "twice the FLOPS", "bandwidth": "twice the bandwidth", "16-bit": "16 bit"}
+_TITLES = {
+    "tensor cores": "tensor cores",
+    "flops": "twice the FLOPS",
+    "bandwidth": "twice the bandwidth",
+    "16-bit": "16-bit precision",
+}
 
 
 def gains(case: MattersCase) -> dict[str, float]:
@@ -37,16 +42,16 @@ def gains(case: MattersCase) -> dict[str, float]:
 def spec_sheet(case: MattersCase) -> Matter:
     """What to look at when you compare cards."""
     found = sorted(gains(case).items(), key=lambda entry: -entry[1])
-    order = ", ".join(f"{_TITLES[name]} {gain:.2f} times" for name, gain in found)
+    order = ", ".join(f"{_TITLES[name]} ({gain:.2f} times as fast)" for name, gain in found)
     return Matter(
         topic="spec-sheet",
-        question="Which figure of the spec sheet should I look at?",
+        question="Which number on the spec sheet matters most?",
         value=found[0][1],
         unit=f"times as fast with {_TITLES[found[0][0]]}",
-        answer=f"The speed-up of this step from each, largest first: {order}.",
-        how="each figure is improved in turn, under the same power limit; tensor cores and 16 bit: with against without",
-        source="computed; the guide for CNNs and transformers: tensor cores, FLOPS, bandwidth, 16 bits; for RNNs bandwidth",
-        unless="the batch changes: small ones wait for memory and the host, large ones for arithmetic",
+        answer=f"What speeds up this step, largest gain first: {order}.",
+        how="we improve one number at a time under the same power limit; tensor cores and 16-bit are compared with and without",
+        source="computed; the guide ranks tensor cores, FLOPS, bandwidth, 16-bit for CNNs and transformers, bandwidth for RNNs",
+        unless="the batch changes: small batches wait for memory and the host, large ones for compute",
     )
 
 

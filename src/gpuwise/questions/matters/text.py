@@ -23,8 +23,8 @@ def render(answer: MattersAnswer, *, width: int | None = None, colour: bool = Fa
     shown = answer.topics if verbose else _largest(answer.topics)
     small = [topic.topic for topic in answer.topics if topic not in shown]
     if small:
-        notes.insert(0, wrapped(f"smallest effects, which `-v` lists: {', '.join(small)}", wide, "  "))
-    head = wrapped(f"For {answer.case}. `gpuwise matters TOPIC` explains one.", wide)
+        notes.insert(0, wrapped(f"`-v` also lists the topics with the smallest effects: {', '.join(small)}", wide, "  "))
+    head = wrapped(f"For {answer.case}. `gpuwise matters TOPIC` explains a topic.", wide)
     return f"{head}\n\n{_list(shown, wide, colour)}{join_notes(notes)}"
 
 
@@ -52,7 +52,7 @@ def _list(topics: Sequence[Matter], width: int, colour: bool) -> str:
 def _sheet(topic: Matter, case: str, width: int, colour: bool) -> str:
     parts = {"case": case, "how": topic.how, "source": topic.source, "unless": topic.unless}
     lines = [
-        f"{bold(topic.question, colour=colour)}  {format_number(topic)} {_describe_unit(topic)}",
+        f"{bold(topic.question, colour=colour)}  {_describe_number(topic)}",
         "",
         wrapped(topic.answer, width),
         "",
@@ -61,11 +61,17 @@ def _sheet(topic: Matter, case: str, width: int, colour: bool) -> str:
     return "\n".join(lines)
 
 
+def _describe_number(topic: Matter) -> str:
+    """The number and what it counts: `4.6% slower`, `48 GiB`."""
+    unit = _describe_unit(topic)
+    return f"{format_number(topic)}{'' if unit.startswith('%') else ' '}{unit}"
+
+
 def _describe_unit(topic: Matter) -> str:
     """What the number counts, and its value for several GPUs that share one job where that differs."""
     if topic.together is None or abs(topic.together - topic.value) < _SAME:
         return topic.unit
-    return f"{topic.unit}; {topic.gpu_count} GPUs as one job: {topic.together:.1f} %"
+    return f"{topic.unit}; {topic.gpu_count} GPUs in one job: {topic.together:.1f}%"
 
 
 def format_number(topic: Matter) -> str:

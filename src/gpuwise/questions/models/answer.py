@@ -55,8 +55,12 @@ def answer(options: ModelsOptions, progress: Callable[[str], None] = lambda text
     found = tuple(entry for entry in zoo.entries().values() if wanted in _searched(entry))
     if not found:
         near = ", ".join(zoo.close(options.search))
-        hint = f"did you mean {near}?" if near else "`gpuwise models` lists them all; `hf:ID` and `timm:NAME` name others"
-        raise UnknownName(f"no model matches '{options.search}'", looked_in=f"{len(zoo.entries())} models", hint=hint)
+        hint = (
+            f"did you mean {near}?"
+            if near
+            else "`gpuwise models` lists all included models; use `hf:ID` or `timm:NAME` for others"
+        )
+        raise UnknownName(f"no model matches '{options.search}'", looked_in=f"{len(zoo.entries())} included models", hint=hint)
     return ModelsAnswer(search=options.search, models=found, data_date=tables.data_date())
 
 

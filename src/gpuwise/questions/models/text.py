@@ -29,7 +29,7 @@ def render(answer: ModelsAnswer, *, width: int | None = None, colour: bool = Fal
     kept = [Column(title=one.title, cells=[one.cells[place] for place in largest], right=one.right) for one in columns]
     rest = len(families) - len(largest)
     more = f"{rest} more families; " if rest > 0 else ""
-    note = wrapped(f"{more}`gpuwise models llama` searches, `-v` lists every model.", width)
+    note = wrapped(f"{more}`gpuwise models llama` searches them, and `-v` lists every model.", width)
     return f"{head}\n\n{table(kept, width=width or WIDTH, colour=colour)}\n\n{note}"
 
 

@@ -23,7 +23,9 @@ def ask(options: PlanOptions) -> PlanQuery:
     """One model on one cluster, checked, with what the user fixed of the plan."""
     cluster, notes = parse_cluster(options.cluster, network=options.network, link=options.link)
     if options.batch is not None and not 1 <= options.batch < 2**31:
-        raise BadValue(f"invalid batch size {options.batch:,}", hint="give the samples per step on all GPUs together, 1 or more")
+        raise BadValue(
+            f"invalid batch size {options.batch:,}", hint="give the number of samples per step across all GPUs, 1 or more"
+        )
     fixed = _fixed_axes(options) | _fixed_settings(options)
     return PlanQuery(
         step=_step(options, cluster),
@@ -71,13 +73,15 @@ def _fixed_axes(options: PlanOptions) -> dict[str, Any]:
     fixed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name in AXES:
         if fixed.get(name, 1) < 1:
-            raise BadValue(f"invalid --{name} {fixed[name]}", hint="the number of ranks must be 1 or more")
+            raise BadValue(f"invalid --{name} {fixed[name]}", hint="give a number of ranks, 1 or more")
     if options.schedule not in SCHEDULES:
         raise BadValue(
-            f"unknown schedule '{options.schedule}'", looked_in=", ".join(SCHEDULES), hint="`--chunks 2` interleaves 1f1b"
+            f"unknown schedule '{options.schedule}'",
+            looked_in=", ".join(SCHEDULES),
+            hint="for an interleaved pipeline, use 1f1b with `--chunks 2`",
         )
     if options.schedule == "gpipe" and fixed.setdefault("chunks", 1) > 1:
-        raise BadValue("gpipe has one chunk per stage", hint="leave out `--chunks` or `--schedule gpipe`")
+        raise BadValue("the gpipe schedule has one chunk per stage", hint="leave out either `--chunks` or `--schedule gpipe`")
     return fixed
 
 
@@ -86,11 +90,11 @@ def _fixed_settings(options: PlanOptions) -> dict[str, Any]:
     fixed: dict[str, Any] = {}
     if options.micro_batch is not None:
         if options.micro_batch < 1:
-            raise BadValue(f"invalid --micro-batch {options.micro_batch}", hint="the number of samples must be 1 or more")
+            raise BadValue(f"invalid --micro-batch {options.micro_batch}", hint="give a number of samples, 1 or more")
         fixed["micro_batch"] = options.micro_batch
     if options.zero is not None:
         if options.zero not in _ZERO_STAGES:
-            raise BadValue(f"unknown ZeRO stage {options.zero}", looked_in="0, 1, 2, 3", hint="FSDP shards like stage 3")
+            raise BadValue(f"unknown ZeRO stage {options.zero}", looked_in="0, 1, 2, 3", hint="FSDP corresponds to `--zero 3`")
         fixed["zero_stage"] = options.zero
     if options.recompute:
         if options.recompute not in RECOMPUTE:

@@ -182,6 +182,6 @@ def _shared(case: PlanCase, best: PlanEntry) -> PlanEntry | None:
     return replace(
         best,
         estimate=changed,
-        labels=("fastest", "samples by speed"),
+        labels=("fastest", "samples in proportion to speed"),
         shares=named,
     )

@@ -17,17 +17,20 @@ _PARTS = {
     "compute": "compute_s",
     "recomputation": "recompute_s",
     "optimizer": "update_s",
-    "waiting for messages": "exposed_comm_s",
-    "pipeline filling and emptying": "bubble_s",
-    "waiting for host or slower GPUs": "wait_s",
+    "waiting for communication": "exposed_comm_s",
+    "pipeline bubbles": "bubble_s",
+    "waiting for the host or slower GPUs": "wait_s",
 }
-_GROWTH = (("fixed batch", "samples_per_s"), ("batch grows with the GPUs", "weak_samples_per_s"))
+_GROWTH = (("fixed batch", "samples_per_s"), ("batch scaled with the GPUs", "weak_samples_per_s"))
 
 
 def plans_figure(answer: PlanAnswer) -> Figure:
     """The time of each plan, and beside it throughput by number of GPUs where that was predicted."""
     if not answer.entries:
-        raise BadValue("no plan fits, so there is nothing to draw", hint="the text says which cluster would hold the model")
+        raise BadValue(
+            "no plan fits, so there is nothing to draw",
+            hint="run it without `--figure` to see which cluster would hold the model",
+        )
     grown, entries = _growth(answer), _whole(answer)
     used = [part for part, name in _PARTS.items() if any(getattr(entry.estimate, name) > 0 for entry in entries)]
     legend = [(part, place) for place, part in enumerate(_PARTS) if part in used]
@@ -35,7 +38,7 @@ def plans_figure(answer: PlanAnswer) -> Figure:
     ranges = range_words(note.name.removesuffix(" range") for note in answer.assumptions if note.code == "device_range")
     return Figure(
         title=f"{answer.model} on {answer.cluster.name}",
-        subtitle=f"train, {answer.precision}, batch {answer.batch:,} in all; fastest: {describe_plan(answer.entries[0])}",
+        subtitle=f"train, {answer.precision}, global batch {answer.batch:,}; fastest: {describe_plan(answer.entries[0])}",
         panels=(_steps(entries), *([grown] if grown is not None else [])),
         legend=tuple(legend),
         footer=f"gpuwise plan. Lines: {ranges}. Data of {answer.data_date}.",
@@ -49,7 +52,7 @@ def _whole(answer: PlanAnswer) -> list[PlanEntry]:
 
 def _steps(entries: list[PlanEntry]) -> Bars:
     bars = tuple(_bar(entry) for entry in entries)
-    axis = Axis(title="time of a step", low=0.0, high=max(entry.high_s for entry in entries) * 1.02, unit="s")
+    axis = Axis(title="time per step", low=0.0, high=max(entry.high_s for entry in entries) * 1.02, unit="s")
     return Bars(title="Shorter is better", axis=axis, bars=bars, share=0.6)
 
 
@@ -95,7 +98,7 @@ def _growth(answer: PlanAnswer) -> Plot | None:
     perfect = Line(points=((first.x, first.y), (last.x, first.y * last.x / first.x)), dashed=True)
     values = [mark.y for one in series for mark in one.marks] + [perfect.points[1][1]]
     return Plot(
-        title="Samples per second by number of GPUs; dashed: perfect scaling",
+        title="Samples per second by number of GPUs; dashed: ideal scaling",
         x=Axis(title="GPUs", low=first.x / 1.15, high=last.x * 1.15, log=True),
         y=Axis(title="samples per second", low=min(values) / 1.3, high=max(values) * 1.3, log=True),
         series=tuple(series),

@@ -33,15 +33,15 @@ _MOST_SAMPLES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """Find the best split of a training step over a cluster, its time and memory, what limits it, and what more GPUs bring."""
+    """Find the fastest way to split training across a cluster: its time, memory and bottleneck, and the gain from more GPUs."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("strict",)
 
     model: Model = field(kw_only=False)
     cluster: Annotated[str, Option(help=_CLUSTER)]
-    network: Annotated[str, Option(help="What joins nodes: 10Gbit, 8x400Gbit, 'InfiniBand NDR'.")] = ""
+    network: Annotated[str, Option(help="The network between nodes: 10Gbit, 8x400Gbit, 'InfiniBand NDR'.")] = ""
     link: Link = ""
-    batch: Annotated[Optional[int], Option(help="Samples per step on all GPUs together.", low=1, high=_MOST_SAMPLES)] = None
+    batch: Annotated[Optional[int], Option(help="Samples per step across all GPUs.", low=1, high=_MOST_SAMPLES)] = None
     seq: Seq = None
     image: Image = None
     precision: Precision = ""
@@ -49,18 +49,20 @@ class PlanOptions:
     mode: Mode = ""
     compile: Compile = False
     channels_last: ChannelsLast = False
-    data: Annotated[Optional[int], Option(help="Fix the ranks that divide the samples.", low=1, high=_MOST_RANKS)] = None
-    tensor: Annotated[Optional[int], Option(help="Fix the ranks that divide every matrix.", low=1, high=_MOST_RANKS)] = None
+    data: Annotated[Optional[int], Option(help="Fix the number of data-parallel ranks.", low=1, high=_MOST_RANKS)] = None
+    tensor: Annotated[Optional[int], Option(help="Fix the number of tensor-parallel ranks.", low=1, high=_MOST_RANKS)] = None
     pipeline: Annotated[Optional[int], Option(help="Fix the number of pipeline stages.", low=1, high=_MOST_RANKS)] = None
-    sequence: Annotated[Optional[int], Option(help="Fix the ranks that divide the sequence.", low=1, high=_MOST_RANKS)] = None
-    expert: Annotated[Optional[int], Option(help="Fix the ranks that divide the experts.", low=1, high=_MOST_RANKS)] = None
+    sequence: Annotated[Optional[int], Option(help="Fix the number of sequence-parallel ranks.", low=1, high=_MOST_RANKS)] = None
+    expert: Annotated[Optional[int], Option(help="Fix the number of expert-parallel ranks.", low=1, high=_MOST_RANKS)] = None
     chunks: Annotated[
-        Optional[int], Option(help="Fix the chunks per stage of an interleaved pipeline.", low=1, high=_MOST_RANKS)
+        Optional[int], Option(help="Fix the number of chunks per stage of an interleaved pipeline.", low=1, high=_MOST_RANKS)
     ] = None
-    micro_batch: Annotated[Optional[int], Option(help="Fix the samples per micro-batch.", low=1, high=_MOST_SAMPLES)] = None
+    micro_batch: Annotated[
+        Optional[int], Option(help="Fix the number of samples per micro-batch.", low=1, high=_MOST_SAMPLES)
+    ] = None
     zero: Annotated[Optional[int], Option(help="Fix the ZeRO stage: 0, 1, 2, or 3 (FSDP).", low=0, high=3)] = None
-    recompute: Annotated[str, Option(help="Fix recomputation: none, selective or full.")] = ""
-    schedule: Annotated[str, Option(help="Order of a pipeline's passes: 1f1b or gpipe.")] = "1f1b"
+    recompute: Annotated[str, Option(help="Fix the recomputation: none, selective or full.")] = ""
+    schedule: Annotated[str, Option(help="The pipeline schedule: 1f1b or gpipe.")] = "1f1b"
     offload: Annotated[bool, Option(help="Run the optimizer on the host.")] = False
     stack: Stack = ""
     cpu: Cpu = ""
@@ -69,4 +71,4 @@ class PlanOptions:
     input: Inputs = ()
     timeout: Timeout = 120.0
     scaling: Annotated[bool, Option(help="Also plan for fewer GPUs.", flag="--scaling/--no-scaling")] = True
-    on: Annotated[str, Option(help="Where to search: processes:4, or dask://host:port.", page=False)] = ""
+    on: Annotated[str, Option(help="Where to run the search: processes:4 or dask://host:port.", page=False)] = ""

@@ -23,7 +23,7 @@ from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, 
 __all__ = ["render"]
 
 _PURPOSES = {
-    "tensor": "sums between GPUs that share matrices",
+    "tensor": "sums across GPUs that share matrices",
     "gradients": "gradients",
     "weights": "weights",
     "pipeline": "activations between stages",
@@ -53,7 +53,7 @@ def _brief_blocks(answer: PlanAnswer, width: int, colour: bool) -> list[str]:
         f"Limited by {describe_limit(answer.entries[0])}.",
         *describe_links(answer)[:1],
         *describe_separate(answer),
-        "`-v` adds what to write in each framework and where the time goes.",
+        "`-v` adds the settings for each framework and a breakdown of the time.",
     ]
     return [_plans(_chosen(answer), width, colour), "\n".join(wrapped(line, width, "  ") for line in sentences)]
 
@@ -78,7 +78,7 @@ def _chosen(answer: PlanAnswer) -> list[PlanEntry]:
 
 
 def _head(answer: PlanAnswer, colour: bool) -> str:
-    size = f"batch {answer.batch:,} in all" + (f", sequence {answer.seq}" if answer.seq is not None else "")
+    size = f"global batch {answer.batch:,}" + (f", sequence {answer.seq}" if answer.seq is not None else "")
     where = f"{bold(answer.cluster.name, colour=colour)} ({describe_cluster(answer)})"
     return f"{bold(answer.model, colour=colour)}  train, {answer.precision}, {size} on {where}"
 
@@ -114,15 +114,15 @@ def _time(best: PlanEntry, width: int) -> str:
     """Where the step of the fastest plan goes, and its messages."""
     one = best.estimate
     parts = (
-        ("computing", one.compute_s),
-        ("recomputing", one.recompute_s),
+        ("compute", one.compute_s),
+        ("recomputation", one.recompute_s),
         ("optimizer", one.update_s),
-        ("waiting for messages", one.exposed_comm_s),
-        ("bubble", one.bubble_s),
+        ("waiting for communication", one.exposed_comm_s),
+        ("pipeline bubbles", one.bubble_s),
         ("waiting for the host and slower GPUs", one.wait_s),
     )
     shown = ", ".join(f"{name} {format_si(seconds, 's')}" for name, seconds in parts if seconds > _SMALL * one.step_s)
-    lines = [f"A step of the fastest plan: {shown}; messages hidden behind it: {format_si(one.hidden_comm_s, 's')}."]
+    lines = [f"Time per step of the fastest plan: {shown}; {format_si(one.hidden_comm_s, 's')} of communication is hidden."]
     lines += [
         f"  {_PURPOSES.get(message.purpose, message.purpose)}: {message.count:,.0f} x {message.op}, "
         f"{format_si(message.total_bytes, 'B')} per GPU, {format_si(message.seconds, 's')}"
@@ -134,7 +134,7 @@ def _time(best: PlanEntry, width: int) -> str:
 def _recipes(answer: PlanAnswer, colour: bool) -> str:
     """Settings of the simplest plan that is nearly the fastest; code is never wrapped."""
     chosen = simplest_of(answer) or answer.entries[0]
-    lines = [f"What to write for {describe_plan(chosen)}:"]
+    lines = [f"Settings for {describe_plan(chosen)}:"]
     for recipe in chosen.recipes:
         lines += [f"  {bold(recipe.framework, colour=colour)}", *(f"    {line}" for line in recipe.lines)]
     return "\n".join(lines)
@@ -152,9 +152,9 @@ def _growth(answer: PlanAnswer, width: int, colour: bool) -> str:
     columns = [
         Column(title="GPUs", cells=[f"{row['gpu_count']:,}" for row in rows]),
         Column(title="samples/s", cells=[cell(row, "samples_per_s") for row in rows]),
-        Column(title="of perfect", cells=[cell(row, "efficiency_fraction", True) for row in rows]),
-        Column(title="with a growing batch", cells=[cell(row, "weak_samples_per_s") for row in rows], drop=1),
-        Column(title="of perfect", cells=[cell(row, "weak_efficiency_fraction", True) for row in rows], drop=1),
+        Column(title="of ideal", cells=[cell(row, "efficiency_fraction", True) for row in rows]),
+        Column(title="with a scaled batch", cells=[cell(row, "weak_samples_per_s") for row in rows], drop=1),
+        Column(title="of ideal", cells=[cell(row, "weak_efficiency_fraction", True) for row in rows], drop=1),
     ]
     return table(columns, width=width, colour=colour)
 
@@ -170,4 +170,4 @@ def _rejected(answer: PlanAnswer, width: int, most: int) -> str:
         kinds.setdefault(axis, (reason, 0))
         kinds[axis] = (kinds[axis][0], kinds[axis][1] + count)
     lines = [wrapped(f"  {count:,} x {reason}", width, "    ") for reason, count in list(kinds.values())[:most]]
-    return "\n".join([f"{answer.fitting:,} of {answer.tried:,} plans fit. Left out, among others:", *lines])
+    return "\n".join([f"{answer.fitting:,} of {answer.tried:,} plans fit. Rejected plans include:", *lines])

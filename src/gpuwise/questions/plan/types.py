@@ -19,7 +19,7 @@ __all__ = ["PLAIN", "SIMPLEST", "PlanAnswer", "PlanEntry", "SeparateJobs"]
 
 # Labels of plans, as people and the JSON read them.
 PLAIN = "plain data parallel"
-SIMPLEST = "simplest within 5 %"
+SIMPLEST = "simplest within 5%"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

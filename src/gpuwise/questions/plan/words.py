@@ -21,11 +21,11 @@ __all__ = [
 
 _WORTH = 1.03  # times as fast: a link that brings less is not worth a sentence
 _LIMITS = {
-    "compute": "computing; communication between the GPUs hardly slows it down",
+    "compute": "compute; communication between the GPUs hardly slows it down",
     "memory": "the memory bandwidth of each GPU; communication between the GPUs hardly slows it down",
-    "communication": "messages between GPUs",
-    "bubble": "the pipeline filling and emptying: more micro-batches or fewer stages shorten it",
-    "launch": "the host, which issues kernels more slowly than the GPUs run them",
+    "communication": "communication between GPUs",
+    "bubble": "pipeline bubbles; more micro-batches or fewer stages would shorten them",
+    "launch": "the host, which launches kernels more slowly than the GPUs run them",
 }
 _FLAGS = {"zero_stage": "zero", "micro_batch": "micro-batch"}  # names of the command line, where they differ
 _MUCH = 0.08  # of a step: a second limit that takes more is named too
@@ -81,38 +81,44 @@ def describe_verdict(answer: PlanAnswer) -> list[str]:
     if not answer.entries:
         return _describe_misfit(answer)
     best, easy = answer.entries[0], simplest_of(answer)
-    step = f"{format_si(best.estimate.step_s, 's')} a step, {format_rate(best.samples_per_s)} samples/s"
+    step = f"{format_si(best.estimate.step_s, 's')} per step, {format_rate(best.samples_per_s)} samples/s"
     lines = [f"Fastest: {describe_plan(best)}: {step}.", f"{_describe_range(best)}."]
     if easy is not None and easy is not best:
         more = easy.estimate.step_s / best.estimate.step_s - 1.0
         name = describe_plan(easy)
-        lines.append(f"Simplest within 5 %: {name}, {more:.1%} slower." if more > _VISIBLE else f"Simplest: {name}.")
+        lines.append(
+            f"Simplest plan within 5% of that: {name}, {more:.1%} slower." if more > _VISIBLE else f"Simplest plan: {name}."
+        )
     return [*lines, *_describe_scaling(answer)]
 
 
 def _describe_range(entry: PlanEntry) -> str:
     """What the range means, as `predict` says it."""
     ends = f"between {format_si(entry.low_s, 's')} and {format_si(entry.high_s, 's')}"
-    return f"8 measurements in 10 lie {ends}" if entry.range_basis == "measured" else f"The range {ends} is assumed, not measured"
+    return (
+        f"80% of measurements fall {ends}"
+        if entry.range_basis == "measured"
+        else f"We assume a time {ends}; no measurements support this range"
+    )
 
 
 def _describe_misfit(answer: PlanAnswer) -> list[str]:
     """Why no plan works, and what would."""
     if not answer.tried:
-        return ["No plan is possible, for the reasons below."]
+        return ["No plan is possible, for the reasons listed below."]
     usable = answer.cluster.gpu.usable_memory_bytes
-    need = f"the smallest needs {format_gib(answer.least_bytes)} per GPU, and each has {format_gib(usable)}"
-    lines = [f"DOES NOT FIT: none of {answer.tried:,} plans fits; {need}."]
+    need = f"the smallest needs {format_gib(answer.least_bytes)} per GPU, but each GPU has {format_gib(usable)}"
+    lines = [f"DOES NOT FIT: none of {answer.tried:,} plans fits in memory; {need}."]
     if answer.plain:
         size = format_gib(answer.plain.estimate.memory.total_bytes)
         lines.append(f"Plain data parallel, with the whole model on each GPU, needs {size}.")
     if answer.smallest:
-        lines.append(f'The smallest cluster of these GPUs that fits it: --cluster "{answer.smallest[0]}".')
+        lines.append(f'The smallest cluster of these GPUs that can hold it is `--cluster "{answer.smallest[0]}"`.')
     elif answer.fixed:
         flags = ", ".join(f"`--{_FLAGS.get(name, name)}`" for name in answer.fixed)
-        lines.append(f"No number of these GPUs that we tried fits it with what is fixed ({flags}): leave some of it out.")
+        lines.append(f"No number of these GPUs can hold it with the values you fixed ({flags}): leave some of them out.")
     else:
-        lines.append("No number of these GPUs fits it: use a shorter sequence, or a GPU with more memory.")
+        lines.append("No number of these GPUs can hold it: use a shorter sequence or GPUs with more memory.")
     return lines
 
 
@@ -123,16 +129,18 @@ def _describe_scaling(answer: PlanAnswer) -> list[str]:
     first, last = rows[0], rows[-1]
     times = last["samples_per_s"] / first["samples_per_s"]
     base = "one" if first["gpu_count"] == 1 else f"{first['gpu_count']}"
-    text = f"{last['gpu_count']:,} GPUs do {times:.2f} times the work of {base} ({last['efficiency_fraction']:.0%} of perfect)"
+    text = (
+        f"{last['gpu_count']:,} GPUs are {times:.2f} times as fast as {base} ({last['efficiency_fraction']:.0%} of ideal scaling)"
+    )
     if answer.stops_at is not None:
-        text += f"; beyond {answer.stops_at}, each further GPU adds less than half of its own speed at this batch"
+        text += f"; beyond {answer.stops_at}, each extra GPU adds less than half of its own speed at this batch size"
     return [f"{text}."]
 
 
 def describe_limit(best: PlanEntry) -> str:
     """What limits the step, and messages or a bubble that also take much of it."""
     one = best.estimate
-    also = {"communication": ("messages", one.exposed_comm_s), "bubble": ("the bubble", one.bubble_s)}
+    also = {"communication": ("communication", one.exposed_comm_s), "bubble": ("pipeline bubbles", one.bubble_s)}
     much = [
         f"{seconds / one.step_s:.0%} goes to {what}"
         for bound, (what, seconds) in also.items()
@@ -145,11 +153,11 @@ def describe_limit(best: PlanEntry) -> str:
 def describe_links(answer: PlanAnswer) -> list[str]:
     """What faster links would bring."""
     lines = [
-        f"With {link.name}: {format_si(link.step_s, 's')} a step, {link.gain:.2f} times as fast."
+        f"With {link.name}, a step would take {format_si(link.step_s, 's')} ({link.gain:.2f} times as fast)."
         for link in answer.links
         if link.gain >= _WORTH
     ]
-    return lines or (["No faster link would bring 3 %."] if answer.links else [])
+    return lines or (["A faster link would gain less than 3%."] if answer.links else [])
 
 
 def describe_separate(answer: PlanAnswer) -> list[str]:
@@ -161,8 +169,8 @@ def describe_separate(answer: PlanAnswer) -> list[str]:
     rates = [format_rate(rate) for rate in (found.samples_per_s, found.one_job_samples_per_s)]
     ratio = found.samples_per_s / found.one_job_samples_per_s
     return [
-        f"{found.jobs:,} separate trainings, each on {each}, run {rates[0]} samples/s together; one training on all GPUs runs "
-        f"{rates[1]}. If you have several to run, separate ones are {ratio:.2f} times as fast."
+        f"{found.jobs:,} separate training runs on {each} each process {rates[0]} samples/s together, {ratio:.2f} times as "
+        f"many as one run on all GPUs ({rates[1]} samples/s)."
     ]
 
 

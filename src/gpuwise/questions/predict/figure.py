@@ -18,9 +18,9 @@ def steps_figure(answer: PredictAnswer) -> Figure:
     """GPUs side by side, or the parts of one step."""
     first, alone = answer.results[0], len(answer.results) == 1
     sizes = {result.batch for result in answer.results}
-    size = f"batch {first.batch}" if len(sizes) == 1 else "the largest batch that fits each"
+    size = f"batch {first.batch}" if len(sizes) == 1 else "the largest batch that fits on each"
     how = ", ".join(filter(None, (first.mode, first.precision, size, f"sequence {first.seq}" if first.seq else "")))
-    time = f"{format_si(first.step_s, 's')} a step ({format_si(first.step_low_s, 's')} to {format_si(first.step_high_s, 's')})"
+    time = f"{format_si(first.step_s, 's')} per step ({format_si(first.step_low_s, 's')} to {format_si(first.step_high_s, 's')})"
     panels = (_ops(first), _roofline(first)) if alone else (_speeds(answer, same=len(sizes) == 1), _limits(answer))
     used = {name for result in answer.results for name, share in result.bound_fractions.items() if share >= 0.01}
     kept = ("compute", "memory") if alone else [name for name in BOUNDS if name in used]
@@ -46,11 +46,11 @@ def _speeds(answer: PredictAnswer, *, same: bool) -> Bars:
         )
         shown = format_si(result.step_s, "s") if same else f"{_rate(speed)}/s, batch {result.batch}"
         note = shown if result.fits else f"{shown}, does not fit"
-        tip = f"{result.gpu.name}: {format_si(result.step_s, 's')} a step, {_rate(speed)} samples/s"
+        tip = f"{result.gpu.name}: {format_si(result.step_s, 's')} per step, {_rate(speed)} samples/s"
         segment = Segment(value=value, tip=tip)
         bars.append(Bar(label=_name(result), segments=(segment,), low=low, high=high, note=note, faint=not result.fits))
     longest = max(bar.high or 0.0 for bar in bars) * 1.02
-    axis = Axis(title="time of a step" if same else "samples per second", low=0.0, high=longest, unit="s" if same else "")
+    axis = Axis(title="time per step" if same else "samples per second", low=0.0, high=longest, unit="s" if same else "")
     return Bars(title="Shorter is better" if same else "Longer is better", axis=axis, bars=tuple(bars), share=0.6)
 
 
@@ -67,7 +67,7 @@ def _limits(answer: PredictAnswer) -> Bars:
         Bar(
             label=result.gpu.name,
             segments=tuple(
-                Segment(value=share, colour=_COLOURS[name], tip=f"{result.gpu.name}: {name} {100 * share:.0f} %")
+                Segment(value=share, colour=_COLOURS[name], tip=f"{result.gpu.name}: {name} {100 * share:.0f}%")
                 for name, share in result.bound_fractions.items()
                 if share > 0
             ),
@@ -86,7 +86,7 @@ def _ops(result: Prediction) -> Bars:
         Bar(
             label=row.op.replace("_", " "),
             segments=(Segment(value=row.seconds, colour=_COLOURS[row.bound], tip=f"{row.op}: {row.count:,} calls"),),
-            note=f"{format_si(row.seconds, 's')}, {100 * row.seconds / total:.0f} %",
+            note=f"{format_si(row.seconds, 's')}, {100 * row.seconds / total:.0f}%",
         )
         for row in rows
     )
@@ -123,5 +123,5 @@ def _mark(row: OpShare, rows: list[OpShare]) -> Mark:
         y=rate,
         weight=0.6 + 5.0 * share,
         label=row.op.replace("_", " "),
-        tip=f"{row.op}: {format_si(rate, 'FLOP/s')}, {format_si(row.seconds, 's')} a step",
+        tip=f"{row.op}: {format_si(rate, 'FLOP/s')}, {format_si(row.seconds, 's')} per step",
     )

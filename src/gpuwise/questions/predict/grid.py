@@ -50,10 +50,14 @@ def predict_grid(options: PredictOptions, progress: Callable[[str], None] = lamb
     precisions = [part.strip() for part in options.precision.split(",")]
     if len(set(precisions)) < len(precisions) or ("" in precisions and len(precisions) > 1):
         raise BadValue(
-            f"invalid precisions '{options.precision}': one is empty or given twice", hint="for example `--precision fp32,amp`"
+            f"invalid precisions '{options.precision}': one of them is empty or given twice",
+            hint="for example `--precision fp32,amp`",
         )
     if options.measured:
-        raise BadValue("a measured step applies to one batch and precision", hint="leave out `--measured`, or give one of each")
+        raise BadValue(
+            "a measured step applies to one batch and precision",
+            hint="leave out `--measured`, or give one batch and one precision",
+        )
     answers = [answer for name in precisions for answer in _in_precision(name, batches, options, progress)]
     results = tuple(result for answer in answers for result in answer.results)
     return GridAnswer(
@@ -84,7 +88,7 @@ def _batches(text: str) -> list[int]:
             low *= 2
         found.append(high)
     if len(found) > _MOST:
-        raise BadValue(f"{len(found)} batches are too many for one table", hint=f"at most {_MOST}")
+        raise BadValue(f"{len(found)} batch sizes are too many for one table", hint=f"give at most {_MOST}")
     return list(dict.fromkeys(found))
 
 
@@ -99,7 +103,7 @@ def _in_precision(
     query = ask(replace(options, precision=precision, batch=max(batches) if batches else None, gpu=kept))
     workload = workload_of(query, progress)
     if len(batches) > 1 and "batch" not in workload.symbols:
-        raise BadValue(f"{workload.model} was captured at batch {workload.batch} only", hint=f"`--batch {workload.batch}`")
+        raise BadValue(f"{workload.model} was captured only at batch {workload.batch}", hint=f"use `--batch {workload.batch}`")
     sizes: list[int | None] = [*batches] or [query.batch]
     return [predict_captured(workload, replace(query, batch=size)) for size in sizes]
 
@@ -130,7 +134,7 @@ def _describe_error(results: Sequence[Prediction]) -> list[str]:
     if len(gpus) < 2 or any(gpu.is_cpu for gpu in gpus):
         return []
     sure = max(pair_range(one, two).high for one, two in permutations(gpus, 2))
-    return [f"a ratio of GPUs below {sure:.2g} is within the error of a prediction"]
+    return [f"differences between GPUs of less than {sure:.2g} times are within the prediction error"]
 
 
 def _winner(row: Sequence[Prediction]) -> str:
@@ -141,21 +145,21 @@ def _winner(row: Sequence[Prediction]) -> str:
 
 def _describe_span(rows: Sequence[Sequence[Prediction]], *, last: bool) -> str:
     first, end = rows[0][0].batch, rows[-1][0].batch
-    where = f"at batch {first}" if first == end else f"from batch {first} on" if last else f"at batch {first} to {end}"
+    where = f"at batch {first}" if first == end else f"from batch {first} on" if last else f"from batch {first} to {end}"
     winner = _winner(rows[0])
     if not winner:
         bounds = {result.bound for row in rows for result in row}
         waits = (
-            ", because all wait for the host"
+            ", because they all wait for the host"
             if bounds == {"launch"}
-            else ", because all wait for the data loader"
+            else ", because they all wait for the data loader"
             if bounds == {"input"}
             else ""
         )
-        return f"{where} the fastest are equally fast{waits}"
+        return f"{where}, the fastest GPUs are equally fast{waits}"
     gains = sorted(sorted(result.step_s for result in row)[1] / min(result.step_s for result in row) for row in rows)
     by = f"{gains[0]:.2g}" if f"{gains[0]:.2g}" == f"{gains[-1]:.2g}" else f"{gains[0]:.2g} to {gains[-1]:.2g}"
-    return f"{where} {winner} is {by} times as fast as the next"
+    return f"{where}, {winner} is {by} times as fast as the next GPU"
 
 
 def _slower_precisions(results: Sequence[Prediction]) -> list[str]:

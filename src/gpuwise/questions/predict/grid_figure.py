@@ -20,15 +20,15 @@ def grid_figure(answer: GridAnswer) -> Figure:
     sizes = [result.batch for result in answer.results]
     x = Axis(title="batch", low=min(sizes) / 1.2, high=max(sizes) * 1.2, log=True)
     low, high = (min(result.step_low_s for result in answer.results), max(result.step_high_s for result in answer.results))
-    y = Axis(title="time of a step", low=low / 1.1, high=high * 1.1, unit="s", log=True)
+    y = Axis(title="time per step", low=low / 1.1, high=high * 1.1, unit="s", log=True)
     first = answer.results[0]
     ranges = range_words(one.gpu.name for one in answer.results if one.range_basis == "assumed")
     return Figure(
-        title=f"{answer.model}: a step by batch",
-        subtitle=f"{first.mode}; lower is faster; flat is waiting for the host",
+        title=f"{answer.model}: time per step by batch",
+        subtitle=f"{first.mode}; lower is faster; a flat line waits for the host",
         panels=tuple(_panel(precision, answer.results, names, x, y) for precision in precisions),
         legend=tuple((name, place) for place, name in enumerate(names)),
-        footer=f"gpuwise predict. Lines through marks: {ranges}. Data of {answer.data_date}.",
+        footer=f"gpuwise predict. Vertical lines: {ranges}. Data of {answer.data_date}.",
     )
 
 

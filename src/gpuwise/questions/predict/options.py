@@ -10,20 +10,24 @@ from gpuwise.questions.common.step_options import StepOptions
 
 __all__ = ["PredictOptions"]
 
-_BATCH = "Samples per step and GPU, or auto for the largest power of two that fits; several: 8,32,128, or 1..128 by doubling."
+_BATCH = (
+    "Samples per step on each GPU, or auto for the largest power of two that fits; for several, 8,32,128 or 1..128 (doubling)."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions(StepOptions):
-    """Predict the time and memory of a step on one or several GPUs, with a range and what limits it."""
+    """Predict the time and memory of a training or inference step on one or more GPUs, with a range and the bottleneck."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
 
     batch: Annotated[Union[int, str, None], Option(help=_BATCH)] = None
-    precision: Annotated[str, Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; several: fp32,amp.")] = ""
+    precision: Annotated[str, Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; for several, fp32,amp.")] = ""
     link: Link = ""
-    image_decode: Annotated[bool, Option(help="Predict the data loader's speed: JPEG files decoded on the host's cores.")] = False
+    image_decode: Annotated[bool, Option(help="Also predict the data loader, which decodes JPEG files on the host's cores.")] = (
+        False
+    )
     workers: Annotated[Optional[int], Option(help="Loader processes per GPU, with --image-decode.", low=1, high=1024)] = None
     on_this_machine: Annotated[
-        bool, Option(help="Predict for the device that `gpuwise bench` measured here, instead of --gpu.", page=False)
+        bool, Option(help="Predict for the device that `gpuwise bench` measured on this machine, instead of --gpu.", page=False)
     ] = False

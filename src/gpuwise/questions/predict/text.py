@@ -12,10 +12,10 @@ __all__ = ["render"]
 
 _WORTH_A_ROW = 0.02  # of a step: ops below that are left out of a brief answer
 _MEANING = {
-    "compute": "arithmetic on its cores",
+    "compute": "the arithmetic of its cores",
     "memory": "its memory bandwidth",
-    "launch": "the host, which cannot issue kernels fast enough: a faster GPU would not help",
-    "input": "the data loader: a faster GPU would not help",
+    "launch": "the host, which cannot launch kernels fast enough, so a faster GPU would not help",
+    "input": "the data loader, so a faster GPU would not help",
     "copy": "copying inputs over PCIe",
     "communication": "communication between GPUs",
 }
@@ -77,7 +77,11 @@ def _cards(result: Prediction, colour: bool) -> str:
 def _range(result: Prediction) -> str:
     """What the range means: for CPUs and unmeasured makers it is assumed, without a number of measurements inside."""
     ends = f"between {_time(result.step_low_s)} and {_time(result.step_high_s)}"
-    return f"8 measurements in 10 lie {ends}" if result.range_basis == "measured" else f"{ends} is assumed, not measured"
+    return (
+        f"80% of measurements fall {ends}"
+        if result.range_basis == "measured"
+        else f"probably {ends}; this range is assumed, not measured"
+    )
 
 
 def _memory(result: Prediction) -> str:
@@ -137,15 +141,15 @@ def _why(results: Sequence[Prediction]) -> str:
     fast, slow = max(results, key=lambda one: one.samples_per_s), min(results, key=lambda one: one.samples_per_s)
     ratio = fast.samples_per_s / slow.samples_per_s
     if fast.bound in ("launch", "input") and ratio < 1.3:
-        what = "the host cannot issue kernels" if fast.bound == "launch" else "the data loader cannot deliver"
-        return f"They hardly differ: {what} any faster. A larger batch or `--compile` would show the difference."
+        what = "the host cannot launch kernels" if fast.bound == "launch" else "the data loader cannot deliver batches"
+        return f"They hardly differ, because {what} any faster. A larger batch or `--compile` would show the difference."
     bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
     flops = (fast.peak_flops_per_s or 1.0) / (slow.peak_flops_per_s or 1.0)
     waits = {"launch": "the host", "input": "the data loader"}.get(fast.bound)
     held = f" {fast.gpu.name} waits for {waits}." if waits else ""
     return (
         f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
-        f"{flops:.1f} times the arithmetic in {_types(slow, fast)}, and this model is limited by {_split(slow)}.{held}"
+        f"{flops:.1f} times the arithmetic throughput in {_types(slow, fast)}, and this model is limited by {_split(slow)}.{held}"
     )
 
 

@@ -32,7 +32,7 @@ def wants_refresh(options: PricesOptions) -> bool:
         return False
     if len(given) > 1:
         raise BadValue(
-            f"refresh takes no names, but got '{given[1]}'", hint="`gpuwise prices refresh`, then `gpuwise prices NAME`"
+            f"refresh takes no names, but you gave '{given[1]}'", hint="run `gpuwise prices refresh`, then `gpuwise prices NAME`"
         )
     return True
 
@@ -41,10 +41,12 @@ def ask(options: PricesOptions) -> PricesQuery:
     """The GPUs by name, and the prices to use."""
     given = names(options.names)
     if given and options.regions:
-        raise BadValue("names of GPUs and --regions were both given", hint="leave one of them out")
+        raise BadValue("GPU names and --regions were both given", hint="leave out one of them")
     matches = [(name, load_catalog().find(name)) for name in given]
     notes = [
-        assumed(f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(gpu.name for gpu in match.others), code="gpu_name")
+        assumed(
+            f"gpu '{name}'", match.gpu.name, "it could also be " + ", ".join(gpu.name for gpu in match.others), code="gpu_name"
+        )
         for name, match in matches
         if match.others
     ]

@@ -9,15 +9,15 @@ from gpuwise.questions.common.options import CurrencyRate, Names, Option, PriceF
 
 __all__ = ["PricesOptions"]
 
-_NAMES = "GPUs by any name; or `refresh` to fetch today's rents."
+_NAMES = "GPUs by any name, or `refresh` to fetch today's rental prices."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricesOptions:
-    """List what GPUs cost to buy and to rent, with dates. `gpuwise prices refresh` fetches today's rents; nothing else does."""
+    """List purchase and rental prices of GPUs with their dates; `gpuwise prices refresh` fetches today's rental prices."""
 
     names: Annotated[Names, Option(help=_NAMES, argument=True, metavar="[GPU]...")] = field(default=(), kw_only=False)
     price: Prices = ()
     prices: PriceFile = None
     currency: CurrencyRate = ""
-    regions: Annotated[bool, Option(help="Show electricity prices and carbon by country instead.")] = False
+    regions: Annotated[bool, Option(help="Show electricity prices and carbon intensity by country instead.")] = False

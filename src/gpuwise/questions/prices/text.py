@@ -10,7 +10,7 @@ from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, 
 
 __all__ = ["render", "render_refresh"]
 
-_MARKETPLACES = "marketplaces often charge a half to a quarter of what large clouds do, and promise less"
+_MARKETPLACES = "marketplaces often charge a quarter to half of what large clouds do, and guarantee less"
 _MOST_OFFERS = 12  # of a brief answer
 
 
@@ -27,7 +27,7 @@ def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = Fal
 
 def _describe_date(answer: PricesAnswer) -> str:
     day, now = answer.data_date, answer.book.today
-    stale = "; `gpuwise prices refresh` fetches today's" if is_stale(day, "rent", now) else ""
+    stale = "; `gpuwise prices refresh` fetches today's prices" if is_stale(day, "rent", now) else ""
     return f"rental prices of {day}, {age_text(day, now)}{stale}"
 
 
@@ -62,16 +62,16 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
     show = answer.book.currency.show
     lines = [bold(row.gpu.name, colour=colour), ""]
     if row.price is None:
-        lines.append("  buy   no price is known: give yours with `--price`")
+        lines.append("  buy   no price is known; set yours with `--price`")
     else:
         every = dict.fromkeys(price for price in (row.price, row.new, row.used) if price is not None)
         first, *others = (_describe_price(price, answer, verbose) for price in every)
         lines += [f"  buy   {first}", *(f"        {other}" for other in others)]
     if row.rent is None:
-        return "\n".join([*lines, "  rent  no cloud in our tables rents it"])
+        return "\n".join([*lines, "  rent  no cloud in our tables rents it out"])
     clouds = "one cloud" if len(row.rent.clouds) == 1 else f"the median of {len(row.rent.clouds)} clouds"
     between = f"{show(row.rent.low_usd_per_gpu_hour)} to {show(row.rent.high_usd_per_gpu_hour)}"
-    lines.append(f"  rent  {show(row.rent.usd_per_gpu_hour)} an hour, {clouds}, {between}")
+    lines.append(f"  rent  {show(row.rent.usd_per_gpu_hour)} per hour, {clouds}, {between}")
     if row.trend is not None:
         lines.append(f"        {_trend(row.trend, answer)}")
     offers = row.offers if verbose else row.offers[:_MOST_OFFERS]
@@ -84,7 +84,7 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
         Column(title="of", cells=[offer.dated.isoformat() for offer in offers], right=False),
         Column(title="note", cells=[offer.note for offer in offers], right=False, drop=1),
     ]
-    more = [f"  {left} more expensive offers are not shown; `-v` lists all"] if left else []
+    more = [f"  {left} more expensive offers are not shown; `-v` lists them all"] if left else []
     return "\n".join([*lines, "", table(columns, width=width or WIDTH, colour=colour), *more])
 
 
@@ -105,7 +105,7 @@ def _trend(found: Trend, answer: PricesAnswer) -> str:
     change = found.last_usd_per_gpu_hour / found.first_usd_per_gpu_hour - 1
     first, last = show(found.first_usd_per_gpu_hour), show(found.last_usd_per_gpu_hour)
     clouds = f"{found.first_clouds} and {found.last_clouds} clouds"
-    return f"median of clouds: {first} in {found.first:%Y-%m}, {last} in {found.last:%Y-%m} ({change:+.0%}; {clouds})"
+    return f"median cloud price: {first} in {found.first:%Y-%m}, {last} in {found.last:%Y-%m} ({change:+.0%}; {clouds})"
 
 
 def _regions(answer: PricesAnswer, width: int | None, colour: bool) -> str:
@@ -127,7 +127,7 @@ def _regions(answer: PricesAnswer, width: int | None, colour: bool) -> str:
         if basis is not Basis.ASSUMED
     )
     notes = [
-        "* assumed: a rounded figure from general knowledge; give yours with `--kwh-price`",
+        "* assumed: a rounded figure from general knowledge; set yours with `--kwh-price`",
         *(f"source: {one}" for one in sources),
     ]
     return table(columns, width=width, colour=colour) + join_notes(notes)
@@ -136,8 +136,8 @@ def _regions(answer: PricesAnswer, width: int | None, colour: bool) -> str:
 def render_refresh(answer: RefreshAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """What was fetched."""
     found = answer.refreshed
-    lines = [f"{found.offers} offers for {found.gpus} GPUs of {len(found.clouds)} clouds: {found.path}"]
+    lines = [f"{found.offers} offers for {found.gpus} GPUs from {len(found.clouds)} clouds, saved to {found.path}"]
     if found.unknown:
         names = ", ".join(sorted(found.unknown, key=lambda name: -found.unknown[name])[:8])
-        lines.append(f"not in the catalogue, so left out: {names}")
+        lines.append(f"left out because they are not in the catalogue: {names}")
     return "\n".join(lines)

@@ -24,11 +24,11 @@ def read_models(path: Path, *, here: bool) -> tuple[str, ...]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as fault:
-        raise BadFile(f"the list of models '{path}' cannot be read: {fault.strerror}", hint="one model a line") from None
-    except UnicodeDecodeError:
         raise BadFile(
-            f"'{path}' is not a text file", hint="a list of models has one name on each line, such as `resnet50`"
+            f"the list of models '{path}' cannot be read: {fault.strerror}", hint="give a text file with one model per line"
         ) from None
+    except UnicodeDecodeError:
+        raise BadFile(f"'{path}' is not a text file", hint="a list of models has one name per line, such as `resnet50`") from None
     found: dict[str, int] = {}
     faults: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -42,11 +42,11 @@ def read_models(path: Path, *, here: bool) -> tuple[str, ...]:
     if faults:
         shown = "".join(f"\n  {fault}" for fault in faults[:_TOLD]) + ("\n  …" if len(faults) > _TOLD else "")
         raise BadFile(
-            f"{len(faults)} of the models in {path} cannot be asked about{shown}",
-            hint="correct these lines, or put `#` before them; nothing was begun",
+            f"{len(faults)} of the models in {path} cannot be used{shown}",
+            hint="correct these lines or put `#` in front of them; nothing has been computed yet",
         )
     if not found:
-        raise BadFile(f"{path} names no model", hint="one model on each line, such as `resnet50` or `my_model.py:Net`")
+        raise BadFile(f"{path} lists no models", hint="write one model per line, such as `resnet50` or `my_model.py:Net`")
     return tuple(found)
 
 
@@ -69,7 +69,7 @@ def _fault(model: str, here: bool) -> str:
             return _file_fault(model, found[0])
         if ":" not in model:
             near = close(model)
-            return "no model of the zoo" + (f"; did you mean {' or '.join(near)}?" if near else "")
+            return "not an included model" + (f"; did you mean {' or '.join(near)}?" if near else "")
         source_of(model)
         package = _PACKAGES.get(model.partition(":")[0])
         if here and package and find_spec(package) is None:

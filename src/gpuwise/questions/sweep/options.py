@@ -22,23 +22,23 @@ from gpuwise.questions.common.options import (
 
 __all__ = ["SweepOptions"]
 
-_MODELS = "A file that lists models, one on each line; # begins a comment."
+_MODELS = "A file that lists one model per line; # starts a comment."
 _GPUS = "all, curated, a GPU by any name, or typed specs; may be repeated."
-_BATCHES = "1..1024 (doubling), 8..64:8 (every eighth) or 1,24,32."
+_BATCHES = "Batch sizes: 1..1024 (doubling), 8..64:8 (in steps of 8) or 1,24,32."
 _OUT = "Write the table to this file: FILE.parquet, FILE.csv or FILE.jsonl."
-_ON = "Where to work: here, processes:4 or dask://host:port. [default: all cores of this machine]"
+_ON = "Where to compute: here, processes:4 or dask://host:port (default: all cores of this machine)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """Predict every model of a list on many GPUs at many batches into one table. If it is interrupted, the same command
+    """Predict many models on many GPUs at many batch sizes and write one table; if it is interrupted, the same command
     continues where it stopped."""
 
     models: Annotated[Path, Option(help=_MODELS, argument=True, metavar="MODELS.txt", page=False)] = field(kw_only=False)
     gpus: Annotated[Names, Option(help=_GPUS, page=False)]
     batches: Annotated[str, Option(help=_BATCHES, page=False)]
     out: Annotated[Path, Option(help=_OUT, page=False)]
-    precisions: Annotated[str, Option(help="A list, such as fp32,amp (the default) or bf16.", page=False)] = ""
+    precisions: Annotated[str, Option(help="Precisions, such as fp32,amp (the default) or bf16.", page=False)] = ""
     mode: Mode = ""
     optimizer: Optimizer = ""
     seq: Seq = None
@@ -49,4 +49,4 @@ class SweepOptions:
     cpu: Cpu = ""
     timeout: Timeout = 120.0
     on: Annotated[str, Option(help=_ON, page=False)] = ""
-    fresh: Annotated[bool, Option(help="Discard the results of an earlier sweep into the same --out.", page=False)] = False
+    fresh: Annotated[bool, Option(help="Discard the results of an earlier sweep with the same --out.", page=False)] = False

@@ -13,14 +13,14 @@ _WIDEST = 90  # characters of a reason: some name long paths
 
 def render(answer: SweptAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The table's name, how much of it is predicted, why the rest is not."""
-    head = f"{answer.out}: {answer.points:,} points, {answer.predicted:,} predicted, {answer.fitting:,} of them fit"
+    head = f"{answer.out}: {answer.points:,} points; {answer.predicted:,} were predicted, and {answer.fitting:,} fit in memory"
     asked = (
         f"{_count(answer.model_count, 'model')} × {_count(answer.gpu_count, 'GPU')} × "
         f"{_count(len(answer.batches), 'batch', 'batches')} × {_count(len(answer.precisions), 'precision')}"
     )
     blocks = [bold(head, colour=colour) + f"\n{asked}"]
     if answer.already_whole:
-        blocks.insert(0, "nothing left to do: the table is complete (`--fresh` computes it again)")
+        blocks.insert(0, "nothing to do: the table is already complete (`--fresh` computes it again)")
     if answer.refused:
         shown = answer.refused if verbose else answer.refused[:_SHOWN]
         columns = [

@@ -85,8 +85,8 @@ def _parse_subject(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
     """What is tuned (empty: settings, on this machine), the model, and arguments for a script."""
     if not words:
         raise BadValue(
-            "nothing to tune was named",
-            hint='`gpuwise tune train.py` tries settings here; `gpuwise tune batch resnet50 --gpu "RTX 3090"` predicts',
+            "name something to tune",
+            hint='`gpuwise tune train.py` tries settings here; `gpuwise tune batch resnet50 --gpu "RTX 3090"` predicts them',
         )
     first, *rest = words
     if first not in ("batch", "power"):
@@ -109,8 +109,8 @@ def _refuse_others(what: str, options: TuneOptions) -> None:
     given = {one.name for one in fields(options) if _is_given(getattr(options, one.name))}
     for name in sorted(unused & given):
         raise BadValue(
-            f"--{name.rstrip('_').replace('_', '-')} changes nothing in `gpuwise tune {what or 'MODEL'}`",
-            hint="`gpuwise tune --help` says what each option is for",
+            f"--{name.rstrip('_').replace('_', '-')} has no effect on `gpuwise tune {what or 'MODEL'}`",
+            hint="`gpuwise tune --help` describes each option",
         )
 
 
@@ -139,9 +139,9 @@ def _step_options(options: TuneOptions, model: str) -> StepOptions:
 
 def _power_query(options: TuneOptions, model: str) -> PowerQuery:
     if options.apply and options.gpu:
-        raise BadValue("--apply works on the card of this machine", hint="leave `--gpu` out")
+        raise BadValue("--apply works only on the card in this machine", hint="leave out `--gpu`")
     if options.device and not options.apply:
-        raise BadValue("--device needs --apply: predictions are for a GPU by name", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue("--device works only with --apply; predictions take a GPU by name", hint='for example `--gpu "RTX 3090"`')
     return PowerQuery(
         step=_step_options(options, model),
         limits=options.limits,
@@ -171,7 +171,7 @@ def _settings_query(options: TuneOptions, model: str, arguments: tuple[str, ...]
     if arguments or settings:
         what = "takes no arguments" if arguments else "has no flags to set"
         raise BadValue(
-            f"{model} is a model, not a training script, and {what}",
+            f"{model} is a model, not a training script, so it {what}",
             hint="name the script: `gpuwise tune train.py -- --epochs 1`",
         )
     _check_runs(options)
@@ -205,27 +205,27 @@ def _check_runs(options: TuneOptions) -> None:
     for name, value, known in (("precision", options.precision, _PRECISIONS), ("optimizer", options.optimizer, _OPTIMIZERS)):
         if value and value not in known:
             raise BadValue(
-                f"{name} {value} can be predicted but not run here",
+                f"{name} {value} can be predicted, but it cannot run on this machine",
                 looked_in=", ".join(known),
-                hint=f"for example `--{name} {known[-1]}`; `gpuwise predict` answers for the others",
+                hint=f"for example `--{name} {known[-1]}`; `gpuwise predict` handles the others",
             )
 
 
 def _start(options: TuneOptions) -> tuple[Assumption, ...]:
     if options.precision:
         return ()
-    return (assumed("precision at the start", "fp32", "PyTorch's default; `--precision` starts from another"),)
+    return (assumed("precision at the start", "fp32", "the default of PyTorch; `--precision` starts from another"),)
 
 
 def _check_times(seconds: float, timeout_s: float) -> None:
     if not _SHORTEST_S <= seconds <= _LONGEST_S:
         raise BadValue(
             f"invalid --seconds {seconds:g}",
-            hint=f"between {_SHORTEST_S:g} and {_LONGEST_S:g} s; the default is {_USUAL_S:g}",
+            hint=f"give a number between {_SHORTEST_S:g} and {_LONGEST_S:g}; the default is {_USUAL_S:g}",
         )
     if not (math.isfinite(timeout_s) and timeout_s > 0):
         raise BadValue(
-            f"invalid --timeout {timeout_s:g}: must be a positive number of seconds", hint="for example `--timeout 120`"
+            f"invalid --timeout {timeout_s:g}: it must be a positive number of seconds", hint="for example `--timeout 120`"
         )
 
 
@@ -242,9 +242,11 @@ def _own(text: str) -> OwnSetting:
     )
     takes_value = any("{}" in word for word in words)
     if takes_value and not found.values and found.name not in NAMES:
-        raise BadValue(f"the values of your own setting '{found.name}' are not known", looked_in=", ".join(NAMES), hint=hint)
+        raise BadValue(
+            f"'{found.name}' is a setting of your own, so list the values to try", looked_in=", ".join(NAMES), hint=hint
+        )
     if len(found.values) > 1 and not takes_value:
-        raise BadValue(f"'{text}' lists several values but no place for them", hint="write {} where the value goes; " + hint)
+        raise BadValue(f"'{text}' lists several values but not where they go", hint="write {} where the value goes; " + hint)
     return found
 
 
@@ -252,7 +254,7 @@ def _words(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as fault:
-        raise BadValue(f"'{text}' cannot be split into words: {fault}", hint="check its quotes") from None
+        raise BadValue(f"'{text}' cannot be split into words ({fault})", hint="check its quotes") from None
 
 
 def _names(text: str, own: Sequence[OwnSetting]) -> tuple[str, ...]:
@@ -267,13 +269,13 @@ def _names(text: str, own: Sequence[OwnSetting]) -> tuple[str, ...]:
 def _check_script(model: str, options: TuneOptions) -> None:
     path = Path(model)
     if not path.is_file():
-        what = f"{path} is a folder" if path.is_dir() else f"no script {path}"
+        what = f"{path} is a folder" if path.is_dir() else f"there is no script {path}"
         raise BadFile(what, looked_in=str(Path.cwd()), hint="give the path of the training script, such as `examples/train.py`")
     for name in _FOR_MODELS_ONLY:
         if _is_given(getattr(options, name)):
             raise BadValue(
-                f"{path.name} is a training script, which sets its own {name.replace('_', ' ')}",
-                hint=f"pass it to the script: `gpuwise tune {model} -- ARGUMENTS`; {', '.join(HOOKED)} are tried",
+                f"{path.name} is a training script and sets its own {name.replace('_', ' ')}",
+                hint=f"pass it to the script: `gpuwise tune {model} -- ARGUMENTS`; gpuwise tries {', '.join(HOOKED)}",
             )
 
 
@@ -284,14 +286,14 @@ def buildable(model: str) -> str:
         if source.startswith(_BUILDS):
             return source
         raise BadValue(
-            f"the zoo knows {model} by its published sizes only, and no library builds it",
+            f"gpuwise knows only the published sizes of {model}, and no installed library can build it",
             looked_in=zoo.entry(model).source,
-            hint="name your own code of it, as `my_model.py:Net`, or a training script",
+            hint="name your own implementation, such as `my_model.py:Net`, or a training script",
         )
     if ":" not in model and not model.endswith((".json", ".json.gz")):
         raise find.unknown(model)
     if find.tells_itself(model):
         raise BadValue(
-            f"{model} is a workload file, which holds no code to run", hint="name the model it was captured from, or a script"
+            f"{model} is a workload file, which contains no code to run", hint="name the model it was captured from, or a script"
         )
     return model

@@ -113,17 +113,17 @@ def _profile_note(query: StepQuery) -> tuple[Assumption, ...]:
     if not query.on_this_machine:
         return ()
     profile = store.latest()
-    return (assumed("this machine", profile.name, f"by gpuwise bench on {profile.day}", basis="measured"),)
+    return (assumed("this machine", profile.name, f"measured by `gpuwise bench` on {profile.day}", basis="measured"),)
 
 
 def _batches(workload: Workload, query: StepQuery, gpu: Gpu, most: int) -> tuple[BatchPoint, ...]:
     if "batch" not in workload.symbols:
         raise BadValue(
-            f"the workload of {workload.model} was captured for batch {workload.batch} only",
-            hint="capture it by name or from its source file",
+            f"the workload of {workload.model} was captured only at batch {workload.batch}",
+            hint="name the model itself or its source file instead of the workload",
         )
     if most < 1:
-        raise BadValue(f"not even a batch of one fits {gpu.name}", hint=f"`gpuwise fit {workload.model} --gpu '{gpu.name}'`")
+        raise BadValue(f"not even a batch of 1 fits on {gpu.name}", hint=f"see `gpuwise fit {workload.model} --gpu '{gpu.name}'`")
     sizes = [2**power for power in range(17) if 2**power <= min(most, _LARGEST)]
     if query.on_this_machine:
         profile = store.latest()

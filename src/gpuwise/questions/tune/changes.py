@@ -48,7 +48,9 @@ class Plan:
     def take(self, change: Change, expected: Expected | None) -> None:
         """Try it, unless even the top of what is expected is not worth it."""
         if expected is not None and expected.high < WORTH:
-            self.leave(change.name, change.value, f"predicted {expected.low:.2f} to {expected.high:.2f} times the speed")
+            self.leave(
+                change.name, change.value, f"it is predicted to be only {expected.low:.2f} to {expected.high:.2f} times as fast"
+            )
         else:
             self.tried[change] = expected
 
@@ -96,7 +98,7 @@ def model_plan(names: Sequence[str], order: Order, facts: DeviceFacts, predictor
         _batches(plan, order, facts, workload, predictor, expect)
     for name in ("workers", "pinned"):
         if name in names:
-            plan.leave(name, "", "a model alone has no loader; name the training script to try it")
+            plan.leave(name, "", "a model alone has no data loader; name the training script to try it")
     return plan
 
 
@@ -105,7 +107,7 @@ def _possible(order: Order, facts: DeviceFacts, workload: Workload) -> Iterator[
     settings = order.request.settings
     for precision in facts.precisions:
         if precision not in ("fp32", settings.precision):
-            yield "precision", precision, "" if settings.precision in ("fp32", "tf32") else "it runs in 16 bit already"
+            yield "precision", precision, "" if settings.precision in ("fp32", "tf32") else "it already runs in 16-bit precision"
     has_images = any(op.kind == "conv" for op in workload.ops)
     if not settings.channels_last:
         yield "channels-last", "on", "" if has_images else "the model has no convolutions"
@@ -115,7 +117,7 @@ def _possible(order: Order, facts: DeviceFacts, workload: Workload) -> Iterator[
         for how in ("foreach", "fused"):
             if how != settings.implementation:
                 has = settings.optimizer in _HAVE_FUSED
-                yield "optimizer", how, "" if has else f"{settings.optimizer} has no {how} form"
+                yield "optimizer", how, "" if has else f"{settings.optimizer} has no {how} implementation"
 
 
 class _Expecting:
@@ -148,7 +150,7 @@ def _batches(plan: Plan, order: Order, facts: DeviceFacts, workload: Workload, p
     """Doublings while the prediction says that they fit and pay; the first one is tried in any case that fits."""
     start = order.request.batch or workload.batch
     if "batch" not in workload.symbols:
-        plan.leave("batch", "", f"the model is known at batch {workload.batch} only")
+        plan.leave("batch", "", f"the model was captured only at batch {workload.batch}")
         return
     before = expect.samples_per_s(BASELINE)
     for power in range(1, _DOUBLINGS + 1):
@@ -156,11 +158,13 @@ def _batches(plan: Plan, order: Order, facts: DeviceFacts, workload: Workload, p
         change = Change("batch", str(size))
         needed = predictor.needed_bytes(workload, size)
         if facts.memory_bytes and needed > _ROOMY * facts.memory_bytes:
-            plan.leave("batch", str(size), f"needs about {needed / 1e9:.3g} GB, {facts.memory_bytes / 1e9:.3g} GB are free")
+            plan.leave(
+                "batch", str(size), f"it needs about {needed / 1e9:.3g} GB, but only {facts.memory_bytes / 1e9:.3g} GB are free"
+            )
             return
         after = expect.samples_per_s((change,))
         if power > 1 and before and after and after < WORTH * before:
-            plan.leave("batch", str(size), f"doubling to it is predicted to give {after / before:.2f} times the speed")
+            plan.leave("batch", str(size), f"doubling the batch is predicted to be only {after / before:.2f} times as fast")
             return
         plan.tried[change] = expect(change)
         before = after
@@ -178,7 +182,9 @@ def script_plan(names: Sequence[str], own: Sequence[OwnSetting], first: Trial, f
         if name == "batch" and not first.batch:
             values = ()  # without the samples of a step, steps of other batches cannot be compared
         if setting is None and name not in HOOKED:
-            plan.leave(name, "", f"cannot be changed from outside; if the script has a flag for it, `--set {name}='--FLAG'`")
+            plan.leave(
+                name, "", f"gpuwise cannot change it from outside; if the script has a flag for it, use `--set {name}='--FLAG'`"
+            )
         elif not values:
             plan.leave(name, "", _why_none(name, first, facts))
         for value in values if setting is not None or name in HOOKED else ():
@@ -221,7 +227,7 @@ def _why_none(name: str, first: Trial, facts: DeviceFacts) -> str:
     if name == "pinned":
         return f"copies to {facts.device} need no pinned memory"
     if name == "batch":
-        return "the batch of the script was not seen"
+        return "the batch size of the script was not visible"
     if name == "workers":
-        return "the script makes no DataLoader of torch"
-    return f"{facts.name} has none to try"
+        return "the script creates no torch DataLoader"
+    return f"{facts.name} offers no other value to try"

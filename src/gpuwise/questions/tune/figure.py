@@ -12,6 +12,6 @@ __all__ = ["tuned_figure"]
 def tuned_figure(answer: TuneAnswer) -> Figure:
     """Every batch that fits, the one that is fastest in the subtitle."""
     best = answer.best
-    subtitle = f"{answer.mode}, {answer.precision}; fastest at batch {best.batch}, {best.samples_per_s:,.4g} samples a second"
+    subtitle = f"{answer.mode}, {answer.precision}; fastest at batch {best.batch}, {best.samples_per_s:,.4g} samples per second"
     rates = [(point.batch, point.samples_per_s) for point in answer.batches]
     return batches_figure(answer.model, answer.gpu, subtitle, rates, answer.data_date)

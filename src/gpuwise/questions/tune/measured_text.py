@@ -28,8 +28,8 @@ def _start(answer: MeasuredAnswer) -> str:
     start = answer.start
     step_s = median(trial.step_s for trial in start)
     rate = f", {start[0].batch / step_s:,.4g} samples/s at batch {start[0].batch}" if start[0].batch else ""
-    waits = f", waits for input {start[0].wait_fraction:.0%}" if answer.is_script else ""
-    return f"as it is: {time_text(step_s)} a step{rate}{waits}; {_rounds(answer)}, {answer.seconds:,.0f} s in all"
+    waits = f", waiting for input {start[0].wait_fraction:.0%} of the time" if answer.is_script else ""
+    return f"unchanged: {time_text(step_s)} per step{rate}{waits}; {_rounds(answer)} in {answer.seconds:,.0f} s"
 
 
 def _rounds(answer: MeasuredAnswer) -> str:
@@ -47,8 +47,8 @@ def _table(answer: MeasuredAnswer, width: int | None, colour: bool) -> str:
         Column(title="as predicted", cells=[_against_prediction(one) for one in rows], drop=1),
         Column(title="rounds", cells=[str(len(one.trials)) for one in rows], drop=2),
     ]
-    head = "times as many samples a second:\n" if rows else ""
-    return head + table(columns, width=width or WIDTH, colour=colour) if rows else "none of the changes ran"
+    head = "speed relative to the unchanged run:\n" if rows else ""
+    return head + table(columns, width=width or WIDTH, colour=colour) if rows else "none of the changes could be run"
 
 
 def _range(gain: Gain) -> str:
@@ -72,7 +72,7 @@ def _against_prediction(one: Tried) -> str:
 
 def _failed(answer: MeasuredAnswer) -> str:
     lines = [f"  {one.change.name} {one.change.value}: {one.fault}" for one in answer.tried if one.fault]
-    return "\n".join(["did not run:", *lines]) if lines else ""
+    return "\n".join(["failed to run:", *lines]) if lines else ""
 
 
 def _pruned(answer: MeasuredAnswer, verbose: bool) -> str:
@@ -88,9 +88,10 @@ def _together(answer: MeasuredAnswer) -> str:
     if best is None:
         return ""
     names = ", ".join(f"{change.name} {change.value}" for change in best.changes)
-    product = f"; their gains alone would multiply to {best.product:.2f}" if len(best.changes) > 1 else ""
+    product = f"; their separate gains would multiply to {best.product:.2f}" if len(best.changes) > 1 else ""
     gain = best.gain
-    return f"together, measured anew: {names}: {gain.middle:.2f} ({_range(gain) if gain.rounds > 1 else 'one round'}){product}"
+    spread = _range(gain) if gain.rounds > 1 else "one round"
+    return f"measured together: {names}: {gain.middle:.2f} times as fast ({spread}){product}"
 
 
 def _diff(answer: MeasuredAnswer) -> str:
@@ -100,10 +101,10 @@ def _diff(answer: MeasuredAnswer) -> str:
 def _cautions(answer: MeasuredAnswer) -> list[str]:
     """What speed does not tell."""
     names = {change.name for change in answer.best.changes} if answer.best else set()
-    ranged = f"a range is that of {_rounds(answer)}" if len(answer.start) > 1 else "one round has no range"
-    notes = [f"{ranged}; a change counts where it was faster in every one of three or more"]
+    ranged = f"ranges cover {_rounds(answer)}" if len(answer.start) > 1 else "one round has no range"
+    notes = [f"{ranged}; a change counts only if it was faster in every one of at least three rounds"]
     if "batch" in names:
-        notes.append("another batch is another training: learning rate and schedule may need to follow")
+        notes.append("a different batch size changes the training: you may need to adjust the learning rate and its schedule")
     if "precision" in names:
-        notes.append("another precision is another arithmetic: see that the loss still falls")
+        notes.append("a different precision changes the arithmetic: check that the loss still falls")
     return notes

@@ -40,7 +40,7 @@ Run = Callable[[Variant], Trial]
 def tune_measured(query: TuneQuery, progress: Progress = lambda text: None) -> MeasuredAnswer:
     """Try settings on this machine. Code of the user runs in processes of its own, one a run, each with a time limit."""
     begun = time.monotonic()
-    progress("looking at the device")
+    progress("checking the device")
     facts = facts_of(query.device)
     return (_script if query.capture is None else _model)(query, facts, begun, progress)
 
@@ -89,9 +89,9 @@ def _start(
     able = (*facts.precisions, "fp16", "bf16")
     if request.settings.precision not in able:
         raise BadValue(
-            f"{facts.device} ({facts.name}) has no {request.settings.precision}",
+            f"{facts.device} ({facts.name}) does not support {request.settings.precision}",
             looked_in=", ".join(able),
-            hint="leave --precision out: it is tried",
+            hint="leave out --precision: gpuwise tries the supported ones",
         )
     if request.settings.mode == "train":
         request = msgspec.structs.replace(request, settings=replace(request.settings, implementation=start_of(facts)))
@@ -104,11 +104,11 @@ def _start(
             batch //= 2
             seconds = predictor.step_s(workload, batch, order.compiled)
         why = (
-            "the usual one"
+            "the usual batch"
             if batch == workload.batch
-            else f"the usual {workload.batch} is predicted to take over {_LONG_STEP_S:g} s a step"
+            else f"a step at the usual {workload.batch} is predicted to take more than {_LONG_STEP_S:g} s"
         )
-        assumptions.append(assumed("batch at the start", str(batch), f"{why}; `--batch` gives another"))
+        assumptions.append(assumed("batch at the start", str(batch), f"{why}; `--batch` sets another"))
     request = msgspec.structs.replace(request, batch=batch, seq=workload.seq)
     return msgspec.structs.replace(order, request=request), tuple(assumptions)
 
@@ -124,7 +124,7 @@ def _script(query: TuneQuery, facts: DeviceFacts, begun: float, progress: Progre
     def run(variant: Variant) -> Trial:
         return run_script(script, variant, seconds=_SCRIPT_S, timeout_s=query.timeout_s)
 
-    progress(f"running {query.model} as it is")
+    progress(f"running {query.model} unchanged")
     first = run(BASELINE)
     _refuse(query, first)
     plan = script_plan(query.names, query.own, first, facts)
@@ -202,7 +202,7 @@ def _needed_s(before_s: float, run_s: float, variants: int) -> float:
 def _tried(plan: Plan, change: Change, start: list[Trial], trials: list[Trial], needed_s: float) -> Tried:
     good = [trial for trial in trials if not trial.fault]
     fault = next((trial for trial in trials if trial.fault), None) or (
-        None if trials else Trial(fault=f"{NO_TIME}; `--seconds {needed_s:.0f}` is about enough", kind="timeout")
+        None if trials else Trial(fault=f"{NO_TIME}; `--seconds {needed_s:.0f}` should be enough", kind="timeout")
     )
     return Tried(
         change=change,
@@ -245,13 +245,15 @@ def _refuse(query: TuneQuery, trial: Trial) -> None:
         return
     hints = {
         "memory": "start with a smaller batch, such as `--batch 8`",
-        "timeout": f"give each run longer, such as `--timeout {4 * query.timeout_s:g}`, or start with a smaller batch",
+        "timeout": f"give each run more time, such as `--timeout {4 * query.timeout_s:g}`, or start with a smaller batch",
     }
-    own = "let the script train for some seconds with a torch optimizer, a DataLoader or Keras' fit; arguments go after `--`"
-    hint = own if query.capture is None else hints.get(trial.kind, "run the model once by itself to see whether it works")
+    own = (
+        "the script must train for a few seconds with a torch optimizer, a DataLoader or Keras' fit; its arguments go after `--`"
+    )
+    hint = own if query.capture is None else hints.get(trial.kind, "run the model on its own to see whether it works")
     kind = GpuwiseError if trial.kind == "error" else BadValue
-    raise kind(f"{query.model} does not run as it is: {trial.fault}", hint=hint)
+    raise kind(f"{query.model} does not run even unchanged: {trial.fault}", hint=hint)
 
 
 def _named(variant: Variant) -> str:
-    return ", ".join(f"{name} {value}" for name, value in variant) or "as it is"
+    return ", ".join(f"{name} {value}" for name, value in variant) or "unchanged"

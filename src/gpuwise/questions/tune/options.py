@@ -23,19 +23,22 @@ from gpuwise.questions.common.options import (
 
 __all__ = ["TuneOptions"]
 
-_SUBJECT = "`batch MODEL` or `power MODEL` for any GPU; a MODEL, file.py:Net or train.py alone: try settings on this machine."
-_DEVICE = "Where to run: cpu, cuda:0 or mps. [default: the fastest that torch sees]"
-_TRY = "What to try: batch, precision, channels-last, compile, optimizer, workers, pinned. [default: all]"
-_SET = "How a script takes a setting: workers='--workers {}'; may be repeated."
-_SECONDS = "The longest that trying may take; it ends earlier once results are stable. [default: 600]"
+_SUBJECT = (
+    "`batch MODEL` or `power MODEL` predicts for any GPU; MODEL, file.py:Net or train.py alone tries settings on this machine."
+)
+_DEVICE = "Where to run: cpu, cuda:0 or mps (default: the fastest device that torch finds)."
+_TRY = "What to try: batch, precision, channels-last, compile, optimizer, workers, pinned (default: all)."
+_SET = "How to pass a setting to the script: workers='--workers {}'; may be repeated."
+_SECONDS = "The longest the trials may take; they end earlier once the results are stable (default: 600)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneOptions:
-    """Try settings on this machine in short measured runs (batch, precision, channels-last, compile, optimizer, workers, pinned
-    memory), each beside its prediction, and say which are faster together.
+    """Measure which settings make training faster on this machine: batch, precision, channels-last, compile, optimizer,
+    workers and pinned memory, in short runs, alone and together.
 
-    `tune batch`: the batch that gives 90, 95 and 99 % of the speed, for any GPU. `tune power`: time and energy by power limit.
+    `tune batch` predicts which batch sizes reach 90, 95 and 99% of the best speed on any GPU. `tune power` predicts the time
+    and energy of a step at each power limit.
     """
 
     subject: Annotated[Names, Option(help=_SUBJECT, argument=True, metavar="[WHAT] MODEL [-- ARGS]", page=False)] = field(
@@ -53,14 +56,17 @@ class TuneOptions:
     channels_last: ChannelsLast = False
     stack: Stack = ""
     cpu: Cpu = ""
-    on_this_machine: Annotated[bool, Option(help="batch: for the device that `gpuwise bench` measured here.", page=False)] = False
+    on_this_machine: Annotated[
+        bool, Option(help="For `tune batch`: use the device that `gpuwise bench` measured on this machine.", page=False)
+    ] = False
     device: Annotated[str, Option(help=_DEVICE, page=False)] = ""
     try_: Annotated[str, Option(help=_TRY, flag="--try", page=False)] = ""
     set: Annotated[Names, Option(help=_SET, page=False)] = ()
-    limits: Annotated[str, Option(help="power: the limits to compare, such as 200W,250W,300W.")] = ""
+    limits: Annotated[str, Option(help="For `tune power`: the limits to compare, such as 200W,250W,300W.")] = ""
     apply: Annotated[
-        bool, Option(help="power: set each limit on this NVIDIA card, measure, and restore the old limit.", page=False)
+        bool,
+        Option(help="For `tune power`: set each limit on this NVIDIA card, measure it, and restore the old limit.", page=False),
     ] = False
     seconds: Annotated[Optional[float], Option(help=_SECONDS, page=False)] = None
-    seed: Annotated[Optional[int], Option(help="Random seed for the order of the runs.", page=False)] = None
-    timeout: Annotated[float, Option(help="Seconds that a capture, or one run, may take.", page=False)] = 120.0
+    seed: Annotated[Optional[int], Option(help="The random seed for the order of the runs.", page=False)] = None
+    timeout: Annotated[float, Option(help="The longest that a capture or one run may take, in seconds.", page=False)] = 120.0

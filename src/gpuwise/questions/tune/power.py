@@ -144,15 +144,15 @@ def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text:
 
 
 def _curve_notes(workload: Workload) -> tuple[Assumption, ...]:
-    off = f"e^±{_OFF:g} a whole limit taken away, from published curves of four GPUs"
-    draws = "what a step draws is taken to be the lowest limit that keeps 99 % of its speed; a lower limit is drawn in full"
+    off = f"a factor of e^±{_OFF:g} if the whole limit were removed, from published curves of four GPUs"
+    draws = "a step is assumed to draw the lowest limit that keeps 99% of its speed, and all of any lower limit"
     told: list[Assumption] = [
-        assumed("range of the speed kept", off, "docs/accuracy.md has the curves"),
+        assumed("range of the speed kept", off, "docs/accuracy.md shows the curves"),
         assumed("watts", "by the same curve", draws, basis="computed"),
     ]
     if workload.mode == "infer" and workload.seq is not None:
-        effect = "generating text lost up to three times as much speed as predicted under low limits on an RTX 3090"
-        told.append(assumed("language models in inference", "less sure", effect, basis="measured"))
+        effect = "on an RTX 3090 under low limits, text generation lost up to three times as much speed as predicted"
+        told.append(assumed("language models in inference", "less certain", effect, basis="measured"))
     return tuple(told)
 
 
@@ -179,7 +179,7 @@ def _limits(text: str, gpu: Gpu, card: Card | None) -> tuple[float, ...]:
             )
         found.append(watts)
     if not found:
-        raise BadValue(f"no limit in --limits '{text}'", hint="for example `--limits 200W,250W`")
+        raise BadValue(f"--limits '{text}' contains no power limit", hint="for example `--limits 200W,250W`")
     return tuple(sorted(set(found)))
 
 
@@ -216,8 +216,8 @@ def _this_card(device: str) -> DeviceFacts:
     if not facts.device.startswith("cuda") or not facts.uuid:
         raise BadValue(
             f"the power limit of {facts.device} ({facts.name}) cannot be set",
-            looked_in="what torch sees here",
-            hint="it can on NVIDIA cards; without --apply the answer is predicted: `--gpu NAME`",
+            looked_in="the devices that torch finds on this machine",
+            hint="this works on NVIDIA cards only; leave out --apply to get a prediction for `--gpu NAME`",
         )
     return facts
 

@@ -15,11 +15,11 @@ def render_power(answer: PowerAnswer, *, width: int | None = None, colour: bool 
     model, gpu = bold(answer.model, colour=colour), bold(answer.gpu, colour=colour)
     head = f"{model}  {answer.mode}, {answer.precision}, batch {answer.batch} on {gpu}"
     fast, least = answer.cheapest_fast, answer.least_energy
-    kept = f"{answer.kept_fraction(least):.0%} of the speed"
+    kept = f"{answer.kept_fraction(least):.0%} of the full speed"
     lines = [
         f"  {how}; the default limit is {answer.rated_watts:g} W",
-        f"  95% of the speed from {fast.limit_watts:g} W",
-        f"  least energy per sample at {least.limit_watts:g} W: {_joules(least):.3g} J, {kept}",
+        f"  {fast.limit_watts:g} W is enough for 95% of the full speed",
+        f"  the energy per sample is lowest at {least.limit_watts:g} W: {_joules(least):.3g} J, at {kept}",
     ]
     faults = [f"{point.limit_watts:g} W: {point.fault}" for point in answer.points if point.fault]
     notes = [wrapped(note, width, "  ") for note in (*faults, *folded(answer.assumptions, verbose=verbose))]

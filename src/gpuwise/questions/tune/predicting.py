@@ -91,22 +91,34 @@ class Predictor:
     def notes(self, names: tuple[str, ...]) -> tuple[Assumption, ...]:
         """What the predicted gains are based on."""
         if self.profile is not None:
-            effect = f"{_PROFILED[0]:g} to {_PROFILED[1]:g} times the predicted gain is assumed for it"
-            return (assumed("predicted by", f"the profile of {self.profile.day} (gpuwise bench)", effect, basis="measured"),)
+            effect = f"{_PROFILED[0]:g} to {_PROFILED[1]:g} times the predicted gain is assumed"
+            return (assumed("predicted by", f"the `gpuwise bench` profile of {self.profile.day}", effect, basis="measured"),)
         if self.gpu is None:
-            return (assumed("predicted by", "nothing: the device is not in the catalogue", "nothing is pruned", basis="assumed"),)
+            return (
+                assumed(
+                    "predicted by",
+                    "nothing, because the device is not in the catalogue",
+                    "every change is tried",
+                    basis="assumed",
+                ),
+            )
         if self.gpu.is_cpu:
-            effect = f"{CPU_RANGE[0]:g} to {CPU_RANGE[1]:g} times the predicted gain; `gpuwise bench` gives a better one"
-            return (assumed("predicted by", f"a CPU like {self.gpu.name}", effect, basis="assumed"),)
+            effect = f"{CPU_RANGE[0]:g} to {CPU_RANGE[1]:g} times the predicted gain is assumed; `gpuwise bench` improves on it"
+            return (assumed("predicted by", f"the catalogue entry of a similar CPU, {self.gpu.name}", effect, basis="assumed"),)
         if not knows_vendor(self.gpu):
             low, high = UNMEASURED_RANGE
-            effect = f"{low:g} to {high:g} times the predicted gain; no measurement of {self.gpu.vendor} GPUs supports it"
-            return (assumed("predicted by", f"the catalogue's {self.gpu.name}", effect, basis="assumed"),)
+            effect = (
+                f"{low:g} to {high:g} times the predicted gain is assumed; no measurement of {self.gpu.vendor} GPUs supports it"
+            )
+            return (assumed("predicted by", f"the catalogue entry of {self.gpu.name}", effect, basis="assumed"),)
         widths = [(name, change_range(name)) for name in names]
         rests = "; ".join(f"{name} {_width_text(own)}" for name, own in widths if own)
         return (
             assumed(
-                "predicted by", f"the catalogue's {self.gpu.name}", f"measured over predicted gain: {rests}", basis="computed"
+                "predicted by",
+                f"the catalogue entry of {self.gpu.name}",
+                f"ratio of measured to predicted gain: {rests}",
+                basis="computed",
             ),
         )
 

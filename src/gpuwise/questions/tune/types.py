@@ -15,7 +15,7 @@ from gpuwise.questions.tune.predicting import Expected
 
 __all__ = ["NO_TIME", "Best", "MeasuredAnswer", "Tried"]
 
-NO_TIME = "no time was left for it"
+NO_TIME = "there was no time left for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,16 +95,16 @@ class MeasuredAnswer(Shown):
         best = self.best
         nothing = 0 if any(one.is_untried for one in self.tried) else LEAST_ROUNDS
         if min((one.gain.rounds for one in self.tried if one.gain), default=nothing) < LEAST_ROUNDS:
-            enough = f"`--seconds {self.needed_s:.0f}` is about enough" if self.needed_s else "`--seconds` gives more"
-            return f"too little time for {LEAST_ROUNDS} rounds of each change: no verdict; {enough}"
+            enough = f"`--seconds {self.needed_s:.0f}` should be enough" if self.needed_s else "`--seconds` allows more"
+            return f"no verdict, because there was too little time for {LEAST_ROUNDS} rounds of each change; {enough}"
         certain = [one for one in self.tried if one.gain is not None and one.gain.is_certain]
         if certain and (best is None or best.gain.rounds < LEAST_ROUNDS):
             names = ", ".join(f"{one.change.name} {one.change.value} {one.gain.middle:.2f}" for one in certain if one.gain)
-            return f"faster alone: {names}; too little time to measure them together; `--seconds` gives more"
+            return f"faster on their own: {names}; there was no time to measure them together; `--seconds` allows more"
         if best is None or not best.gain.is_certain:
-            return "nothing that was tried is faster in every round"
+            return "none of the changes was faster in every round"
         names = " and ".join(f"{change.name} {change.value}" for change in best.changes)
-        return f"{names}: {best.gain.middle:.2f} times the speed ({best.gain.low:.2f} to {best.gain.high:.2f})"
+        return f"{names}: {best.gain.middle:.2f} times as fast ({best.gain.low:.2f} to {best.gain.high:.2f})"
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""

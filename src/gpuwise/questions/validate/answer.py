@@ -40,10 +40,10 @@ _NAMED = 6  # reasons in an error
 _ELSEWHERE = 0.2  # how much of a deviation carries over to another mode, precision or version of fitted software
 # What no predictor can beat, recomputed from published raw files: what changes, and by how much steps differ.
 NOISE_FLOOR = (
-    ("another node with the same GPU and code", "0.1 to 0.3 % (ResNet-50), 2.4 to 2.9 % (BERT-base); worst pair 12 %"),
-    ("a second container on the same GPU model", "median 2 %, nine in ten below 18 %"),
-    ("PyTorch 1.10 -> 2.4 on one RTX 3090", "median 1.24 times, nine in ten below 1.82 times"),
-    ("PyTorch 2.4 -> 2.9.1 on one RTX 4090", "median 1.02 times, nine in ten below 1.06 times"),
+    ("another node with the same GPU and code", "0.1 to 0.3% (ResNet-50), 2.4 to 2.9% (BERT-base); worst pair 12%"),
+    ("a second container on the same GPU model", "median 2%, 90% of pairs below 18%"),
+    ("PyTorch 1.10 -> 2.4 on one RTX 3090", "median 1.24 times, 90% below 1.82 times"),
+    ("PyTorch 2.4 -> 2.9.1 on one RTX 4090", "median 1.02 times, 90% below 1.06 times"),
 )
 
 
@@ -115,7 +115,7 @@ def answer(options: ValidateOptions, progress: Callable[[str], None] = lambda te
     fit that has not seen its GPU."""
     measured_rows = options.measured_rows
     if measured_rows < 0:
-        raise BadValue(f"invalid --measured-rows {measured_rows}", hint="a whole number from 0 upwards")
+        raise BadValue(f"invalid --measured-rows {measured_rows}", hint="give a whole number, 0 or more")
     if options.held_out is None:
         return _own_table(measured_rows, progress)
     table = read_table(Path(options.held_out))
@@ -170,7 +170,7 @@ def _own_table(measured_rows: int, progress: Callable[[str], None]) -> ValidateA
     with as_file(files("gpuwise.evidence") / "data" / "measurements.csv") as path:
         table = read_table(path)
     asked, reasons = questions(table, progress, zoo_only=True)
-    progress(f"predicting {len(asked):,} rows, each without its GPU, then without its family")
+    progress(f"predicting {len(asked):,} rows, first without its GPU, then without its model family")
     unseen_gpu = _unseen(asked, "gpu", lambda question: question.gpu.name)
     unseen_family = _unseen(asked, "family", lambda question: question.cells["family"])
     if measured_rows:
@@ -223,10 +223,10 @@ def _nothing(table: Table, reasons: Counter[str], measured: int) -> BadValue:
     told += [f"and {len(reasons) - _NAMED} other reasons"] if len(reasons) > _NAMED else []
     given = table.count - reasons.total()
     if measured and given:
-        told.insert(0, f"{_rows(given)}: taken as the user's own measurements")
-        return BadValue("no row is left to score", looked_in="; ".join(told), hint="give a smaller `--measured-rows`")
-    hint = "`gpuwise gpus` lists the GPUs; a row needs the words of `gpuwise predict` for its model, precision and mode"
-    return BadValue(f"none of {_rows(table.count)} can be predicted", looked_in="; ".join(told), hint=hint)
+        told.insert(0, f"{_rows(given)}: used as your own measurements")
+        return BadValue("no row is left to score", looked_in="; ".join(told), hint="use a smaller `--measured-rows`")
+    hint = "`gpuwise gpus` lists the GPUs; model, precision and mode must be spelled as in `gpuwise predict`"
+    return BadValue(f"none of the {_rows(table.count)} can be predicted", looked_in="; ".join(told), hint=hint)
 
 
 def _rows(count: int) -> str:
@@ -237,7 +237,9 @@ def _seen_note(seen: int, rows: int) -> tuple[Assumption, ...]:
     """That some rows are no test: the constants were fitted on their source and GPU."""
     if not seen:
         return ()
-    effect = "their source and GPU are among those the constants were fitted on: their errors say little of GPUs never seen"
+    effect = (
+        "the constants were fitted on the same sources and GPUs, so these errors say little about GPUs that were never measured"
+    )
     return (assumed("in sample", f"{seen:,} of {rows:,} rows", effect, basis="fitted"),)
 
 
@@ -253,7 +255,7 @@ def _gpu_notes(table: Table, residuals: Sequence[Residual]) -> tuple[Assumption,
         meant = match.gpu.name if gpu == name else gpu  # some tables keep the name as given
         others = [one.name for one in (match.gpu, *match.others) if one.name != meant]
         if match.others:
-            notes.append(assumed(f"gpu '{name}'", meant, "could also be " + ", ".join(others), code="gpu_name"))
+            notes.append(assumed(f"gpu '{name}'", meant, "it could also be " + ", ".join(others), code="gpu_name"))
     return tuple(notes)
 
 

@@ -28,25 +28,25 @@ def accuracy_figure(answer: ValidateAnswer, *, by: str = "gpu") -> Figure:
     drawn = answer.residuals[:: -(-len(answer.residuals) // _POINTS) or 1]
     series = _series(drawn)
     overall = answer.overall
-    unseen = "; each row predicted by a fit that has not seen its GPU" if answer.unseen_family is not None else ""
-    errors = f"median error {_percent(overall.median_ape)}, nine in ten below {_percent(overall.p90_ape)}"
-    held = f"80 % ranges hold {_percent(overall.coverage_fraction)}"
+    unseen = "; each row is predicted by a fit that excludes its GPU" if answer.unseen_family is not None else ""
+    errors = f"median error {_percent(overall.median_ape)}, 90% below {_percent(overall.p90_ape)}"
+    held = f"the 80% ranges contain {_percent(overall.coverage_fraction)}"
     return Figure(
         title=f"Predicted against measured: {len(answer.residuals):,} rows of {answer.table}",
         subtitle=f"{errors}; {held}{unseen}",
         panels=(_scatter(answer, series), _errors(answer, by)),
         legend=tuple((entry.label, entry.colour) for entry in series) if len(series) > 1 else (),
-        footer=f"gpuwise validate.{_thinned(answer, drawn)} Lines: the 80 % range {_sample(drawn)}. Data of {answer.data_date}.",
+        footer=f"gpuwise validate.{_thinned(answer, drawn)} Lines: the 80% range {_sample(drawn)}. Data of {answer.data_date}.",
     )
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.0f} %"
+    return "–" if value is None else f"{100 * value:.0f}%"
 
 
 def _thinned(answer: ValidateAnswer, drawn: Sequence[Residual]) -> str:
     whole = len(drawn) == len(answer.residuals)
-    return "" if whole else f" Points: {len(drawn):,} of {len(answer.residuals):,} rows, evenly picked."
+    return "" if whole else f" Points: {len(drawn):,} of {len(answer.residuals):,} rows, sampled evenly."
 
 
 def _sample(rows: Sequence[Residual]) -> str:
@@ -91,7 +91,7 @@ def _scatter(answer: ValidateAnswer, series: tuple[Series, ...]) -> Plot:
     values = [value for row in answer.residuals for value in (row.measured_s, row.predicted_s)] or [1e-3, 1.0]
     low, high = min(values) / 1.25, max(values) * 1.25
     return Plot(
-        title="Time of a step, both axes logarithmic" if answer.table == "e2e" else "Time, both axes logarithmic",
+        title="Time per step, both axes logarithmic" if answer.table == "e2e" else "Time, both axes logarithmic",
         x=Axis(title="measured", low=low, high=high, unit="s", log=True),
         y=Axis(title="predicted", low=low, high=high, unit="s", log=True),
         series=series,
@@ -121,7 +121,7 @@ def _errors(answer: ValidateAnswer, by: str) -> Bars:
     )
     dropped = f", the {_GROUPS} with most rows" if len(groups) > _GROUPS else ""
     return Bars(
-        title=f"Error by {'GPU' if by == 'gpu' else by}{dropped}: bar to the median, line to nine in ten",
+        title=f"Error by {'GPU' if by == 'gpu' else by}{dropped}: the bar ends at the median, the line at the 90th percentile",
         axis=Axis(title="error", low=0.0, high=longest * 1.04, unit="%"),
         bars=(*bars, *([Bar(label="simple rules"), *rules] if rules else [])),
         share=0.46,
@@ -130,9 +130,7 @@ def _errors(answer: ValidateAnswer, by: str) -> Bars:
 
 def _group(name: str, entry: Accuracy) -> Bar:
     median, most = entry.median_ape or 0.0, entry.p90_ape or 0.0
-    tip = (
-        f"{name}: {entry.rows:,} rows, median {_percent(median)}, nine in ten below {_percent(most)}, bias {_percent(entry.bias)}"
-    )
+    tip = f"{name}: {entry.rows:,} rows, median {_percent(median)}, 90% below {_percent(most)}, bias {_percent(entry.bias)}"
     return Bar(
         label=name or "rows",
         segments=(Segment(value=median, tip=tip),),

@@ -12,8 +12,8 @@ from gpuwise.questions.common.options import Option
 __all__ = ["BREAKDOWNS", "ValidateLooks", "ValidateOptions"]
 
 BREAKDOWNS = ("gpu", "model", "family", "source")
-_HELD_OUT = "A file of measurements (.csv or .parquet); without it, the measurements that gpuwise ships."
-_MEASURED = "Rows of each (source, model) that count as your own measurements and correct the others."
+_HELD_OUT = "A .csv or .parquet file of measurements (default: those that come with gpuwise)."
+_MEASURED = "Use this many rows of each (source, model) as your own measurements, which correct the others."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class ValidateLooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateOptions:
-    """Compare predictions with published measurements: errors, the order of GPUs, how often ranges hold, and simple rules."""
+    """Compare predictions with published measurements: the errors, the ranking of GPUs, the ranges, and simple rules of thumb."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
     LOOKS: ClassVar[type] = ValidateLooks

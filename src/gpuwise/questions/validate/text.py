@@ -10,7 +10,7 @@ __all__ = ["render"]
 _NAMED = 5  # models that a reason for leaving rows out lists
 _BRIEF_GROUPS = 8  # groups of the breakdown that leave room for the rest on one screen
 _BRIEF_REASONS = 2  # reasons for leaving rows out in a brief answer, the most frequent first
-_UNSEEN = ", each by a fit that has not seen its GPU"
+_UNSEEN = ", each by a fit that excludes its GPU"
 
 
 def render(
@@ -23,38 +23,38 @@ def render(
         f"{bold(answer.table, colour=colour)}  {len(answer.residuals):,} of {answer.rows:,} rows predicted"
         + (_UNSEEN if own else _seen(answer)),
         "",
-        f"  error      median {_percent(overall.median_ape)}, mean {_percent(overall.mean_ape)}, nine in ten below "
+        f"  error      median {_percent(overall.median_ape)}, mean {_percent(overall.mean_ape)}, 90% of rows below "
         f"{_percent(overall.p90_ape)}; bias {_percent(overall.bias)}",
-        f"  ranges     contain {_percent(overall.coverage_fraction)} of the rows (80 % is the aim)",
+        f"  ranges     contain {_percent(overall.coverage_fraction)} of the rows (the target is 80%)",
     ]
     if overall.kendall_tau is not None:
         lines.append(
-            f"  order      Kendall tau {overall.kendall_tau:.2f}; speed ratios off by {_percent(overall.ratio_median_ape)}"
+            f"  order      Kendall tau {overall.kendall_tau:.2f}; error of speed ratios {_percent(overall.ratio_median_ape)}"
         )
     if answer.unseen_family is not None:
         family = answer.unseen_family
         lines.append(
-            f"  families   never seen: median {_percent(family.median_ape)}, nine in ten below {_percent(family.p90_ape)}"
+            f"  families   not in the fit: median {_percent(family.median_ape)}, 90% of rows below {_percent(family.p90_ape)}"
         )
     lines += [
         "",
-        "  simple rules would be off by",
+        "  errors of simple rules",
         *(
             f"    {name.replace('_', ' '):16} median {_percent(figures['median_ape'])}, "
-            f"nine in ten below {_percent(figures['p90_ape'])}"
+            f"90% of rows below {_percent(figures['p90_ape'])}"
             for name, figures in answer.baselines.items()
         ),
     ]
     if own and verbose:
-        lines += ["", "  what no predictor can know", *(f"    {what}: {effect}" for what, effect in NOISE_FLOOR)]
+        lines += ["", "  differences that no prediction can know", *(f"    {what}: {effect}" for what, effect in NOISE_FLOOR)]
     every = answer.by[by]
     groups = every if verbose else dict(sorted(every.items(), key=lambda item: -item[1].rows)[:_BRIEF_GROUPS])
-    more = f"\n  … and {len(every) - len(groups)} more; `-v` lists all" if len(every) > len(groups) else ""
+    more = f"\n  … and {len(every) - len(groups)} more; `-v` lists them all" if len(every) > len(groups) else ""
     columns = [
         Column(title=f"  {by}", cells=[f"  {name}" for name in groups], right=False),
         Column(title="rows", cells=[f"{entry.rows:,}" for entry in groups.values()]),
         Column(title="median", cells=[_percent(entry.median_ape) for entry in groups.values()]),
-        Column(title="90 %", cells=[_percent(entry.p90_ape) for entry in groups.values()]),
+        Column(title="90%", cells=[_percent(entry.p90_ape) for entry in groups.values()]),
         Column(title="bias", cells=[_percent(entry.bias) for entry in groups.values()]),
         Column(title="in range", cells=[_percent(entry.coverage_fraction) for entry in groups.values()]),
     ]
@@ -71,7 +71,7 @@ def _notes(answer: ValidateAnswer, verbose: bool) -> list[str]:
     notes += folded(answer.assumptions, verbose=verbose)
     if answer.measured_rows:
         notes.append(
-            f"{answer.measured_rows} row(s) of each (source, model) counted as your own measurements and were not scored"
+            f"{answer.measured_rows} row(s) of each (source, model) were used as your own measurements and were not scored"
         )
     return notes
 
@@ -89,4 +89,4 @@ def _models(answer: ValidateAnswer, reason: str) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
+    return "" if value is None else f"{100 * value:.1f}%"

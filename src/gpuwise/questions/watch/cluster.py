@@ -27,7 +27,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SHORTEST_S, _LONGEST_S = 10.0, 30 * 86400.0
 _HOLLOW = 0.5  # of its SMs, where NVIDIA calls a GPU's use ineffective (DCGM user guide, profiling)
 _WORDS = {
-    "gpu_fault": "with errors or silent",
+    "gpu_fault": "with errors, or no longer reporting",
     "idle_gpu": "idle",
     "throttled": "throttled",
     "vram_spill": "spilling",
@@ -158,17 +158,19 @@ def _seconds(text: str) -> float:
     match = _SPAN.fullmatch(text)
     example = "for example `--last 10m`, `--last 90s` or `--last 2h`"
     if match is None:
-        raise BadValue(f"invalid length of time '{text}'", hint=example)
+        raise BadValue(f"invalid duration '{text}'", hint=example)
     seconds = float(match[1]) * _UNITS[match[2]]
     if not _SHORTEST_S <= seconds <= _LONGEST_S:
-        raise BadValue(f"'{text}' is too {'short' if seconds < _SHORTEST_S else 'long'}: 10 seconds to 30 days", hint=example)
+        raise BadValue(
+            f"'{text}' is too {'short' if seconds < _SHORTEST_S else 'long'}: give between 10 seconds and 30 days", hint=example
+        )
     return seconds
 
 
 def _verdict(members: tuple[Member, ...], findings: tuple[FleetFinding, ...]) -> str:
     total = f"{len(members):,} GPU{'s' if len(members) != 1 else ''}"
     shares = [one.vitals.busy_fraction for one in members if one.vitals.busy_fraction is not None]
-    busy = f"busy {sum(shares) / len(shares):.0%} of the time" if shares else "busy unknown"
+    busy = f"busy {sum(shares) / len(shares):.0%} of the time" if shares else "utilisation unknown"
     if not findings:
         return f"healthy: {total}, {busy}, and no check found anything wrong"
     counts = ", ".join(f"{len(found.named):,} {_WORDS[found.finding.code]}" for found in findings)
@@ -180,6 +182,6 @@ def _notes(members: tuple[Member, ...]) -> tuple[str, ...]:
     if not hollow:
         return ()
     return (
-        f"{len(hollow):,} GPUs count as busy while fewer than half of their SMs have work (first: {hollow[0].place}); "
-        "`gpuwise watch` beside the job tells why",
+        f"{len(hollow):,} GPUs look busy although fewer than half of their SMs have work (first: {hollow[0].place}); "
+        "run `gpuwise watch` on the job to see why",
     )

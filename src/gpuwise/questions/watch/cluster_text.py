@@ -30,7 +30,7 @@ def _head(answer: ClusterAnswer) -> str:
     hosts, minutes = len(answer.hosts), answer.window_s / 60
     span = f"{minutes:.0f} min" if minutes >= 2 else f"{answer.window_s:.0f} s"
     size = f"{len(answer.devices):,} GPU{'s' if len(answer.devices) != 1 else ''} on {hosts:,} host{'s' if hosts != 1 else ''}"
-    lines = [f"{answer.address}: {size}, the {span} to {answer.ended:%Y-%m-%d %H:%M} UTC"]
+    lines = [f"{answer.address}: {size}, during the {span} before {answer.ended:%Y-%m-%d %H:%M} UTC"]
     kinds: dict[str, list[Member]] = defaultdict(list)
     for product, member in zip(answer.products, answer.members, strict=True):
         kinds[product].append(member)
@@ -44,7 +44,7 @@ def _kind(product: str, members: list[Member]) -> str:
     for form, values in (
         ("busy {:.0%}", [one.busy_fraction for one in vitals]),
         ("SMs active {:.0%}", [one.sm_fraction for one in members]),
-        ("{:,.0f} MHz at load", [None if one.clock_hz is None else one.clock_hz / 1e6 for one in vitals if one.load_count]),
+        ("{:,.0f} MHz under load", [None if one.clock_hz is None else one.clock_hz / 1e6 for one in vitals if one.load_count]),
         ("{:.0f} W", [one.power_watts for one in vitals]),
         ("memory {:.0%}", [one.memory_used_fraction for one in vitals]),
     ):
@@ -61,9 +61,9 @@ def _finding(
 ) -> str:
     finding = found.finding
     head = f"{place}. {finding.code}: {finding.title}"
-    gain = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times the work"
-    lost = f"up to {found.lost_gpus:.1f} GPUs' worth of time ({finding.share_fraction:.0%}); fixed: {gain}"
-    lines = [f"{lost if found.lost_gpus else 'no time is known to be lost'}; confidence {finding.confidence}"]
+    gain = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times the throughput"
+    lost = f"this wastes up to {found.lost_gpus:.1f} GPUs ({finding.share_fraction:.0%}); a fix gives {gain}"
+    lines = [f"{lost if found.lost_gpus else 'no known loss of time'}; confidence {finding.confidence}"]
     for one in found.named[:most]:
         lines.append(f"{answer.members[one.number].vitals.name}: {'; '.join(one.finding.evidence)}")
     more = len(found.named) - most

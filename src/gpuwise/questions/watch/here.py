@@ -24,7 +24,7 @@ def harmless() -> Iterator[None]:
     try:
         yield
     except Exception as fault:
-        sys.stderr.write(f"gpuwise watch: no diagnosis of this run: {type(fault).__name__}: {fault}\n")
+        sys.stderr.write(f"gpuwise watch: this run could not be diagnosed: {type(fault).__name__}: {fault}\n")
 
 
 class Watch:
@@ -92,7 +92,7 @@ class Watch:
 
     def __iter__(self) -> Iterator[Any]:
         if self._items is None:
-            raise TypeError("gpuwise.watch() without a loader works in `with`, not in a loop")
+            raise TypeError("gpuwise.watch() without a loader works in a `with` statement, not in a loop")
         with self:
             marks = self._marks
             if marks is not None:

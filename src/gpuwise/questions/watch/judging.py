@@ -34,7 +34,7 @@ _LEAST_LEFT = 0.05  # of a step, whatever is mended
 def check_expected(model: str, precision: str) -> None:
     """Refuse a model or precision that cannot be predicted, before hours of training rather than after them."""
     if precision and not model:
-        raise BadValue("--precision is for --model", hint="for example `--model resnet50 --precision amp`")
+        raise BadValue("--precision works only with --model", hint="for example `--model resnet50 --precision amp`")
     if model:
         from gpuwise.questions.common.capturing import captured
         from gpuwise.questions.common.step import step_query
@@ -87,9 +87,9 @@ def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
     try:
         found = diagnose([str(traces[0])])
     except GpuwiseError as fault:
-        notes.append(f"the profiler's window could not be read: {fault.message}")
+        notes.append(f"the profiled steps could not be read: {fault.message}")
         return None
-    notes += [f"of the profiler's window: {cut}" for cut in found.cut]
+    notes += [f"in the profiled steps: {cut}" for cut in found.cut]
     return found
 
 
@@ -123,7 +123,7 @@ def _expect_or_abstain(
         return _expected(run, pace, model, precision)
     except GpuwiseError as fault:
         reason = f"no prediction for {model}: {fault.message}"
-        return Abstained(code=SLOWER, reason=reason, record_next=fault.hint or "`gpuwise predict` says what it needs"), ()
+        return Abstained(code=SLOWER, reason=reason, record_next=fault.hint or "`gpuwise predict` shows what is missing"), ()
 
 
 def _expected(run: Run, pace: Pace | None, model: str, precision: str) -> tuple[Expectation | Abstained, tuple[Assumption, ...]]:
@@ -135,7 +135,7 @@ def _expected(run: Run, pace: Pace | None, model: str, precision: str) -> tuple[
     gpu = _gpu(run)
     batch = pace.batch if pace and pace.batch else None
     if gpu is None and not _cpu_was_measured():
-        reason = f"no prediction for {model}: no GPU of the catalogue was seen"
+        reason = f"no prediction for {model}: no GPU in the catalogue was found"
         return Abstained(code=SLOWER, reason=reason, record_next="run `gpuwise bench` to measure the CPU first"), ()
     options = StepOptions(
         model,
@@ -193,18 +193,18 @@ def _parts(pace: Pace | None, vitals: Vitals, window: WhyAnswer | None) -> dict[
 
 def _verdict(run: Run, pace: Pace | None, vitals: Vitals, findings: tuple[Finding, ...]) -> str:
     if run.waiting_s is not None:
-        return f"the data loader has delivered no batch for {run.waiting_s:.0f} s: the run hangs there"
+        return f"the run hangs: the data loader has delivered no batch for {run.waiting_s:.0f} s"
     if pace is None:
-        ended = f" before exit code {run.exit_code}" if run.exit_code else ""
+        ended = f" before it exited with code {run.exit_code}" if run.exit_code else ""
         load = [gpu.busy_fraction for gpu in vitals.gpus if gpu.busy_fraction is not None]
         seen = f"; GPU busy {max(load):.0%}" if load else ""
-        return f"no diagnosis: too few steps were seen{ended}{seen}"
+        return f"no diagnosis: the run made too few steps{ended}{seen}"
     serious = [finding for finding in findings if finding.severity != "minor"]
     if serious:
         top = serious[0]
         gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times the speed"
         return f"{top.title}: {top.share_fraction:.0%} of the step; fixing it gives {gain}"
-    return f"healthy: {pace.wait_fraction:.0%} of a step waits for input, and no check found more than a minor loss"
+    return f"healthy: a step waits for input {pace.wait_fraction:.0%} of the time, and no check found more than a minor loss"
 
 
 def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
@@ -213,15 +213,13 @@ def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
     ]  # a fault that stops a check is reported with that check
     if pace is not None and pace.apart_fraction > _UNEVEN:
         notes.append(
-            f"{pace.apart_fraction:.0%} of the time lies in steps that begin a pass over the data (workers start, caches fill), "
-            "evaluate or save; they are left out; persistent_workers=True keeps workers"
+            f"{pace.apart_fraction:.0%} of the time is spent in steps that start an epoch (workers start, caches fill), evaluate "
+            "or save, which are left out; persistent_workers=True keeps the workers between epochs"
         )
     if pace is not None and pace.steady_count < _FEW:
-        notes.append(f"only {pace.steady_count} steady steps were seen: let it run longer")
+        notes.append(f"there were only {pace.steady_count} steady steps: let it run longer")
     if len(run.marks) > 1 and pace is not None:
-        notes.append(f"steps are those of process {pace.pid}, the typical one of {len(run.marks)}")
+        notes.append(f"the steps are those of process {pace.pid}, a typical one of {len(run.marks)}")
     if any(gpu.other_processes is None and gpu.load_count for gpu in vitals.gpus):
-        notes.append(
-            "the driver lists none of our processes on the GPU, so processes of others cannot be distinguished from ours"
-        )
+        notes.append("the driver does not list this run's processes on the GPU, so they cannot be told apart from other programs")
     return notes

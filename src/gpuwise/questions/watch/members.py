@@ -50,15 +50,20 @@ def missing_metrics(fleet: Fleet, members: tuple[Member, ...]) -> tuple[Abstaine
         lacking = [group[0] for group in groups if not any(fleet.has(name) for name in group)]
         if lacking:
             names = " and ".join(next(iter(METRICS[name])) for name in lacking)
-            reason = "only a clock that is low without a power cap is seen" if code == "throttled" else "it is not exported"
+            reason = (
+                "only a low clock without a power cap can be detected" if code == "throttled" else "the metric is not exported"
+            )
             told.append(Abstained(code=code, reason=reason, record_next=f"add {names} to the metrics of dcgm-exporter"))
     crowds = Counter(one.peers for one in members if one.vitals.load_count)
     if max(crowds.values(), default=0) < _PEERS:
-        reason = "no three GPUs that could be one job were at work"
-        told.append(Abstained(code="straggler", reason=reason, record_next="look while the job runs, or at a longer `--last`"))
-    beside = "`gpuwise watch` beside the running job"
+        reason = "fewer than three GPUs that could share a job were busy"
+        told.append(Abstained(code="straggler", reason=reason, record_next="look while the job runs, or use a longer `--last`"))
+    beside = "run `gpuwise watch` on the job"
     steps = ("input_starved", "cpu_starved", "shared_gpu")
-    return (*told, *(Abstained(code=code, reason="DCGM sees no steps, cores or processes", record_next=beside) for code in steps))
+    return (
+        *told,
+        *(Abstained(code=code, reason="DCGM does not report steps, cores or processes", record_next=beside) for code in steps),
+    )
 
 
 class _Figures:
@@ -193,14 +198,14 @@ def _assumptions(fleet: Fleet, members: tuple[Member, ...], found: list[Gpu | No
     made: list[Assumption] = []
     if any(one.assumed for one in members):
         value, effect = (
-            "GPUs of one host and product, where no label names their job",
-            "decides which GPUs are compared to find stragglers",
+            "GPUs of the same product on one host, where no label names their job",
+            "determines which GPUs are compared to find stragglers",
         )
         made.append(assumed("peers", value, effect))
     if any(found) and not fleet.has("power_limit_watts"):
-        effect = "whether a low clock is the power cap"
+        effect = "determines whether a low clock is due to the power cap"
         made.append(assumed("power limit", "the product's TDP", effect))
     if any(found) and not fleet.has("pcie_lanes"):
-        effect = "how much of the link is in use, for vram_spill"
-        made.append(assumed("PCIe link", "the product's own", effect))
+        effect = "determines how much of the link is in use, for vram_spill"
+        made.append(assumed("PCIe link", "the full link of the product", effect))
     return tuple(made)

@@ -13,7 +13,7 @@ def panel(sight: Sight | None, pace: Pace | None, *, seconds: float, waiting_s: 
     """What is seen now, a line each: steps, GPUs, host."""
     lines = [f"gpuwise watch  {seconds:,.0f} s  " + _steps(pace)]
     if waiting_s is not None:
-        lines.append(f"the loader has given no batch for {waiting_s:.0f} s")
+        lines.append(f"the data loader has delivered no batch for {waiting_s:.0f} s")
     if sight is not None:
         lines += [_gpu_now(gpu) for gpu in sight.gpus]
         lines += [_host_now(sight.host)] if sight.host is not None else []
@@ -44,7 +44,7 @@ def _gpu_now(gpu: GpuSample) -> str:
     if gpu.processes is not None:
         known.append(f"{len(gpu.processes)} process{'es' if len(gpu.processes) != 1 else ''}")
     if gpu.reasons:
-        known.append("held by " + ", ".join(gpu.reasons))
+        known.append("limited by " + ", ".join(gpu.reasons))
     return "  ".join(known)
 
 

@@ -42,11 +42,11 @@ def _head(answer: WatchAnswer) -> str:
     lines = [_end(answer)]
     pace = answer.pace
     if pace is not None:
-        most = f"most {time_text(pace.low_s)} to {time_text(pace.high_s)}"
-        spread = f"mean of {pace.steady_count} steady; median {time_text(pace.median_s)}, {most}"
+        most = f"mostly {time_text(pace.low_s)} to {time_text(pace.high_s)}"
+        spread = f"mean of {pace.steady_count} steady steps; median {time_text(pace.median_s)}, {most}"
         batch = f", batch {pace.batch}" if pace.batch else ""
-        lines.append(f"step {time_text(pace.mean_s)} ({spread}){batch}, waits for input {pace.wait_fraction:.0%}")
-        lines.append(f"steps: {_BY[pace.by]}")
+        lines.append(f"step {time_text(pace.mean_s)} ({spread}){batch}, waiting for input {pace.wait_fraction:.0%} of the time")
+        lines.append(f"a step is counted {_BY[pace.by]}")
     expected = answer.expected
     if expected is not None:
         measured = f", measured {time_text(pace.mean_s)}" if pace is not None else ""
@@ -55,7 +55,9 @@ def _head(answer: WatchAnswer) -> str:
     lines += [_gpu(gpu) for gpu in answer.vitals.gpus]
     vitals = answer.vitals
     if vitals.cores_used_fraction is not None:
-        delayed = "" if vitals.delayed_fraction is None else f", without a core {vitals.delayed_fraction:.0%} of the time"
+        delayed = (
+            "" if vitals.delayed_fraction is None else f", waiting for a free core {vitals.delayed_fraction:.0%} of the time"
+        )
         lines.append(f"host: {vitals.core_count} cores, {vitals.cores_used_fraction:.0%} in use{delayed}")
     return "\n".join(lines)
 
@@ -68,9 +70,9 @@ def _end(answer: WatchAnswer) -> str:
 
 
 def _gpu(gpu: GpuVitals) -> str:
-    parts = [f"busy {gpu.busy_fraction:.0%}" if gpu.busy_fraction is not None else "busy unknown"]
+    parts = [f"busy {gpu.busy_fraction:.0%}" if gpu.busy_fraction is not None else "utilisation unknown"]
     if gpu.clock_hz is not None:
-        parts.append(f"{gpu.clock_hz / 1e6:,.0f} MHz at load")
+        parts.append(f"{gpu.clock_hz / 1e6:,.0f} MHz under load")
     if gpu.power_watts is not None:
         parts.append(f"{gpu.power_watts:.0f} W" + (f" of {gpu.power_limit_watts:.0f}" if gpu.power_limit_watts else ""))
     if gpu.temperature_c is not None:
@@ -78,7 +80,7 @@ def _gpu(gpu: GpuVitals) -> str:
     if gpu.pcie_generation and gpu.pcie_lanes:
         parts.append(f"PCIe {gpu.pcie_generation}.0 x{gpu.pcie_lanes}")
     if gpu.traffic_bytes_per_s is not None:
-        parts.append(f"{gpu.traffic_bytes_per_s / 1e9:.2f} GB/s over it")
+        parts.append(f"{gpu.traffic_bytes_per_s / 1e9:.2f} GB/s of traffic")
     if gpu.memory_used_fraction is not None:
         parts.append(f"memory {gpu.memory_used_fraction:.0%}")
     return f"{gpu.name}: " + ", ".join(parts)
@@ -86,7 +88,7 @@ def _gpu(gpu: GpuVitals) -> str:
 
 def _closing(answer: WatchAnswer) -> list[str]:
     lines = [*smaller(answer.findings), *overlap(answer.findings)]
-    lines += describe_abstained(answer.abstained, otherwise="not seen")
+    lines += describe_abstained(answer.abstained, otherwise="not visible")
     lines += [f"note: {note}" for note in _notes(answer)]
     lines += assumption_lines(answer.assumptions)
     return lines
@@ -101,4 +103,4 @@ def _notes(answer: WatchAnswer) -> list[str]:
     if answer.window is None:
         return list(answer.notes)
     count = len(answer.window.view.scene.steps.start_ns)
-    return [*answer.notes, f"parts other than the wait come from {count} steps under the profiler, which are not timed"]
+    return [*answer.notes, f"all parts except the wait come from {count} profiled steps, which do not count for the step time"]

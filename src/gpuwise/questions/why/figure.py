@@ -17,7 +17,7 @@ def causes_figure(answer: WhyAnswer, *, format: str = "text") -> Figure:
         title=f"A step of {time_text(answer.view.step_s)} on {answer.device_name or 'an unknown device'}",
         subtitle=answer.verdict,
         panels=(_parts(answer), *([_gains(found)] if found else [])),
-        footer=f"gpuwise why {', '.join(answer.files)}. Gains are bounded: removing one limit shows the next.",
+        footer=f"gpuwise why {', '.join(answer.files)}. Gains are limited, because removing one bottleneck exposes the next.",
     )
 
 
@@ -38,15 +38,15 @@ def _parts(answer: WhyAnswer) -> Bars:
 
 def _gains(findings: tuple[Finding, ...]) -> Bars:
     bars = tuple(_gain(finding) for finding in findings)
-    axis = Axis(title="times as fast when fixed", low=0.0, high=max(bar.high or 1.0 for bar in bars) * 1.02)
-    return Bars(title="What fixing each would give, alone", axis=axis, bars=bars, share=0.5)
+    axis = Axis(title="times as fast after the fix", low=0.0, high=max(bar.high or 1.0 for bar in bars) * 1.02)
+    return Bars(title="Speed-up from fixing each cause alone", axis=axis, bars=bars, share=0.5)
 
 
 def _gain(finding: Finding) -> Bar:
     low, high = finding.gain.low, finding.gain.high
     return Bar(
         label=finding.code.replace("_", " "),
-        segments=(Segment(value=finding.gain.middle, tip=f"{finding.title}; do: {finding.remedy}"),),
+        segments=(Segment(value=finding.gain.middle, tip=f"{finding.title}; fix: {finding.remedy}"),),
         low=low,
         high=high,
         note=f"{low:.2f} to {high:.2f}x",

@@ -195,7 +195,7 @@ def diagnosed(task: FleetTask) -> bytes:
     except GpuwiseError as fault:
         return _lost(task, fault.message)
     except Exception as fault:  # one odd file must not end the diagnosis of thousands; the row says that it is our fault
-        return _lost(task, f"gpuwise failed on it ({type(fault).__name__}: {fault}); please report it")
+        return _lost(task, f"gpuwise failed on it ({type(fault).__name__}: {fault}); please report this bug")
 
 
 def _lost(task: FleetTask, reason: str) -> bytes:

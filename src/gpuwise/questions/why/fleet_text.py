@@ -20,7 +20,7 @@ def render(
     read = [job for job in answer.jobs if job.reason is None]
     failed = [job for job in answer.jobs if job.reason is not None]
     ill = sum(job.code is not None for job in read)
-    head = f"{len(read)} runs: {ill} with a cause above minor" + (f"; {len(failed)} could not be read" if failed else "")
+    head = f"{len(read)} runs: {ill} with a significant cause" + (f"; {len(failed)} could not be read" if failed else "")
     blocks = [bold(head, colour=colour)]
     if read:
         blocks.append(_table(read[:most], width or WIDTH, colour) + _more(len(read) - most))
@@ -42,7 +42,7 @@ def _table(jobs: list[Diagnosed], width: int | None, colour: bool) -> str:
 
 
 def _cause(job: Diagnosed) -> str:
-    return (job.code or "none above minor") + (" (file cut off)" if job.cut else "")
+    return (job.code or "none significant") + (" (file cut off)" if job.cut else "")
 
 
 def _gain(job: Diagnosed) -> str:
@@ -50,13 +50,13 @@ def _gain(job: Diagnosed) -> str:
 
 
 def _more(count: int) -> str:
-    return f"\n… and {count} more; `-v` shows {_SHOWN}, `--out` and `--json` have all" if count > 0 else ""
+    return f"\n… and {count} more; `-v` shows {_SHOWN}, and `--out` and `--json` contain all" if count > 0 else ""
 
 
 def _notes(answer: FleetAnswer) -> list[str]:
-    notes = ["gain: the speed-up from fixing the first cause; `gpuwise why FILE` explains one run in full"]
+    notes = ["the gain is the speed-up from fixing the first cause; `gpuwise why FILE` explains one run in full"]
     if answer.kept_parts:
-        notes.append(f"{answer.kept_parts} of {len(answer.jobs)} runs were diagnosed before")
+        notes.append(f"{answer.kept_parts} of {len(answer.jobs)} runs had already been diagnosed")
     if answer.out:
         notes.append(f"table: {answer.out}")
     return notes

@@ -34,7 +34,9 @@ def _system(url: str) -> tuple[Any, str]:
     except ImportError as missing:
         if scheme in ("s3", "s3a"):
             raise MissingExtra("s3fs", extra="s3", needed_for=f"'{url}'") from None
-        raise BadValue(f"'{url}' cannot be reached: {missing}", hint=f"pip install what fsspec needs for {scheme}://") from None
+        raise BadValue(
+            f"'{url}' cannot be reached: {missing}", hint=f"install the package that fsspec needs for {scheme}://"
+        ) from None
     except ValueError as fault:
         raise BadValue(f"cannot read from '{url}': {fault}", hint="for example `s3://bucket/runs/*.json.gz`") from None
     return system, str(path)
@@ -48,10 +50,10 @@ def list_urls(pattern: str) -> list[str]:
         files = [one for one in found if not system.isdir(one)]
     except Exception as fault:  # each file system has errors of its own
         raise BadFile(
-            f"'{pattern}' cannot be listed: {_describe(fault)}", hint="check the address and your rights to it"
+            f"'{pattern}' cannot be listed: {_describe(fault)}", hint="check the address and your permissions"
         ) from None
     if not files:
-        raise BadFile(f"no file matches '{pattern}'", hint="check the address; quote patterns")
+        raise BadFile(f"no file matches '{pattern}'", hint="check the address, and put patterns in quotes")
     return [str(system.unstrip_protocol(one)) for one in files]
 
 
@@ -77,7 +79,7 @@ def at_hand(files: Sequence[str]) -> Iterator[list[str]]:
                 try:
                     system.get_file(path, str(place))
                 except Exception as fault:
-                    raise BadFile(f"'{file}' cannot be fetched: {_describe(fault)}", hint="check your rights to it") from None
+                    raise BadFile(f"'{file}' cannot be fetched: {_describe(fault)}", hint="check your permissions") from None
                 found.append(str(place))
             else:
                 found.append(file)

@@ -70,9 +70,9 @@ def _head(answer: WhyAnswer, verbose: bool = True) -> str:
     busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.1%}"
     if steps.steady_count < len(steps.start_ns):
         busy += f" ({view.facts.busy_fraction:.1%} in steady steps)"
-    count = f"mean of {steps.steady_count}" if steps.steady_count > 1 else "one only"
+    count = f"mean of {steps.steady_count} steps" if steps.steady_count > 1 else "only one step"
     if abs(view.step_s / max(steps.median_s, 1e-12) - 1.0) > _UNEVEN:
-        count += f"; the median is {time_text(steps.median_s)}"
+        count += f"; median {time_text(steps.median_s)}"
     length = f"step {time_text(view.step_s)} ({count})" if steps.marked else f"{time_text(view.step_s)} recorded"
     by = [f"steps: {answer.steps_by}"] if verbose or steps.by not in _CERTAIN else []
     return "\n".join([*map(str, answer.cut), f"{where}, {length}, {busy}", *by])
@@ -84,7 +84,7 @@ def _parts(answer: WhyAnswer) -> list[tuple[str, float]]:
 
 def _bar(answer: WhyAnswer, width: int | None) -> str:
     hidden = answer.view.parts.hidden_communication_s / answer.view.parts.step_s
-    beside = f"\nhidden beside compute: communication {hidden:.0%}" if hidden >= _LEAST_SHARE else ""
+    beside = f"\ncommunication hidden behind compute: {hidden:.0%}" if hidden >= _LEAST_SHARE else ""
     return bar(_parts(answer), width) + beside
 
 
@@ -100,13 +100,15 @@ def _rank_table(answer: WhyAnswer, width: int | None, colour: bool, verbose: boo
         Column(title="loader", cells=[f"{view.whole.loader_fraction:.0%}" for view in views], drop=1),
     ]
     more = len(answer.ranks) - len(ranks)
-    return table(columns, width=width or WIDTH, colour=colour) + (f"\n… and {more} faster ranks; `-v` lists all" if more else "")
+    return table(columns, width=width or WIDTH, colour=colour) + (
+        f"\n… and {more} faster ranks; `-v` lists them all" if more else ""
+    )
 
 
 def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour: bool, verbose: bool) -> str:
     parts = found.parts if verbose else sorted(found.parts, key=lambda part: -abs(part.after_s - part.before_s))[:_BRIEF_PARTS]
-    head = f"against {answer.compared}: {found.verdict}"
-    steps = f"median step {time_text(found.before_s)} before, {time_text(found.after_s)} after; parts are of the mean step"
+    head = f"compared with {answer.compared}: {found.verdict}"
+    steps = f"median step {time_text(found.before_s)} before and {time_text(found.after_s)} after; parts are of the mean step"
     columns = [
         Column(title="part", cells=[part.part.replace("_", " ") for part in parts], right=False),
         Column(title="first", cells=[time_text(part.before_s) for part in parts]),
@@ -115,8 +117,8 @@ def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour:
         Column(title="promised", cells=[f"{part.promised:.2f}x" if part.promised else "–" for part in parts], drop=1),
         Column(title="why", cells=[part.why for part in parts], right=False, drop=2),
     ]
-    unlike = [f"unlike: {text}" for text in found.unlike[0 if verbose else 1 :]]  # the verdict names the first one
-    notes = unlike + [f"not known: {text}" for text in found.unknown]
+    unlike = [f"different: {text}" for text in found.unlike[0 if verbose else 1 :]]  # the verdict names the first one
+    notes = unlike + [f"unknown: {text}" for text in found.unknown]
     return "\n".join(
         [bold(wrapped(head, width), colour=colour), steps, "", table(columns, width=width or WIDTH, colour=colour), *notes]
     )
@@ -151,9 +153,9 @@ def render_markdown(answer: WhyAnswer) -> str:
         price = cost(finding, answer.view.per) + "."
         lines += ["", f"## {place}. {finding.title} (`{finding.code}`)", "", price, ""]
         lines += [f"- {line}" for line in finding.lines]
-        lines += [f"- do: {finding.remedy}", f"- check: {finding.verify}"]
+        lines += [f"- fix: {finding.remedy}", f"- check: {finding.verify}"]
     if answer.difference is not None:
-        lines += ["", f"## Against {answer.compared}", "", answer.difference.verdict + "."]
+        lines += ["", f"## Compared with {answer.compared}", "", answer.difference.verdict + "."]
     return "\n".join([*lines, "", *(f"- {line}" for line in _closing(answer))])
 
 
@@ -181,6 +183,6 @@ _STYLE = (
 
 def _html_finding(finding: Finding, per: str) -> str:
     evidence = "".join(f"<li>{escape(line)}</li>" for line in finding.lines)
-    steps = f"<li>do: {escape(finding.remedy)}</li><li>check: {escape(finding.verify)}</li>"
+    steps = f"<li>fix: {escape(finding.remedy)}</li><li>check: {escape(finding.verify)}</li>"
     head = f"<b>{escape(finding.title)}</b> (<code>{escape(finding.code)}</code>)"
     return f"<li>{head}<br>{escape(cost(finding, per))}<ul>{evidence}{steps}</ul></li>"

@@ -53,10 +53,10 @@ def _launch(cluster: Cluster) -> str:
 
 
 def _batches(plan: Plan) -> str:
-    step = f"micro-batch {plan.micro_batch} a GPU"
-    step += "" if plan.micro_count == 1 else f", {plan.micro_count} accumulated into a step"
+    step = f"micro-batch {plan.micro_batch} per GPU"
+    step += "" if plan.micro_count == 1 else f", accumulate {plan.micro_count} of them per step"
     number = plan.micro_count * plan.mesh.data
-    return f"{step}; {plan.short} of {number} one sample smaller: weigh losses by samples" if plan.short else step
+    return f"{step}; {plan.short} of {number} have one sample less, so weight the losses by sample count" if plan.short else step
 
 
 def _checkpointed(plan: Plan) -> tuple[str, ...]:

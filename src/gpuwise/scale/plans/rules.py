@@ -54,29 +54,29 @@ def _no_tensor(parts: Parts, cluster: Cluster, degree: int) -> str:
     if split.divided < _MOSTLY:
         kinds = Counter(parts.workload.ops[op].kind for op in parts.workload.calls.op.tolist())
         layers = "convolutions" if kinds["conv"] else "recurrent layers" if kinds["rnn"] else "other layers"
-        return f"tensor {degree}: most weights are in {layers}, which frameworks do not split over GPUs"
+        return f"tensor {degree}: most weights are in {layers}, which frameworks do not split across GPUs"
     values = product_values(parts.workload)[0]
     for row, what in sorted(split.widths, key=lambda width: width[1] == "columns"):
         width = round(float(values[row]))
         if width % degree:
-            return f"tensor {degree}: {width} {what} do not divide by {degree}"
+            return f"tensor {degree}: {width} {what} cannot be divided evenly by {degree}"
     per_node = cluster.gpus_per_node
     if per_node % degree and degree % per_node:
-        return f"tensor {degree}: groups of {degree} do not fill nodes of {per_node} GPUs evenly"
-    return "" if degree <= _MOST_TENSOR else f"tensor {degree}: more than {_MOST_TENSOR} ranks share no layer"
+        return f"tensor {degree}: groups of {degree} do not evenly fill nodes of {per_node} GPUs"
+    return "" if degree <= _MOST_TENSOR else f"tensor {degree}: a layer is split across at most {_MOST_TENSOR} ranks"
 
 
 def _no_pipeline(parts: Parts, cluster: Cluster, degree: int) -> str:
     layers = len(parts.kinds)
     if not layers:
-        return f"pipeline {degree}: the model has no repeated blocks to put on stages"
+        return f"pipeline {degree}: the model has no repeated blocks to assign to stages"
     return f"pipeline {degree}: {layers} blocks are too few for {degree} stages" if degree > layers else ""
 
 
 def _no_sequence(parts: Parts, cluster: Cluster, degree: int) -> str:
     workload = parts.workload
     if "seq" not in workload.symbols or not any(op.kind == "attention" for op in workload.ops):
-        return f"sequence {degree}: the model has no sequence that attention reads, or it is fixed"
+        return f"sequence {degree}: the model has no attention over a sequence, or its length is fixed"
     length = workload.seq or 0
     if length % degree or length // degree < _SHORTEST:
         return f"sequence {degree}: {length} tokens leave fewer than {_SHORTEST} for each of {degree} ranks"
@@ -87,7 +87,7 @@ def _no_expert(parts: Parts, cluster: Cluster, degree: int) -> str:
     if not has_experts(parts.workload):
         return f"expert {degree}: the model has no experts"
     count = expert_count(parts)
-    return f"expert {degree}: {count} experts do not divide by {degree}" if count % degree else ""
+    return f"expert {degree}: {count} experts cannot be divided evenly by {degree}" if count % degree else ""
 
 
 def expert_count(parts: Parts) -> int:
@@ -99,7 +99,7 @@ def expert_count(parts: Parts) -> int:
 
 def _no_chunks(parts: Parts, cluster: Cluster, degree: int) -> str:
     layers = len(parts.kinds)
-    return f"chunks {degree}: {layers} blocks do not make {degree} equal chunks a stage" if layers % degree else ""
+    return f"chunks {degree}: {layers} blocks cannot form {degree} equal chunks per stage" if layers % degree else ""
 
 
 _RULES = {
@@ -125,7 +125,7 @@ def meshes(parts: Parts, cluster: Cluster, batch: int, limits: Limits, rejected:
                 if not limits.allows("data", data):
                     continue
                 if batch % data and (data < count or batch < data):
-                    rejected[f"data {data}: a batch of {batch:,} does not divide by {data}"] += 1
+                    rejected[f"data {data}: a batch of {batch:,} cannot be divided evenly by {data}"] += 1
                     continue
                 for expert in experts:
                     if data * sequence % expert or (expert > 1 and batch % data):

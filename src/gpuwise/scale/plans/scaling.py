@@ -99,15 +99,14 @@ def faster_links(costs: Costs, cluster: Cluster, plans: Sequence[Plan], wishes: 
         bits = cluster.network.bytes_per_s_one_way * 8
         for rate in [rate for rate in _RATES if rate > bits * 1.2][:2]:
             network = replace(cluster.network, bytes_per_s_one_way=rate / 8)
-            count = f"{cluster.network_count} x " if cluster.network_count > 1 else ""
-            found.append(
-                _with(f"{count}{rate / 1e9:.0f} Gbit network", replace(cluster, network=network), costs, plans, wishes, now_s)
-            )
+            gigabit = f"{rate / 1e9:.0f} Gbit"
+            name = f"{cluster.network_count} x {gigabit} networks" if cluster.network_count > 1 else f"a {gigabit} network"
+            found.append(_with(name, replace(cluster, network=network), costs, plans, wishes, now_s))
     if cluster.gpus_per_node > 1:
         wires = replace(
             cluster.wires, gpu_link=_four_times(cluster.wires.gpu_link), host_link=_four_times(cluster.wires.host_link)
         )
-        name = f"links four times {cluster.wires.gpu_link.name} between GPUs"
+        name = f"links between GPUs four times as fast as {cluster.wires.gpu_link.name}"
         found.append(_with(name, replace(cluster, wires=wires), costs, plans, wishes, now_s))
     return tuple(found)
 

@@ -104,9 +104,7 @@ def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor
     mesh = np.concatenate([np.full(len(plans), order[one]) for one, plans, _, _ in rows])
     fits = memory <= wishes.memory_bytes
     if (~fits).any():
-        rejected[f"needs more than the {wishes.memory_bytes / 2**30:.3g} GiB that a GPU can be trusted with"] += int(
-            (~fits).sum()
-        )
+        rejected[f"needs more than the {wishes.memory_bytes / 2**30:.3g} GiB that a GPU can safely use"] += int((~fits).sum())
     return Found(
         meshes=tuple(possible),
         mesh=mesh,
@@ -177,10 +175,11 @@ def _why_none(mesh: Mesh, limits: Limits) -> str:
     stage = limits.fixed.get("zero_stage")
     if stage is not None and stage not in _stages(mesh):
         alone = mesh.data * mesh.sequence == 1
-        return f"ZeRO-{stage}: {'there is one data rank' if alone else 'does not go with tensor, sequence or pipeline ranks'}"
+        why = "there is only one data rank" if alone else "cannot be combined with tensor, sequence or pipeline ranks"
+        return f"ZeRO-{stage}: {why}"
     if limits.fixed.get("offload"):
-        return "offload: only where nothing but samples is divided, with ZeRO on several ranks"
-    return "micro-batches: no size divides the samples of a rank into as many as the stages need"
+        return "offload: works only when just the samples are divided, with ZeRO across several ranks"
+    return "micro-batches: no size gives a rank as many micro-batches as the stages need"
 
 
 def _schedules(mesh: Mesh, micro_count: int) -> bool:

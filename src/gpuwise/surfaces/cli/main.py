@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+import shutil
 import sys
 from typing import Any, cast
 
 __all__ = ["main"]
 
 _SELDOM = 100_000  # objects between two looks for garbage: reading our tables makes many, and drops none
+_HARD_SPACE = "\x00"  # cannot occur in a message: control characters are written out
+_NARROWEST = 40  # columns: on fewer, lines break where the terminal breaks them
 
 
 def main() -> None:
@@ -45,7 +49,7 @@ def main() -> None:
     except BrokenPipeError:
         _leave(0)  # the reader (head, less) has gone: no error
     except OSError as fault:
-        _complain(f"error: the answer cannot be written: {fault.strerror}\n\nhint: check the disk or the file it goes to", 2)
+        _complain(f"error: the answer cannot be written: {fault.strerror}\n\nhint: check the disk or the output file", 2)
 
 
 def _refuse(fault: Any) -> None:
@@ -62,8 +66,17 @@ def _complain(text: str, code: int) -> None:
     if sys.stderr is not None:
         from gpuwise.core.text import plain
 
-        sys.stderr.write("\n".join(plain(line) for line in text.split("\n")) + "\n")
+        sys.stderr.write("\n".join(_wrapped(plain(line)) for line in text.split("\n")) + "\n")
     _leave(code)
+
+
+def _wrapped(line: str) -> str:
+    """A line on as many lines as the terminal needs; what is in backticks stays on one, so that it can be copied."""
+    from gpuwise.render.text import WIDTH, wrapped
+
+    width = min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH) if sys.stderr.isatty() else WIDTH
+    joined = re.sub(r"`[^`]+`", lambda found: found[0].replace(" ", _HARD_SPACE), line)
+    return wrapped(joined, max(width, _NARROWEST), "    ").replace(_HARD_SPACE, " ")
 
 
 def _leave(code: int) -> None:

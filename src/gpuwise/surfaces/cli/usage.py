@@ -22,7 +22,7 @@ _MEANT = {
     ("sweep", "--gpu"): "--gpus",
     ("sweep", "--batch"): "--batches",
     ("sweep", "--precision"): "--precisions",
-    ("compare", "--gpu"): "the names alone",
+    ("compare", "--gpu"): "the names without an option",
     ("predict", ""): "--gpu",
     ("fit", ""): "--gpu",
 }
@@ -36,14 +36,14 @@ def usage_error(fault: Any, command: str) -> BadValue:
         return _unknown_command(said)
     hints = []
     if meant := _MEANT.get((command, option)) if option or "unexpected extra argument" in said else None:
-        hints.append(f"`gpuwise {command}` takes {meant} there")
+        hints.append(f"use {meant} instead.")
     elif near := getattr(fault, "possibilities", None):
-        hints.append(f"{difflib.get_close_matches(option, near, n=1, cutoff=0.0)[0]} is near")
-    hints.append(f"for example `{_example(command)}`")
+        hints.append(f"did you mean {difflib.get_close_matches(option, near, n=1, cutoff=0.0)[0]}?")
+    hints.append(f"{'For' if hints else 'for'} example `{_example(command)}`")
     return BadValue(
         f"gpuwise {command}: {said[:1].lower()}{said[1:]}",
-        looked_in=f"what it takes (`gpuwise {command} --help`)",
-        hint="; ".join(hints),
+        looked_in=f"the options of `gpuwise {command} --help`",
+        hint=" ".join(hints),
     )
 
 
@@ -54,5 +54,5 @@ def _example(command: str) -> str:
 def _unknown_command(said: str) -> BadValue:
     given = said.partition("'")[2].partition("'")[0]
     near = difflib.get_close_matches(given, COMMANDS, n=1)
-    hint = f"did you mean `gpuwise {near[0]}`?" if near else "`gpuwise --help` says what each is for"
+    hint = f"did you mean `gpuwise {near[0]}`?" if near else "`gpuwise --help` describes every command"
     return BadValue(f"gpuwise: {said[:1].lower()}{said[1:].split('.')[0]}", looked_in=", ".join(COMMANDS), hint=hint)

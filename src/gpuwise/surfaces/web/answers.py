@@ -35,7 +35,7 @@ def answer(question: str, options: Options) -> tuple[int, bytes]:
         said = {
             "error": f"gpuwise failed: {type(fault).__name__}",
             "looked_in": "",
-            "hint": "please report it with this question",
+            "hint": "please report this bug together with the question",
         }
         return 500, msgspec.json.encode(said)
 
@@ -53,8 +53,8 @@ def _only_named_models(options: Options) -> None:
     for name in [given] if isinstance(given, str) else [*given, *options.get("models", [])]:
         if not zoo.has(name):
             near = ", ".join(zoo.close(name))
-            hint = f"did you mean {near}?" if near else "`gpuwise predict` on the command line takes models of your own"
-            raise BadValue(f"the page knows no model '{name}'", looked_in=f"{len(zoo.names())} models of the zoo", hint=hint)
+            hint = f"did you mean {near}?" if near else "`gpuwise predict` on the command line also takes your own models"
+            raise BadValue(f"there is no included model '{name}'", looked_in=f"{len(zoo.names())} included models", hint=hint)
 
 
 def _given(options: Options) -> dict[str, Any]:

@@ -43,10 +43,10 @@ _BODIES: dict[str, type[Body]] = {
 }
 _REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"description": "The question could not be understood: error, looked_in, hint."},
-    403: {"description": "Asked by another site."},
-    413: {"description": "Too large."},
+    403: {"description": "The request came from another site."},
+    413: {"description": "The request is too large."},
     422: {"description": "A field is missing, unknown or out of bounds: error, looked_in, hint."},
-    503: {"description": "It took too long, or a worker ended."},
+    503: {"description": "The answer took too long, or a worker process ended."},
 }
 
 
@@ -70,8 +70,8 @@ def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_
     for name in QUESTIONS:
         _add_question(app, answers, name, _BODIES.get(name) or body_of(DECLARED[name].options))
     _add_why(app, Traces(most_trace_bytes))
-    _add_kept(app, "accuracy", kept["accuracy"], "How wrong are the predictions, on GPUs they had never seen?")
-    _add_kept(app, "machine", kept["machine"], "What is on this machine?")
+    _add_kept(app, "accuracy", kept["accuracy"], "How accurate are predictions for GPUs that were not used to fit them?")
+    _add_kept(app, "machine", kept["machine"], "What hardware and software does this machine have?")
     _add_choices(app)
     _add_page(app)
     return app
@@ -83,13 +83,13 @@ def _not_understood(request: Request, fault: Exception) -> Response:
     said = [f"{' '.join(str(part) for part in one['loc'][1:])[:100]}: {one['msg'][:200]}" for one in faults[:8]]
     clean = "; ".join(said).encode("utf-8", "replace").decode()
     return Response(
-        told(clean.removeprefix(": "), "/api.html lists what each question takes"), 422, media_type="application/json"
+        told(clean.removeprefix(": "), "/api.html lists the options of each question"), 422, media_type="application/json"
     )
 
 
 def _not_served(request: Request, fault: Exception) -> Response:
     known = fault if isinstance(fault, HTTPException) else HTTPException(500)
-    content = told(known.detail, "/api.html lists what is served")
+    content = told(known.detail, "/api.html lists all addresses")
     return Response(content, known.status_code, known.headers, media_type="application/json")
 
 

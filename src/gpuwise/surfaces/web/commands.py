@@ -38,10 +38,13 @@ class Done:
         if self.code == 0:
             return 200, self.out
         if "MemoryError" in self.complaint:
-            return 400, told("it needs more memory than one trace may take here", "`gpuwise why FILE` has no limit")
-        error = re.search(r"error: (.*)", self.complaint)
-        hint = re.search(r"hint: (.*)", self.complaint)
-        return 400, told(error[1] if error else "it could not be read", hint[1] if hint else "")
+            return 400, told("this trace needs more memory than the page allows", "`gpuwise why FILE` has no limit")
+        return 400, told(self._part("error") or "the trace could not be read", self._part("hint"))
+
+    def _part(self, name: str) -> str:
+        """What follows `error: ` or `hint: ` in the complaint, on one line; lines that continue it are indented."""
+        found = re.search(rf"^{name}: (.*(?:\n    .*)*)", self.complaint, re.MULTILINE)
+        return " ".join(found[1].split()) if found else ""
 
 
 async def _never() -> bool:
@@ -98,7 +101,7 @@ class Once:
         if self._work is None or (self._work.done() and (self._work.cancelled() or self._work.result().code != 0)):
             self._work = asyncio.create_task(self._found())
         done = await asyncio.shield(self._work)
-        return done.answer if done.code is not None else (503, told("this took too long", "ask again"))
+        return done.answer if done.code is not None else (503, told("this took too long", "try again"))
 
     async def _found(self) -> Done:
         path = None if self._folder is None else self._folder / f"{'-'.join(self._arguments).strip('-')}.{_edition()}.json"

@@ -57,7 +57,7 @@ class Guard:
         if scope["path"] not in self._uploads:
             whole = await _whole(headers, receive)
             if whole is None:
-                too_large = _refused(413, f"more than {_MOST_BYTES / 2**20:.0f} MiB", "no question is that long")
+                too_large = _refused(413, f"the request is larger than {_MOST_BYTES / 2**20:.0f} MiB", "send a smaller request")
                 await too_large(scope, receive, guarded)
                 return
             receive = _again(whole, receive)
@@ -66,15 +66,15 @@ class Guard:
     def _refusal(self, method: str, headers: Headers) -> tuple[str, str]:
         host = _name(headers.get("host", ""))
         if "*" not in self._hosts and host not in self._hosts:
-            return "this name is not one of this server's", f"{_OPEN_PAGE}, or start it with `--allow-host NAME`"
+            return "this server does not accept this host name", f"{_OPEN_PAGE}, or start it with `--allow-host NAME`"
         origin = headers.get("origin")
         asks = method not in ("GET", "HEAD", "OPTIONS")
         if asks and origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
-            return "another site may not ask questions here", _OPEN_PAGE
+            return "requests from other sites are not allowed", _OPEN_PAGE
         foreign = headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
         followed = not asks and headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         if foreign and not followed:  # a link to the page may be followed; nothing of it may be fetched, framed or timed
-            return "another site may not ask questions here", _OPEN_PAGE
+            return "requests from other sites are not allowed", _OPEN_PAGE
         return "", ""
 
 

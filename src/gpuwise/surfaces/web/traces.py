@@ -36,9 +36,11 @@ class Traces:
         """The answer of `gpuwise why` for the files in the body, one after the other; the names only tell their formats."""
         endings = [next((end for end in _ENDINGS if name.lower().endswith(end)), "") for name in names]
         if not all(endings):
-            return 400, told(f"'{names[endings.index('')]}' does not end like a trace", f"known are {', '.join(_ENDINGS)}")
+            return 400, told(
+                f"'{names[endings.index('')]}' does not have the ending of a trace file", f"known endings: {', '.join(_ENDINGS)}"
+            )
         if len(names) > 1 and len(sizes) != len(names):
-            return 400, told(f"{len(names)} names and {len(sizes)} sizes", "say the size in bytes of each file")
+            return 400, told(f"{len(names)} names and {len(sizes)} sizes", "give the size of each file in bytes")
         with tempfile.TemporaryDirectory(prefix="gpuwise-") as folder:
             own = secrets.token_hex(8)  # no text of a trace looks like one of our names
             paths = [Path(folder) / f"{own}-{place}{ending}" for place, ending in enumerate(endings)]
@@ -55,12 +57,16 @@ class Traces:
                     most_memory_bytes=most_memory(),
                 )
             if done.code is None:
-                return 503, told(f"nobody waits, or it takes longer than {_SECONDS:.0f} s", "`gpuwise why FILE` has no limit")
+                return 503, told(
+                    f"the request was cancelled, or it takes longer than {_SECONDS:.0f} s", "`gpuwise why FILE` has no limit"
+                )
             status, content = done.answer
             return status, _renamed(content, folder, dict(zip((path.name for path in paths), names, strict=True)))
 
     def _too_large(self) -> tuple[int, bytes]:
-        return 413, told(f"more than {self._most_bytes / 2**20:,.0f} MiB", "`gpuwise why FILE` reads it from the disk")
+        return 413, told(
+            f"the files are larger than {self._most_bytes / 2**20:,.0f} MiB", "`gpuwise why FILE` reads files of any size"
+        )
 
     async def _save(self, stream: AsyncIterator[bytes], paths: Sequence[Path], sizes: Sequence[int]) -> int:
         """Bytes written, each file's to its own, the rest to the last; stops behind the limit."""

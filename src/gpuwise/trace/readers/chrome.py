@@ -229,7 +229,7 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
         backend=str(spread.get("backend", "")),
         losses=_losses(stream, collected),
         cut=_cut(stream),
-        dropped=(("marks of Python functions and of the profiler", collected.dropped),) if collected.dropped else (),
+        dropped=(("records of Python functions and of the profiler", collected.dropped),) if collected.dropped else (),
         recorded=tuple(key for key in ("record_shapes", "with_stack", "profile_memory") if header.get(key)),
     )
     if tensorflow_names.is_tensorflow(collected.titles):
@@ -250,9 +250,7 @@ def _losses(stream: EventStream, collected: _ChromeTable) -> tuple[Loss, ...]:
     if stream.lost_events:
         found.append(Loss(what=f"events that are not JSON ({stream.lost_bytes:,} bytes)", count=stream.lost_events))
     if collected.malformed:
-        found.append(
-            Loss(what="events without a start, or with a duration that is absent or negative", count=collected.malformed)
-        )
+        found.append(Loss(what="events without a start, or with a missing or negative duration", count=collected.malformed))
     return tuple(found)
 
 

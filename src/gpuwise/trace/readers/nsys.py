@@ -37,8 +37,8 @@ def read_nsys(path: Path, progress: Callable[[float], None] = lambda fraction: N
             return reader.trace(path)
     except (sqlite3.Error, UnicodeDecodeError, OverflowError) as fault:
         if (cut := _cut(path)) is not None:
-            read = f"{cut.read_fraction:.1%} of the bytes that its header tells"
-            raise ends_early(path.name, cut.where, "they cannot be read in part", read) from None
+            read = f"{cut.read_fraction:.1%} of the bytes that its header announces"
+            raise ends_early(path.name, cut.where, "they cannot be read partially", read) from None
         raise BadFile(
             f"'{path.name}' cannot be read as an sqlite database: {fault}",
             hint="export it again with `nsys export --type sqlite`",
@@ -80,7 +80,7 @@ class _Reader:
         """Every table there is."""
         if not any(name.startswith("CUPTI_ACTIVITY_KIND") or name == "NVTX_EVENTS" for name in self._tables):
             raise BadFile(
-                "the database holds no table of Nsight Systems",
+                "the database contains no table of Nsight Systems",
                 looked_in=", ".join(sorted(self._tables)[:8]) or "no table at all",
                 hint="export a report with `nsys export --type sqlite`",
             )

@@ -84,20 +84,21 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
         while piece := source.read(_PIECE_BYTES):
             pieces.append(piece)
             if source.given_bytes > _LARGEST_BYTES:
-                raise BadFile(f"'{path.name}' unpacks to more than {_LARGEST_BYTES >> 30} GB", hint="record fewer steps")
+                raise BadFile(f"'{path.name}' decompresses to more than {_LARGEST_BYTES >> 30} GB", hint="record fewer steps")
         data = memoryview(b"".join(pieces))
     planes, damaged, cut = _planes(data, source.cut)
     if not planes and cut is not None:
         least = len(data) / (cut.read_fraction or 1.0)
-        raise ends_early(path.name, cut.where, "its first plane is not whole", f"{len(data):,} of at least {least:,.0f} bytes")
+        raise ends_early(path.name, cut.where, "its first plane is incomplete", f"{len(data):,} of at least {least:,.0f} bytes")
     if not planes:
         raise BadFile(
-            f"'{path.name}' holds no plane of a TensorFlow or JAX profile", hint="give the *.xplane.pb the profiler wrote"
+            f"'{path.name}' contains no plane of a TensorFlow or JAX profile",
+            hint="give the *.xplane.pb file that the profiler wrote",
         )
     reader = _Reader()
     for plane in planes:
         reader.add(plane)
-    lost = (("planes that are damaged", damaged), ("events that are not whole", reader.faulty))
+    lost = (("damaged planes", damaged), ("incomplete events", reader.faulty))
     return Trace(
         file=printable(path.name),
         format="xplane",

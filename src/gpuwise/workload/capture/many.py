@@ -1,11 +1,13 @@
-"""Captures many named models in one process: the framework is imported once. A model that fails or hangs costs only itself."""
+"""Captures many models in a few processes, which import the framework once. A model that fails or hangs costs only itself."""
 
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +27,9 @@ __all__ = ["capture_many"]
 
 _RUN = START + "from gpuwise.workload.capture.worker import run_many; run_many(sys.argv[1])"
 _POLL_S = 0.05
+_LONGEST_END_S = 5.0  # that a process may take to be gone
+_MOST_PROCESSES = 4  # each takes about a gigabyte
+_FEWEST_EACH = 4  # models: fewer are captured sooner than another framework is imported
 
 
 def capture_many(requests: Sequence[Request], *, timeout_s: float = 120.0) -> Iterator[tuple[Request, Workload | GpuwiseError]]:
@@ -36,17 +41,50 @@ def capture_many(requests: Sequence[Request], *, timeout_s: float = 120.0) -> It
             yield request, stored
         else:
             missing.append(request)
-    while missing:
-        done = 0
-        for request, answer in _one_process(missing, timeout_s):
+    count = max(1, min(os.cpu_count() or 1, _MOST_PROCESSES, len(missing) // _FEWEST_EACH))
+    stop = threading.Event()
+    answers: list[queue.SimpleQueue[tuple[Request, Workload | GpuwiseError]]] = [queue.SimpleQueue() for _ in range(count)]
+    threads = [
+        threading.Thread(target=_fill, args=(own, missing[place::count], timeout_s, stop), daemon=True)
+        for place, own in enumerate(answers)
+        if missing
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(len(missing)):
+            request, answer = answers[number % count].get()
             if isinstance(answer, Workload):
                 cache.keep(request, answer)
             yield request, answer
+    finally:
+        stop.set()  # whoever asked wants no more: the processes end
+        for thread in threads:
+            thread.join(_LONGEST_END_S)
+
+
+def _fill(
+    found: queue.SimpleQueue[tuple[Request, Workload | GpuwiseError]],
+    requests: Sequence[Request],
+    timeout_s: float,
+    stop: threading.Event,
+) -> None:
+    """Answer these in order, in a new process after each one that ended or took too long."""
+    while requests and not stop.is_set():
+        done = 0
+        try:
+            for answer in _one_process(requests, timeout_s, stop):
+                found.put(answer)
+                done += 1
+        except (GpuwiseError, OSError, msgspec.MsgspecError) as fault:  # a capture that cannot be started, or read back
+            found.put((requests[done], GpuwiseError(f"capturing {requests[done].model} failed: {fault}")))
             done += 1
-        missing = missing[done:]
+        requests = requests[done:]
 
 
-def _one_process(requests: Sequence[Request], timeout_s: float) -> Iterator[tuple[Request, Workload | GpuwiseError]]:
+def _one_process(
+    requests: Sequence[Request], timeout_s: float, stop: threading.Event
+) -> Iterator[tuple[Request, Workload | GpuwiseError]]:
     """Answers in order until the process ends or takes too long over one."""
     package = str(Path(errors.__file__).parents[2])
     with tempfile.TemporaryDirectory(prefix="gpuwise-", ignore_cleanup_errors=True) as name:
@@ -62,7 +100,7 @@ def _one_process(requests: Sequence[Request], timeout_s: float) -> Iterator[tupl
         )
         try:
             for number, request in enumerate(requests):
-                answer = _answer(process, folder, number, request, timeout_s)
+                answer = _answer(process, folder, number, request, timeout_s, stop)
                 yield request, answer if answer is not None else GpuwiseError(f"capturing {request.model} ended its process")
                 if answer is None or process.poll() not in (None, 0):
                     return
@@ -71,7 +109,7 @@ def _one_process(requests: Sequence[Request], timeout_s: float) -> Iterator[tupl
 
 
 def _answer(
-    process: subprocess.Popen[bytes], folder: Path, number: int, request: Request, timeout_s: float
+    process: subprocess.Popen[bytes], folder: Path, number: int, request: Request, timeout_s: float, stop: threading.Event
 ) -> Workload | GpuwiseError | None:
     deadline = time.monotonic() + timeout_s
     good, bad = folder / f"{number}.workload", folder / f"{number}.failure"
@@ -81,6 +119,6 @@ def _answer(
             return files.decode(good.read_bytes(), request.model)
         if bad.exists():
             return raised(msgspec.json.decode(bad.read_bytes(), type=Failure))
-        if ended or time.monotonic() > deadline:
+        if ended or stop.is_set() or time.monotonic() > deadline:
             return None
         time.sleep(_POLL_S)

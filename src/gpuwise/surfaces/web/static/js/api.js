@@ -13,7 +13,7 @@ export class Refused extends Error {
 const kept = new Map();
 
 async function received(response) {
-  const told = await response.json().catch(() => ({ error: `the server said ${response.status}` }));
+  const told = await response.json().catch(() => ({ error: `the server responded with status ${response.status}` }));
   if (!response.ok) throw new Refused(response.status, told);
   return told;
 }

@@ -6,7 +6,7 @@ import { Refused } from "./api.js";
 export function numeric(value, name) {
   if (value === "") return undefined;
   const number = Number(value);
-  if (!Number.isFinite(number)) throw new Refused(400, { error: `${name}: '${value}' is no number`, hint: "set it anew, or take it out of the link" });
+  if (!Number.isFinite(number)) throw new Refused(400, { error: `${name}: '${value}' is not a number`, hint: "set it again, or remove it from the link" });
   return number;
 }
 
@@ -38,7 +38,7 @@ export function model(state) {
   if (state.model) return state.model;
   const task = tasks.find((entry) => entry.name === state.task);
   const models = task ? task.models : [...new Set(tasks.map((entry) => entry.models[0]))];
-  throw new Refused(400, { error: "this question is about one model, and none is named", hint: task ? `“${task.title}” is made of these:` : "for example one of these:" }, models);
+  throw new Refused(400, { error: "this question is about one model; choose one", hint: task ? `“${task.title}” consists of these models:` : "for example, one of these:" }, models);
 }
 
 // How a model is run; for the questions about one step.
@@ -51,8 +51,8 @@ export const step = (state) => ({
 });
 
 export const money = (state) => ({
-  hours_per_week: numeric(state.hours, "Hours a week"),
-  years: numeric(state.years, "Horizon"),
+  hours_per_week: numeric(state.hours, "Hours per week"),
+  years: numeric(state.years, "Period"),
   kwh_price: numeric(state.kwh, "Electricity"),
 });
 

@@ -22,7 +22,7 @@ export function usd(value, digits = 0) {
 }
 
 export const gib = (bytes) => (bytes == null ? "–" : Math.abs(bytes) < 2 ** 30 ? `${trim(bytes / 2 ** 20)} MiB` : `${trim(bytes / 2 ** 30)} GiB`);
-export const percent = (fraction, digits = 0) => (fraction == null ? "–" : `${(100 * fraction).toFixed(digits)} %`);
+export const percent = (fraction, digits = 0) => (fraction == null ? "–" : `${(100 * fraction).toFixed(digits)}%`);
 export const times = (ratio) => (ratio == null ? "–" : `${ratio.toFixed(2)}×`);
 
 export function si(value, unit) {

@@ -121,19 +121,19 @@ function inputs(choices) {
   const tasks = [["", "any task"], ...choices.tasks.map((task) => [task.name, task.title])];
   const usd = (value) => `$${value.toFixed(2)} / kWh`;
   extras = {
-    hours: slider("Hours a week", "hours", { values: range(1, 168, 1), usual: 25, unset: "25 h (usual)", show: (value) => `${value} h (${Math.round(value / 1.68)} %)` }),
+    hours: slider("Hours per week", "hours", { values: range(1, 168, 1), usual: 25, unset: "25 h (default)", show: (value) => `${value} h (${Math.round(value / 1.68)}%)` }),
     kwh: slider("Electricity", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "US average", show: usd }),
-    years: slider("Horizon", "years", { values: range(0.5, 8, 0.5), usual: 3, unset: "3 years (usual)", show: (value) => `${value} years` }),
-    batch: slider("Batch", "batch", { values: BATCHES, usual: 64, unset: "the model's usual", show: String }),
-    seq: slider("Sequence", "seq", { values: LENGTHS, usual: 512, unset: "the model's usual", show: (value) => `${value} tokens` }),
+    years: slider("Period", "years", { values: range(0.5, 8, 0.5), usual: 3, unset: "3 years (default)", show: (value) => `${value} years` }),
+    batch: slider("Batch", "batch", { values: BATCHES, usual: 64, unset: "usual for the model", show: String }),
+    seq: slider("Sequence", "seq", { values: LENGTHS, usual: 512, unset: "usual for the model", show: (value) => `${value} tokens` }),
     precision: choice("Precision", "precision", PRECISIONS.map((name) => [name, name || "usual"])),
-    mode: choice("Work", "mode", [["", "training"], ["infer", "inference"]]),
+    mode: choice("Mode", "mode", [["", "training"], ["infer", "inference"]]),
   };
   fill(document.getElementById("inputs"),
-    text("Model", "model", { list: "models", placeholder: "any: by task", change: (value) => (value ? { model: value, task: "" } : { model: "" }) }),
+    text("Model", "model", { list: "models", placeholder: "choose a model or a task", change: (value) => (value ? { model: value, task: "" } : { model: "" }) }),
     choice("Task", "task", tasks, { change: (value) => (value ? { task: value, model: "" } : { task: "" }) }),
-    amount("Budget, US dollars", "budget", { placeholder: "no limit", step: 50 }),
-    text("My machine", "have", { list: "gpus", placeholder: "none, or GTX 1080 Ti" }),
+    amount("Budget, $", "budget", { placeholder: "no limit", step: 50 }),
+    text("My current GPU", "have", { list: "gpus", placeholder: "none, or e.g. GTX 1080 Ti" }),
     h("div", { class: "more" }),
     Object.values(extras));
 }

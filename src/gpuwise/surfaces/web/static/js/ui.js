@@ -46,7 +46,7 @@ export function open(value, { title, formula, rows = [], answer = {}, assumption
     formula && h("p", { class: "formula" }, formula),
     rows.length > 0 && list(rows),
     assumed.length > 0 && [
-      h("h3", {}, "It rests on"),
+      h("h3", {}, "Assumptions"),
       list(assumed.map((entry) => [entry.name, `${entry.value} (${entry.basis}${entry.effect ? `: ${entry.effect}` : ""})`])),
     ],
     answer.data_date && h("p", { class: "note" }, `Data of ${answer.data_date}.`),
@@ -127,8 +127,8 @@ export const notice = (error) =>
 export const fold = (title, ...children) => h("details", { class: "fold" }, h("summary", {}, title), ...children);
 
 export const assumptions = (answer) =>
-  fold(`What this rests on (${answer.assumptions.length})`,
-    table(["", head("taken as"), head("basis"), head("effect")],
+  fold(`Assumptions (${answer.assumptions.length})`,
+    table(["", head("value"), head("basis"), head("effect")],
       answer.assumptions.map((entry) => row([entry.name, left(entry.value), left(entry.basis), left((entry.effect ?? "").replaceAll("`", ""))])),
       { caption: "Assumptions" }),
     h("p", { class: "note" }, `Data of ${answer.data_date}.`));

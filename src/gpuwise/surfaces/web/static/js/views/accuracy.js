@@ -5,53 +5,53 @@ import { colour, draw, plain } from "../charts.js";
 import * as f from "../format.js";
 import { bar, card, facts, fill, h, head, left, num, row, table } from "../ui.js";
 
-export const name = "How accurate";
+export const name = "Accuracy";
 export const title = "How far can I trust this?";
 export const uses = null;
 
-const RULES = { flops_ratio: "ratio of peak FLOP/s", bandwidth_ratio: "ratio of bandwidths", sqrt_of_both: "root of both ratios", roofline: "roofline with one efficiency" };
+const RULES = { flops_ratio: "ratio of peak FLOP/s", bandwidth_ratio: "ratio of bandwidths", sqrt_of_both: "square root of both ratios", roofline: "roofline with one efficiency" };
 
 const HOW = {
   "ratio of peak FLOP/s": "a measured step on another GPU × its peak ÷ this GPU's peak",
   "ratio of bandwidths": "a measured step on another GPU × its bandwidth ÷ this GPU's bandwidth",
-  "root of both ratios": "a measured step on another GPU × the root of both ratios",
+  "square root of both ratios": "a measured step on another GPU × the square root of both ratios",
   "roofline with one efficiency": "the longer of FLOPs ÷ peak and bytes ÷ bandwidth, op by op, with one share of both for all GPUs",
 };
 
 export function mount(root) {
-  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" }, "Predicting every published row with fits that have not seen its GPU. This takes about ten seconds once; then it is kept on this machine.");
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" }, "Predicting every published measurement with a fit that excludes its GPU. This takes about ten seconds the first time; the result is then saved on this machine.");
   const [numbers, gpus, rules, noise] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart tall" });
   root.append(
     h("section", { class: "card verdict-card" }, verdict, numbers),
     card("Predicted against measured", chart),
     card("Error by GPU", gpus),
-    h("div", { class: "pair" }, card("Beside simple rules", rules), card("What nobody can beat", noise)));
+    h("div", { class: "pair" }, card("Compared with simple rules", rules), card("Differences that nobody can predict", noise)));
   return async (state, signal) => {
     const answer = await look("accuracy", signal);
-    verdict.textContent = `Half of ${answer.predicted} published steps are predicted within ${f.percent(answer.median_ape, 1)}, nine in ten within ${f.percent(answer.p90_ape)}; each by a fit that had not seen its GPU.`;
+    verdict.textContent = `Half of ${answer.predicted} published steps are predicted to within ${f.percent(answer.median_ape, 1)}, and 90% to within ${f.percent(answer.p90_ape)}, each by a fit that excludes its GPU.`;
     fill(numbers, figures(answer));
     fill(gpus, byGpu(answer));
-    fill(rules, table(["", "median error", "nine in ten within"], [["gpuwise", answer], ...Object.entries(answer.baselines).map(([rule, value]) => [RULES[rule] ?? rule, value])].map(([rule, value], place) => row([rule, ...[["median error", f.percent(value.median_ape, 1)], ["nine in ten within", f.percent(value.p90_ape)]].map(([title, text]) => num(text, { title: `${rule}: ${title}`, formula: HOW[rule] ?? "|predicted − measured| ÷ measured, over the same rows", answer }))], place === 0 ? { class: "best" } : {})), { caption: "Beside simple rules" }));
-    fill(noise, table([head("what changes"), head("by how much steps differ")], answer.noise_floor.map((entry) => row([entry.changed, left(entry.effect)])), { caption: "What no prediction can beat" }));
+    fill(rules, table(["", "median error", "90% within"], [["gpuwise", answer], ...Object.entries(answer.baselines).map(([rule, value]) => [RULES[rule] ?? rule, value])].map(([rule, value], place) => row([rule, ...[["median error", f.percent(value.median_ape, 1)], ["90% within", f.percent(value.p90_ape)]].map(([title, text]) => num(text, { title: `${rule}: ${title}`, formula: HOW[rule] ?? "|predicted − measured| ÷ measured, over the same rows", answer }))], place === 0 ? { class: "best" } : {})), { caption: "Compared with simple rules" }));
+    fill(noise, table([head("what changes"), head("how much the step time differs")], answer.noise_floor.map((entry) => row([entry.changed, left(entry.effect)])), { caption: "Differences that nobody can predict" }));
     await draw(chart, verdict.textContent, () => scatter(answer));
   };
 }
 
 const figures = (answer) => facts([
   ["median error", num(f.percent(answer.median_ape, 1), { title: "Median error", formula: `median of |predicted − measured| ÷ measured over ${answer.predicted} rows`, answer })],
-  ["nine in ten within", num(f.percent(answer.p90_ape), { title: "Nine in ten within", formula: "the 90th percentile of the same", answer })],
+  ["90% within", num(f.percent(answer.p90_ape), { title: "90% within", formula: "the 90th percentile of |predicted − measured| ÷ measured", answer })],
   ["bias", num(f.percent(answer.bias, 1), { title: "Bias", formula: "median of (predicted − measured) ÷ measured", answer })],
-  ["order of GPUs", num(f.number(answer.kendall_tau), { title: "Order of GPUs", formula: "Kendall's tau of GPUs ranked by predicted and by measured time; 1 is the same order", answer })],
-  ["inside the range", num(f.percent(answer.coverage_fraction), { title: "Inside the range", formula: "share of measured steps within the predicted range; it is meant to be 80 %", answer })],
-  answer.leave_one_family_out && ["models never seen", num(f.percent(answer.leave_one_family_out.median_ape, 1), { title: "Models never seen", formula: "median error where the fit has not seen the model's family", answer })],
+  ["ranking of GPUs", num(f.number(answer.kendall_tau), { title: "Ranking of GPUs", formula: "Kendall's tau between the rankings of GPUs by predicted and by measured time; 1 means the same order", answer })],
+  ["inside the range", num(f.percent(answer.coverage_fraction), { title: "Inside the range", formula: "share of measured steps within the predicted range; the target is 80%", answer })],
+  answer.leave_one_family_out && ["new model families", num(f.percent(answer.leave_one_family_out.median_ape, 1), { title: "New model families", formula: "median error when the fit excludes the model's family", answer })],
 ]);
 
 function byGpu(answer) {
   const entries = Object.entries(answer.by.gpu).sort(([, one], [, other]) => one.median_ape - other.median_ape);
   const worst = Math.max(...entries.map(([, value]) => value.median_ape));
-  return table(["", "rows", "median error", h("th", { scope: "col", class: "roomy" }, h("span", { class: "hidden" }, "as a bar")), "nine in ten within", "bias", "inside the range"],
-    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, by a fit without ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["nine in ten within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; meant to be 80 %"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, by a fit without ${gpu}`, answer }))])),
+  return table(["", "rows", "median error", h("th", { scope: "col", class: "roomy" }, h("span", { class: "hidden" }, "as a bar")), "90% within", "bias", "inside the range"],
+    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, by a fit without ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["90% within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; the target is 80%"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, by a fit without ${gpu}`, answer }))])),
     { caption: "Error by GPU" });
 }
 
@@ -65,5 +65,5 @@ function scatter(answer) {
   const all = answer.residuals.flatMap((entry) => [entry.measured, entry.predicted]);
   const ends = [Math.min(...all) / 1.3, Math.max(...all) * 1.3];
   traces.unshift({ type: "scatter", mode: "lines", name: "equal", x: ends, y: ends, line: { color: colour("muted"), width: 1.5 }, hoverinfo: "skip" });
-  return { traces, x: { title: "measured, seconds a step", type: "log", dtick: 1 }, y: { title: "predicted, seconds a step", type: "log", dtick: 1 }, showlegend: innerWidth >= 820, height: innerWidth < 820 ? 400 : 540 };
+  return { traces, x: { title: "measured seconds per step", type: "log", dtick: 1 }, y: { title: "predicted seconds per step", type: "log", dtick: 1 }, showlegend: innerWidth >= 820, height: innerWidth < 820 ? 400 : 540 };
 }

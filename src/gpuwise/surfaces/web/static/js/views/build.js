@@ -12,7 +12,7 @@ export const title = "Will it work in my machine?";
 export const uses = null;
 
 const SUPPLIES = [550, 650, 750, 850, 1000, 1200, 1600];
-const VERDICTS = { pass: "This works.", tight: "This works, but some of it is tight.", fail: "This does not work as it is." };
+const VERDICTS = { pass: "This build works.", tight: "This build works, but some parts are tight.", fail: "This build does not work." };
 const MOST_SHOWN = 12;
 const BOUNDED = new Set(["psu", "transients", "connectors", "slots", "outlet"]); // where the value must stay below the limit
 
@@ -34,7 +34,7 @@ export function mount(root) {
   const inside = h("ul", { class: "chips", "aria-label": "In the machine" });
   const palette = h("div", { class: "chips", role: "group", "aria-label": "Cards to add" });
   const box = h("div", { class: "drop", ondragover: over, ondragleave: () => box.classList.remove("over"), ondrop: dropped },
-    h("p", { class: "note" }, "Drag cards and a supply here, or press them."), inside);
+    h("p", { class: "note" }, "Drag cards and a power supply here, or click them."), inside);
   const machine = h("div", { class: "asked" });
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
   const [watts, checks, limits, rest] = [1, 2, 3, 4].map(() => h("div", {}));
@@ -54,9 +54,9 @@ export function mount(root) {
       search("Cards to add", "find"), palette,
       h("div", { class: "chips", role: "group", "aria-label": "Power supplies" }, SUPPLIES.map((size) => piece(`${size} W`, `psu|${size}`, () => set({ psu: size })))),
       h("div", { class: "controls" },
-        amount("Supply, W", "psu", { step: 50 }),
-        choice("Its standard", "standard", [["", "not known"], ["2", "ATX 2"], ["3", "ATX 3"]]),
-        amount("Power limit a GPU, W", "limit", { placeholder: "none", step: 5 })),
+        amount("Power supply, W", "psu", { step: 50 }),
+        choice("ATX standard", "standard", [["", "unknown"], ["2", "ATX 2"], ["3", "ATX 3"]]),
+        amount("Power limit per GPU, W", "limit", { placeholder: "none", step: 5 })),
       rest),
     card("The machine", machine),
     card("Watts", watts),
@@ -66,15 +66,15 @@ export function mount(root) {
     const parts = parse(state.parts);
     const choices = await look("choices");
     if (!machine.hasChildNodes()) fill(machine, machineFields(choices.box));
-    fill(inside, parts.map(chip), state.psu && h("li", { class: "chip" }, `supply ${state.psu} W`, remove("the supply", () => set({ psu: "" }))));
+    fill(inside, parts.map(chip), state.psu && h("li", { class: "chip" }, `power supply ${state.psu} W`, remove("the power supply", () => set({ psu: "" }))));
     fill(palette, offered(choices.gpus, state.find).map((gpu) => piece(gpu.name, `gpu|${gpu.name}`, () => add(gpu.name))));
-    if (!parts.length) throw new Refused(400, { error: "there is no card in the machine", hint: "drag one into it, or press one" });
+    if (!parts.length) throw new Refused(400, { error: "there is no card in the machine", hint: "drag a card into it, or click one" });
     const answer = await ask("build", {
-      gpu: parts.map(([gpu, count]) => f.several(count, gpu)), psu: state.psu, psu_standard: numeric(state.standard, "Its standard"),
+      gpu: parts.map(([gpu, count]) => f.several(count, gpu)), psu: state.psu, psu_standard: numeric(state.standard, "ATX standard"),
       power_limit: state.limit, ...machineAsked(state),
     }, signal);
     const worst = answer.lines.filter((line) => line.verdict === answer.verdict && answer.verdict !== "pass");
-    verdict.textContent = [VERDICTS[answer.verdict] ?? answer.verdict, worst.length && `Look at: ${worst.map((line) => line.check).join(", ")}.`].filter(Boolean).join(" ");
+    verdict.textContent = [VERDICTS[answer.verdict] ?? answer.verdict, worst.length && `Check: ${worst.map((line) => line.check).join(", ")}.`].filter(Boolean).join(" ");
     fill(rest, assumptions(answer));
     fill(watts, wattsBar(answer));
     fill(checks, checkTable(answer));
@@ -93,26 +93,26 @@ function machineFields(box) {
     named("sockets", [...lanes]),
     named("boards", [...boards]),
     h("div", { class: "controls" },
-      text("Platform, or lanes of the CPU", "lanes", { list: "sockets", placeholder: "usual, or AM5, 44" }),
+      text("Platform, or CPU lanes", "lanes", { list: "sockets", placeholder: "usual, or AM5, 44" }),
       text("Board", "board", { list: "boards", placeholder: "usual, or ATX" }),
-      amount("Slots of the case", "slots", { placeholder: "usual", step: 1, min: 1 }),
+      amount("Case slots", "slots", { placeholder: "usual", step: 1, min: 1 }),
       text("CPU", "cpu", { list: "cpus", placeholder: "usual" }),
       amount("CPU, W", "cpuwatts", { placeholder: "rated", min: 1 }),
-      amount("RAM, GB", "ram", { placeholder: "to be found", min: 1 })),
-    fold("More: cooling, risers, disks, outlet, room",
+      amount("RAM, GB", "ram", { placeholder: "recommended", min: 1 })),
+    fold("More: cooling, risers, drives, outlet, room",
       h("div", { class: "controls" },
-        choice("Coolers of the cards", "cooler", any(box.coolers)),
+        choice("Card coolers", "cooler", any(box.coolers)),
         choice("Cards on risers", "riser", [["", "no"], ["yes", "yes"], ["PCIe 3.0 x16", "PCIe 3.0 x16"], ["PCIe 4.0 x16", "PCIe 4.0 x16"]]),
-        text("Link of the chipset", "chipset", { placeholder: "usual, PCIe 3.0 x4" }),
-        amount("NVMe disks", "nvme", { placeholder: "1", step: 1 }),
+        text("Chipset link", "chipset", { placeholder: "usual, PCIe 3.0 x4" }),
+        amount("NVMe drives", "nvme", { placeholder: "1", step: 1 }),
         choice("Wall outlet", "outlet", any(box.outlets)),
-        amount("Room, square metres", "room", { placeholder: "not known", min: 1 }))),
+        amount("Room, square metres", "room", { placeholder: "unknown", min: 1 }))),
   ];
 }
 
 const machineAsked = (state) => ({
-  lanes: state.lanes, board: state.board, case_slots: numeric(state.slots, "Slots of the case"), cpu: state.cpu, cpu_watts: numeric(state.cpuwatts, "CPU, W"), ram: state.ram,
-  cooler: state.cooler, riser: state.riser, chipset_link: state.chipset, nvme: numeric(state.nvme, "NVMe disks"), outlet: state.outlet, room: state.room,
+  lanes: state.lanes, board: state.board, case_slots: numeric(state.slots, "Case slots"), cpu: state.cpu, cpu_watts: numeric(state.cpuwatts, "CPU, W"), ram: state.ram,
+  cooler: state.cooler, riser: state.riser, chipset_link: state.chipset, nvme: numeric(state.nvme, "NVMe drives"), outlet: state.outlet, room: state.room,
 });
 
 const offered = (gpus, find) => {
@@ -132,24 +132,24 @@ const shownValue = (value, unit) => (unit === "bytes" ? f.gib(value) : `${f.numb
 
 function wattsBar(answer) {
   const psu = answer.lines.find((line) => line.check === "psu");
-  if (!psu) return h("p", { class: "note" }, "No card that draws power.");
+  if (!psu) return h("p", { class: "note" }, "There is no card that draws power.");
   const cards = answer.gpus.map((gpu, place) => ({ name: f.several(gpu.count, gpu.gpu), value: gpu.count * (gpu.card_watts ?? 0), colour: `var(--c${place})` }));
   const drawn = cards.reduce((total, gpu) => total + gpu.value, 0);
   const pieces = [...cards, { name: "CPU and the rest", value: Math.max(0, psu.value - drawn), colour: "var(--c6)" }].map((entry) => ({ ...entry, text: `${f.number(entry.value)} W` }));
   const whole = Math.max(psu.value, psu.limit ?? 0) * 1.05;
   return [
     stack(pieces, whole, { limit: psu.limit, label: psu.text }),
-    h("p", { class: "note" }, psu.text, psu.limit ? ". The dashed line is the supply." : ""),
+    h("p", { class: "note" }, psu.text, psu.limit ? ". The dashed line is the power supply." : ""),
     h("ul", { class: "key" }, pieces.map((entry) => h("li", {}, h("i", { style: { background: entry.colour } }), `${entry.name} `, num(entry.text, { title: entry.name, formula: psu.text, answer })))),
   ];
 }
 
 function checkTable(answer) {
-  return table(["", head("verdict"), "need and have", head("what was found"), head("what to do")],
+  return table(["", head("verdict"), "needed and available", head("result"), head("fix")],
     answer.lines.map((line) => row([
       line.check,
       brief(mark(line.verdict)),
-      h("td", { class: line.verdict }, line.value == null ? "–" : [num(shownValue(line.value, line.unit), { title: line.check, formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["to do", line.remedy || "nothing"]], answer }),
+      h("td", { class: line.verdict }, line.value == null ? "–" : [num(shownValue(line.value, line.unit), { title: line.check, formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["fix", line.remedy || "none needed"]], answer }),
         line.limit > 0 && BOUNDED.has(line.check) && [bar(line.value / line.limit), h("span", { class: "small nowrap" }, `of ${shownValue(line.limit, line.unit)}`)]]),
       left(line.text),
       left(line.remedy),
@@ -158,8 +158,8 @@ function checkTable(answer) {
 
 function limitTable(answer) {
   const kinds = Object.keys(answer.power_limits[0]?.relative_speed ?? {});
-  if (!kinds.length) return h("p", { class: "note" }, "Its power is not known.");
+  if (!kinds.length) return h("p", { class: "note" }, "The power of this card is unknown.");
   return table(["", "limit", ...kinds.map(f.words)],
-    answer.power_limits.map((point) => row([point.gpu, num(`${f.number(point.watts)} W`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / answer.power_limits.filter((other) => other.gpu === point.gpu)[0].watts)} of the highest limit drawn, set with nvidia-smi -pl`, answer }), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.number(point.watts)} W`, formula: "speed at this limit ÷ speed at the card's own limit", answer }))])),
+    answer.power_limits.map((point) => row([point.gpu, num(`${f.number(point.watts)} W`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / answer.power_limits.filter((other) => other.gpu === point.gpu)[0].watts)} of the highest limit shown; set it with nvidia-smi -pl`, answer }), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.number(point.watts)} W`, formula: "speed at this limit ÷ speed at the default limit", answer }))])),
     { caption: "Speed at power limits" });
 }

@@ -22,33 +22,33 @@ export function mount(root) {
   root.append(
     h("section", { class: "card verdict-card" }, chips, verdict, below),
     card("Your model", mine),
-    card("Common work", h("p", { class: "note" }, "How many times as fast as the first card; lines are ranges."), chart, usual),
+    card("Common jobs", h("p", { class: "note" }, "Speed relative to the first card; the lines are ranges."), chart, usual),
     card("Side by side", sheets),
-    card("What turns it round", flips));
+    card("What would change this", flips));
   let shown = null;
   return async (state, signal) => {
     const names = list(state.cards);
     if (names.join() !== shown) fill(chips, pickers(names));
     shown = names.join();
-    if (names.length < 2) throw new Refused(400, { error: "name two to four cards" });
+    if (names.length < 2) throw new Refused(400, { error: "enter two to four cards" });
     const options = { names, precision: state.precision, batch: state.batch, mode: state.mode };
     const [own, sheet] = await Promise.all([ask("compare", { ...options, model: [model(state)] }, signal), ask("gpus", { names }, signal)]);
     verdict.textContent = [...own.pairs.map(said), ...own.notes.slice(0, 1)].join(" ");
     fill(below, own.assumptions.length > 0 && assumptions(own));
     fill(mine, pairTable(own));
     fill(sheets, sheetTable(sheet.gpus, own));
-    fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, "Nothing near."));
+    fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, "No small change would."));
     common(names, signal, usual, chart);
   };
 }
 
 // Common jobs take a moment longer, and do not hold the answer up.
 async function common(names, signal, usual, chart) {
-  if (!usual.hasChildNodes()) fill(usual, h("p", { class: "note", role: "status" }, "Working out nine common jobs …"));
+  if (!usual.hasChildNodes()) fill(usual, h("p", { class: "note", role: "status" }, "Computing nine common jobs …"));
   try {
     const answer = await ask("compare", { names }, signal);
     fill(usual, fold("As a table", pairTable(answer)));
-    await draw(chart, `Speed against ${names[0]} on common work`, () => ratios(answer));
+    await draw(chart, `Speed against ${names[0]} on common jobs`, () => ratios(answer));
   } catch (error) {
     if (!signal.aborted) fill(usual, h("p", { class: "note" }, error.message));
   }
@@ -67,18 +67,18 @@ function pickers(names) {
     };
     const input = h("input", { type: "text", list: "gpus", id: `card-${place}`, placeholder: "add a card", onchange: change });
     input.value = value;
-    return h("div", { class: "field" }, h("label", { for: input.id }, place === 0 ? "First card (the measure)" : `Card ${place + 1}`), input);
+    return h("div", { class: "field" }, h("label", { for: input.id }, place === 0 ? "First card (the baseline)" : `Card ${place + 1}`), input);
   });
 }
 
 function pairTable(answer) {
-  return table(["", head("work"), "times as fast", "range", head("fits"), head("why")],
+  return table(["", head("job"), "times as fast", "range", head("fits on"), head("why")],
     answer.pairs.map((pair) => row([
       h("th", { scope: "row", class: "nowrap" }, pair.gpu),
       left(`${pair.workload}, ${pair.precision}`),
-      num(f.times(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time of a step on ${pair.baseline} ÷ time on ${pair.gpu} = ${f.times(pair.ratio)}`, rows: [["range", `${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}`], ["why", pair.why], ["work", `${pair.workload} in ${pair.precision}`]], answer }),
+      num(f.times(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time per step on ${pair.baseline} ÷ time per step on ${pair.gpu} = ${f.times(pair.ratio)}`, rows: [["range", `${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}`], ["why", pair.why], ["job", `${pair.workload} in ${pair.precision}`]], answer }),
       h("td", { class: "nowrap" }, `${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)}`),
-      brief(pair.fits ? (pair.baseline_fits ? "both" : `${pair.baseline} not`) : "not"),
+      brief(pair.fits ? (pair.baseline_fits ? "both" : `not ${pair.baseline}`) : pair.baseline_fits ? `not ${pair.gpu}` : "neither"),
       left(pair.why),
     ])), { caption: "Speed ratios", cards: true });
 }
@@ -94,7 +94,7 @@ function ratios(answer) {
       hovertext: pairs.map((pair) => `${plain(gpu)}, ${plain(pair.workload)}: ${f.times(pair.ratio)} (${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)})<br>${plain(pair.why)}`), hoverinfo: "text",
     };
   });
-  return { traces, x: { title: `times ${plain(answer.pairs[0]?.baseline ?? "")}`, rangemode: "tozero" }, y: { autorange: "reversed" }, showlegend: cards.length > 1, shapes: [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1.5 } }] };
+  return { traces, x: { title: `times as fast as ${plain(answer.pairs[0]?.baseline ?? "")}`, rangemode: "tozero" }, y: { autorange: "reversed" }, showlegend: cards.length > 1, shapes: [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1.5 } }] };
 }
 
 function sheetTable(gpus, answer) {
@@ -109,12 +109,12 @@ function sheetTable(gpus, answer) {
     ["architecture", (gpu) => gpu.architecture, ""],
     ["launched", (gpu) => gpu.launched_on ?? "–", ""],
     ["price", (gpu) => f.usd(deal(gpu)?.price_usd), "price"],
-    ["speed for the money", (gpu) => f.times(deal(gpu)?.value), "value"],
+    ["speed for the price", (gpu) => f.times(deal(gpu)?.value), "value"],
     ["better buy below", (gpu) => (deal(gpu)?.even_usd ? f.usd(deal(gpu).even_usd) : "–"), "even"],
   ];
   const told = (gpu, title, kind) => ({
     title: `${gpu.name}: ${title}`, answer, assumptions: [],
-    formula: { peak_dense_flops_per_s: peakFormula(gpu, title.startsWith("16") ? matrix(gpu) : gpu.peak_dense_flops_per_s.vector?.fp32), value: `speed ${f.times(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both give the same speed for the money" }[kind] ?? "",
+    formula: { peak_dense_flops_per_s: peakFormula(gpu, title.startsWith("16") ? matrix(gpu) : gpu.peak_dense_flops_per_s.vector?.fp32), value: `speed ${f.times(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both give the same speed for the price" }[kind] ?? "",
     rows: [...(deal(gpu)?.price_note && ["price", "value", "even"].includes(kind) ? [["price", deal(gpu).price_note]] : []), ...(kind === "value" || kind === "even" ? [] : sources(gpu, kind === "price" ? "launch_usd" : kind))],
   });
   return table(["", ...gpus.map((gpu) => gpu.name)],
@@ -122,7 +122,7 @@ function sheetTable(gpus, answer) {
     { caption: "The cards side by side" });
 }
 
-const peakFormula = (gpu, peak) => `${gpu.sm_count} units × ${f.si(gpu.boost_clock_hz, "Hz")} × ${f.number(peak / gpu.sm_count / gpu.boost_clock_hz, 4)} operations a clock and unit = ${f.si(peak, "FLOP/s")}`;
+const peakFormula = (gpu, peak) => `${gpu.sm_count} units × ${f.si(gpu.boost_clock_hz, "Hz")} × ${f.number(peak / gpu.sm_count / gpu.boost_clock_hz, 4)} operations per clock and unit = ${f.si(peak, "FLOP/s")}`;
 
 const sources = (gpu, field) => {
   const known = gpu.sources?.[field] ?? gpu.sources?.default;

@@ -27,10 +27,10 @@ export function mount(root) {
       verdict, numbers, rest),
     card("Memory", memory),
     h("div", { class: "pair" },
-      card("A step, op by op", waterfall, h("p", { class: "note" }, "Teal is bound by compute, ochre by memory.")),
-      card("Roofline", roofline, h("p", { class: "note" }, "Each dot is a class of ops; those without multiplications stand at the left edge, as high as the bandwidth they reach."))),
-    card("Throughput against batch", growth),
-    card("Every class of ops", ops));
+      card("Time per step by op", waterfall, h("p", { class: "note" }, "Teal ops are limited by compute, ochre ops by memory.")),
+      card("Roofline", roofline, h("p", { class: "note" }, "Each dot is a class of ops. Ops without multiplications are at the left edge, at the height of the bandwidth they reach."))),
+    card("Throughput by batch size", growth),
+    card("All classes of ops", ops));
   return async (state, signal) => {
     const asked = { ...step(state), gpu: [state.gpu] };
     const any = { ...asked, batch: "" }; // the largest batch and the curve are the same at every batch
@@ -47,29 +47,29 @@ export function mount(root) {
     fill(memory, memoryBar(one));
     fill(ops, opTable(one));
     await Promise.all([
-      draw(waterfall, `Time of a step by class of ops: ${one.result.by_op.map((op) => `${op.op} ${f.seconds(op.seconds)}`).join(", ")}`, () => waterfallChart(one)),
+      draw(waterfall, `Time per step by class of ops: ${one.result.by_op.map((op) => `${op.op} ${f.seconds(op.seconds)}`).join(", ")}`, () => waterfallChart(one)),
       draw(roofline, `Roofline of ${one.gpu.name} with each class of ops`, () => rooflineChart(one)),
-      draw(growth, `Samples a second against the batch; the largest that fits is ${fit.max_batch}`, () => growthChart(one)),
+      draw(growth, `Samples per second by batch size; the largest that fits is ${fit.max_batch}`, () => growthChart(one)),
     ]);
   };
 }
 
 function said({ result, fit, gpu, answer }) {
   const does = result.mode === "train" ? "trains" : "runs";
-  const holds = result.fits ? `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}` : `It does not fit: it needs ${f.gib(result.memory.total_bytes)}, and there are ${f.gib(gpu.usable_memory_bytes)}`;
-  const largest = fit.max_batch ? `; the largest batch is ${fit.max_batch}` : "";
-  return `${result.gpu} ${does} ${answer.model} at ${f.number(result.samples_per_s)} samples a second, bound by ${result.bound}. ${holds}${largest}.`;
+  const holds = result.fits ? `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}` : `It does not fit: it needs ${f.gib(result.memory.total_bytes)}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}`;
+  const largest = fit.max_batch ? `; the largest batch that fits is ${fit.max_batch}` : "";
+  return `${result.gpu} ${does} ${answer.model} at ${f.number(result.samples_per_s)} samples per second, limited by ${result.bound}. ${holds}${largest}.`;
 }
 
 function figures({ answer, result, fit, gpu }) {
   const own = { ...answer, assumptions: result.assumptions };
   const lanes = Object.entries(result.lanes_s).map(([name, value]) => [`${name} lane`, f.seconds(value)]);
   return facts([
-    ["a step", num(f.seconds(result.step_s), { title: "A step", formula: "the longest lane sets the pace:\n" + lanes.map(([name, value]) => `${name}: ${value}`).join("\n"), rows: [["range", `${f.seconds(result.step_low_s)} to ${f.seconds(result.step_high_s)}${result.range_basis === "assumed" ? " is assumed: no such device was measured" : ": eight in ten measurements lie within, on GPUs never seen"}`], ["known ops", f.percent(result.coverage_fraction)]], answer: own }), `${f.seconds(result.step_low_s)} – ${f.seconds(result.step_high_s)}`],
-    ["samples a second", num(f.number(result.samples_per_s), { title: "Samples a second", formula: `batch ${result.batch} × ${result.gpu_count} GPU ÷ ${f.seconds(result.step_s)} = ${f.number(result.samples_per_s)}`, answer: own }), `batch ${result.batch}, ${result.precision}`],
-    ["bound by", num(result.bound, { title: "Bound by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "by what share the step would shrink if that one thing were a little faster"]], answer: own }), f.percent(result.bound_fractions[result.bound])],
-    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} of a step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${gpu.name} in ${result.computes_in}`, answer: own })],
-    ["largest batch", num(fit.max_batch ?? "none", { title: "Largest batch", formula: `the largest batch whose step stays within ${f.gib(fit.usable_memory_bytes)}; batch ${result.batch} takes ${f.gib(result.memory.total_bytes)}`, rows: [["safe batch", fit.safe_batch ?? "–"], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `surely ${fit.safe_batch}` : ""],
+    ["time per step", num(f.seconds(result.step_s), { title: "Time per step", formula: "the longest lane sets the pace:\n" + lanes.map(([name, value]) => `${name}: ${value}`).join("\n"), rows: [["range", `${f.seconds(result.step_low_s)} to ${f.seconds(result.step_high_s)}${result.range_basis === "assumed" ? " (assumed, because no such device was measured)" : ", which contains 80% of measurements on GPUs that were not used to fit"}`], ["known ops", f.percent(result.coverage_fraction)]], answer: own }), `${f.seconds(result.step_low_s)} – ${f.seconds(result.step_high_s)}`],
+    ["samples per second", num(f.number(result.samples_per_s), { title: "Samples per second", formula: `batch ${result.batch} × ${result.gpu_count} GPU ÷ ${f.seconds(result.step_s)} = ${f.number(result.samples_per_s)}`, answer: own }), `batch ${result.batch}, ${result.precision}`],
+    ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this one thing becomes a little faster"]], answer: own }), f.percent(result.bound_fractions[result.bound])],
+    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} per step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${gpu.name} in ${result.computes_in}`, answer: own })],
+    ["largest batch", num(fit.max_batch ?? "none", { title: "Largest batch", formula: `the largest batch whose step stays within ${f.gib(fit.usable_memory_bytes)}; batch ${result.batch} takes ${f.gib(result.memory.total_bytes)}`, rows: [["safe batch", fit.safe_batch ?? "–"], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `${fit.safe_batch} is safe` : ""],
   ]);
 }
 
@@ -79,22 +79,22 @@ function memoryBar({ result, gpu, fit }) {
   const colours = MEMORY.map((_, place) => palette(place));
   const known = MEMORY.map((name, place) => ({ name: f.words(name), value: result.memory[`${name}_bytes`] ?? 0, colour: colours[place] }));
   const sum = known.reduce((total, piece) => total + piece.value, 0);
-  const pieces = [...known, { name: "rounding and temporary", value: Math.max(0, used - sum), colour: "var(--grey)" }].map((piece) => ({
+  const pieces = [...known, { name: "rounding and temporary buffers", value: Math.max(0, used - sum), colour: "var(--grey)" }].map((piece) => ({
     ...piece, text: f.gib(piece.value),
-    shown: num(f.gib(piece.value), { title: `Memory: ${piece.name}`, formula: `${f.number(piece.value)} bytes, ${f.percent(piece.value / used, 1)} of the peak`, rows: [["the peak is at", `${result.memory.peak?.op ?? "–"} (${result.memory.peak?.phase ?? ""}) in ${result.memory.peak?.module || "the model"}`], ["range of the whole", `${f.gib(result.memory.low_bytes)} to ${f.gib(result.memory.high_bytes)}`]], answer: fit }),
+    shown: num(f.gib(piece.value), { title: `Memory: ${piece.name}`, formula: `${f.number(piece.value)} bytes, ${f.percent(piece.value / used, 1)} of the peak`, rows: [["the peak is at", `${result.memory.peak?.op ?? "–"} (${result.memory.peak?.phase ?? ""}) in ${result.memory.peak?.module || "the model"}`], ["range of the total", `${f.gib(result.memory.low_bytes)} to ${f.gib(result.memory.high_bytes)}`]], answer: fit }),
   }));
   const whole = Math.max(have, used) * 1.02;
   const spare = have - used;
   return [
     stack(pieces, whole, { limit: have, label: `${f.gib(used)} of ${f.gib(have)} usable` }),
-    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}: the dashed line is what ${gpu.name} has. `, spare >= 0 ? `${f.gib(spare)} are free.` : `${f.gib(-spare)} too much.`),
+    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}: the dashed line is the memory of ${gpu.name}. `, spare >= 0 ? `${f.gib(spare)} are free.` : `It exceeds that by ${f.gib(-spare)}.`),
     key(pieces.filter((piece) => piece.value > used / 1000)),
   ];
 }
 
 function waterfallChart({ result }) {
   const ops = result.by_op.filter((op) => op.seconds > result.step_s / 500);
-  const rows = [...ops.map((op) => [f.words(op.op), op.seconds, op.bound]), ["waiting, small ops", Math.max(0, result.step_s - ops.reduce((total, op) => total + op.seconds, 0)), "wait"], ["the step", result.step_s, "step"]];
+  const rows = [...ops.map((op) => [f.words(op.op), op.seconds, op.bound]), ["waiting and small ops", Math.max(0, result.step_s - ops.reduce((total, op) => total + op.seconds, 0)), "wait"], ["the step", result.step_s, "step"]];
   let start = 0;
   const base = rows.map(([, value, kind]) => {
     const at = kind === "step" ? 0 : start;
@@ -103,7 +103,7 @@ function waterfallChart({ result }) {
   });
   const shade = { compute: colour("c0"), memory: colour("c1"), wait: colour("grey"), step: colour("ink") };
   return {
-    traces: [{ type: "bar", orientation: "h", y: rows.map(([label]) => plain(label)), x: rows.map(([, value]) => value * 1e3), base, marker: { color: rows.map(([, , kind]) => shade[kind] ?? colour("c6")) }, hovertext: rows.map(([label, value, kind]) => `${plain(label)}: ${f.seconds(value)}${shade[kind] && kind !== "step" && kind !== "wait" ? `, bound by ${kind}` : ""}`), hoverinfo: "text" }],
+    traces: [{ type: "bar", orientation: "h", y: rows.map(([label]) => plain(label)), x: rows.map(([, value]) => value * 1e3), base, marker: { color: rows.map(([, , kind]) => shade[kind] ?? colour("c6")) }, hovertext: rows.map(([label, value, kind]) => `${plain(label)}: ${f.seconds(value)}${shade[kind] && kind !== "step" && kind !== "wait" ? `, limited by ${kind}` : ""}`), hoverinfo: "text" }],
     x: { title: "milliseconds", rangemode: "tozero" },
     y: { autorange: "reversed" }, bargap: 0.3, showlegend: false,
   };
@@ -143,7 +143,7 @@ function growthChart({ swept, fit, result }) {
   const named = shown.filter((_, place) => innerWidth >= 820 || place % 3 === 0);
   const inside = shown.filter((point) => point.batch <= fit.max_batch);
   const outside = shown.filter((point) => point.batch > fit.max_batch);
-  const trace = (points, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.batch), y: points.map((point) => point.samples_per_s), hovertext: points.map((point) => `batch ${point.batch}: ${f.number(point.samples_per_s)} samples/s, a step ${f.seconds(point.step_s)}`), hoverinfo: "text", ...more });
+  const trace = (points, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.batch), y: points.map((point) => point.samples_per_s), hovertext: points.map((point) => `batch ${point.batch}: ${f.number(point.samples_per_s)} samples/s, ${f.seconds(point.step_s)} per step`), hoverinfo: "text", ...more });
   return {
     traces: [
       trace([...inside.slice(-1), ...outside], { name: "does not fit", line: { color: colour("grey"), dash: "dot" } }),
@@ -152,17 +152,17 @@ function growthChart({ swept, fit, result }) {
       { type: "scatter", mode: "markers", name: "your batch", x: [result.batch], y: [result.samples_per_s], marker: { size: 15, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } }, hoverinfo: "skip" },
     ].filter(Boolean),
     x: { title: "batch", type: "log", tickvals: named.map((point) => point.batch), ticktext: named.map((point) => String(point.batch)) },
-    y: { title: "samples a second", rangemode: "tozero" },
+    y: { title: "samples per second", rangemode: "tozero" },
   };
 }
 
 function opTable({ result, gpu, answer }) {
   const peak = peakOf(gpu, result);
-  return table(["", "calls", "time", "share", head("bound by"), "of the peak", "of the bandwidth"],
+  return table(["", "calls", "time", "share", head("limited by"), "of the peak", "of the bandwidth"],
     result.by_op.map((op) => row([
       f.words(op.op),
       f.number(op.count, 6),
-      num(f.seconds(op.seconds), { title: f.words(op.op), formula: `${op.count} calls, ${f.si(op.flops, "FLOP")}, ${f.si(op.moved_bytes, "B")} moved`, rows: [["rates reached", `${f.si(op.flops / op.seconds, "FLOP/s")} and ${f.si(op.moved_bytes / op.seconds, "B/s")}`], ["of", `${f.si(peak, "FLOP/s")} and ${f.si(gpu.memory_bytes_per_s, "B/s")}`]], answer: { ...answer, assumptions: result.assumptions } }),
+      num(f.seconds(op.seconds), { title: f.words(op.op), formula: `${op.count} calls, ${f.si(op.flops, "FLOP")}, ${f.si(op.moved_bytes, "B")} moved`, rows: [["rates achieved", `${f.si(op.flops / op.seconds, "FLOP/s")} and ${f.si(op.moved_bytes / op.seconds, "B/s")}`], ["of", `${f.si(peak, "FLOP/s")} and ${f.si(gpu.memory_bytes_per_s, "B/s")}`]], answer: { ...answer, assumptions: result.assumptions } }),
       num(f.percent(op.seconds / result.step_s, 1), { title: `${f.words(op.op)}: share of the step`, formula: `${f.seconds(op.seconds)} ÷ ${f.seconds(result.step_s)}`, answer }),
       brief(op.bound),
       op.flops ? num(f.percent(op.flops / op.seconds / peak), { title: `${f.words(op.op)}: of the peak`, formula: `${f.si(op.flops, "FLOP")} ÷ ${f.seconds(op.seconds)} ÷ ${f.si(peak, "FLOP/s")}`, answer }) : "–",

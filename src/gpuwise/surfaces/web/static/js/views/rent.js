@@ -7,8 +7,8 @@ import { amount, range, slider, text, tick } from "../controls.js";
 import * as f from "../format.js";
 import { assumptions, card, facts, fill, h, num, points, row, table } from "../ui.js";
 
-export const name = "Own or rent";
-export const title = "Should I own it or rent it?";
+export const name = "Buy or rent";
+export const title = "Should I buy it or rent it?";
 export const uses = ["years"];
 
 const HOURS_PER_YEAR = 8760;
@@ -21,20 +21,20 @@ export function mount(root) {
     h("section", { class: "card verdict-card" },
       h("div", { class: "controls" },
         text("GPU", "gpu", { list: "gpus" }),
-        slider("Utilisation", "hours", { values: range(1, 168, 1), usual: 25, unset: "15 % (usual)", show: (value) => `${Math.round(value / 1.68)} %` }),
+        slider("Utilisation", "hours", { values: range(1, 168, 1), usual: 25, unset: "15% (default)", show: (value) => `${Math.round(value / 1.68)}%` }),
         slider("Tariff", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "US average", show: (value) => `$${value.toFixed(2)} / kWh` }),
-        amount("Its price, $", "price", { placeholder: "ours", step: 50 }),
+        amount("GPU price, $", "price", { placeholder: "from our tables", step: 50 }),
         amount("Rest of the machine, $", "machine", { placeholder: "700", step: 50 }),
         tick("new card", "new"), tick("used card", "used")),
       verdict, numbers, rest),
-    card("Money over time", chart),
+    card("Cost over time", chart),
     card("By utilisation", uses));
   return async (state, signal) => {
     const machine = numeric(state.machine, "Rest of the machine");
     const answer = await ask("cost", { gpu: state.gpu, ...money(state), machine, price: state.price, used: state.used === "1" || undefined, new: state.new === "1" || undefined }, signal);
     verdict.textContent = said(answer);
     fill(numbers, figures(answer));
-    fill(rest, answer.warnings.length > 0 && points(answer.warnings.map((text) => text.replace(/: `?--price.*$/, "; say yours above"))), assumptions(answer));
+    fill(rest, answer.warnings.length > 0 && points(answer.warnings.map((text) => text.replace(/; [^;]*`--price.*$/, "; enter yours above"))), assumptions(answer));
     fill(uses, useTable(answer));
     await draw(chart, verdict.textContent, () => lines(answer));
   };
@@ -44,12 +44,12 @@ const here = (answer) => answer.break_even.find((entry) => Math.abs(entry.utiliz
 
 function said(answer) {
   const { own, rent } = answer;
-  if (!own) return `Nobody publishes a price of ${answer.gpu}; say one above.`;
-  if (!rent.length) return `Owning ${answer.gpu} comes to ${f.usd(own.total_usd)} over ${answer.years} years; no cloud of our tables rents it.`;
+  if (!own) return `No price is known for ${answer.gpu}; enter one above.`;
+  if (!rent.length) return `Owning ${answer.gpu} costs ${f.usd(own.total_usd)} over ${answer.years} years; no cloud in our tables rents it out.`;
   const cheaper = own.total_usd < rent[0].total_usd ? "Owning" : "Renting";
   const [less, more] = [own.total_usd, rent[0].total_usd].sort((one, other) => one - other);
   const paid = here(answer)?.days;
-  return `${cheaper} is cheaper over ${answer.years} years at ${f.percent(answer.utilization_fraction)} of all hours: ${f.usd(less)} against ${f.usd(more)}. ` + (paid == null ? "Owning never pays for itself at this use." : `Owning has paid for itself after ${f.days(paid)}.`);
+  return `${cheaper} is cheaper over ${answer.years} years if used ${f.percent(answer.utilization_fraction)} of the time: ${f.usd(less)} against ${f.usd(more)}. ` + (paid == null ? "Owning never breaks even at this utilisation." : `Owning breaks even after ${f.days(paid)}.`);
 }
 
 // Paid at first, over what owning saves a day at this use.
@@ -58,7 +58,7 @@ function evenAt(answer, entry) {
   if (!own || !first || !entry) return "";
   const rented = 24 * entry.utilization_fraction * first.usd_per_gpu_hour * first.gpu_count;
   const drawn = ((own.electricity_usd_per_year / 365.25) * entry.utilization_fraction) / answer.utilization_fraction;
-  return `${f.usd(own.upfront_usd)} at first ÷ (${f.usd(rented, 2)} rent − ${f.usd(drawn, 2)} electricity a day at ${f.percent(entry.utilization_fraction)}) = ${f.days(entry.days)}`;
+  return `${f.usd(own.upfront_usd)} upfront ÷ (${f.usd(rented, 2)} rent − ${f.usd(drawn, 2)} electricity per day at ${f.percent(entry.utilization_fraction)}) = ${f.days(entry.days)}`;
 }
 
 // Without a price or a rent nobody knows when; `never` would say more than that.
@@ -68,9 +68,9 @@ function figures(answer) {
   const { own, rent, rent_market: market } = answer;
   const first = rent[0];
   return facts([
-    own && ["owning, in all", num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.number(own.power_watts)} W × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${answer.price.dated}`], ["source", answer.price.source]] : [], answer }), `${f.usd(own.usd_per_hour, 2)} an hour of work`],
-    first && ["renting, in all", num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} an hour`], ["dated", market.dated]] : [], answer }), `${f.usd(first.usd_per_gpu_hour, 2)} an hour, ${first.way}`],
-    ["owning pays after", num(pays(answer, here(answer)?.days), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without electricity", pays(answer, here(answer)?.days_without_electricity)], ["use above which owning is cheaper", f.percent(answer.break_even_utilization_fraction)]], answer })],
+    own && [`owning, ${answer.years}-year total`, num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.number(own.power_watts)} W × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${answer.price.dated}`], ["source", answer.price.source]] : [], answer }), `${f.usd(own.usd_per_hour, 2)} per hour of use`],
+    first && [`renting, ${answer.years}-year total`, num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} per hour`], ["dated", market.dated]] : [], answer }), `${f.usd(first.usd_per_gpu_hour, 2)} per hour, ${first.way}`],
+    ["break-even after", num(pays(answer, here(answer)?.days), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without electricity", pays(answer, here(answer)?.days_without_electricity)], ["owning is cheaper above this utilisation", f.percent(answer.break_even_utilization_fraction)]], answer })],
     ["carbon", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
   ]);
 }
@@ -93,11 +93,11 @@ function lines(answer) {
 }
 
 function useTable(answer) {
-  return table(["of all hours", "own", "rent", "owning pays after"],
+  return table(["of all hours", "own", "rent", "break-even after"],
     answer.break_even.map((entry) => row([
       f.percent(entry.utilization_fraction),
-      num(f.usd(entry.own_usd), { title: "Owning", formula: answer.own ? `${f.usd(answer.own.upfront_usd)} at first + ${f.usd(entry.own_usd - answer.own.upfront_usd)} electricity of ${answer.years} years` : "", answer }),
+      num(f.usd(entry.own_usd), { title: "Owning", formula: answer.own ? `${f.usd(answer.own.upfront_usd)} upfront + ${f.usd(entry.own_usd - answer.own.upfront_usd)} electricity over ${answer.years} years` : "", answer }),
       num(f.usd(entry.rent_usd), { title: "Renting", formula: answer.rent[0] ? `${f.number(entry.utilization_fraction * HOURS_PER_YEAR * answer.years)} h × ${answer.rent[0].gpu_count} × ${f.usd(answer.rent[0].usd_per_gpu_hour, 3)}` : "", answer }),
       num(pays(answer, entry.days), { title: "Break-even", formula: evenAt(answer, entry), rows: [["without electricity", pays(answer, entry.days_without_electricity)]], answer }),
-    ], entry === here(answer) ? { class: "best" } : {})), { caption: "Own and rent by utilisation" });
+    ], entry === here(answer) ? { class: "best" } : {})), { caption: "Owning and renting by utilisation" });
 }

@@ -22,10 +22,10 @@ export function mount(root) {
     ondragleave: () => box.classList.remove("over"),
     ondrop: (event) => { event.preventDefault(); box.classList.remove("over"); if (event.dataTransfer.files.length) diagnose([...event.dataTransfer.files]); },
   },
-    h("p", {}, "Drop a trace of torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite)."),
+    h("p", {}, "Drop a trace from torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite) here."),
     input, h("button", { type: "button", class: "plain", onclick: () => input.click() }, "Choose files"),
-    h("p", { class: "note" }, "Several files are the ranks of one run. They do not leave this machine."));
-  const gpu = h("input", { type: "text", list: "gpus", id: "traced", placeholder: "as the trace says", onchange: () => sent && diagnose(sent) });
+    h("p", { class: "note" }, "Several files are read as the ranks of one run. They do not leave this machine."));
+  const gpu = h("input", { type: "text", list: "gpus", id: "traced", placeholder: "as recorded in the trace", onchange: () => sent && diagnose(sent) });
   const status = h("p", { class: "note", role: "status", "aria-live": "polite" });
   root.append(h("section", { class: "card" }, box, h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU it was recorded on"), gpu)), status), result);
   let asking = null;
@@ -55,17 +55,17 @@ function shown(answer) {
     h("section", { class: "card verdict-card" },
       h("p", { class: "verdict", role: "status" }, answer.verdict),
       facts([
-        ["GPU", ...(answer.gpu ? [answer.gpu] : answer.notes.some((note) => note.startsWith(NO_GPU)) ? ["none: the CPU worked"] : ["unknown", "name it above"])],
-        ["a step", num(f.seconds(answer.mean_step_s), { title: "A step", formula: `mean of ${answer.steps.steady_count} steady steps (the median is ${f.seconds(answer.step_s)}) of ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps told apart by", answer.steps.by]], answer })],
-        ["GPU busy", num(f.percent(answer.busy_fraction), { title: "GPU busy", formula: "the time in which anything runs on the GPU ÷ the time of the steps (unions, not sums)", answer })],
+        ["GPU", ...(answer.gpu ? [answer.gpu] : answer.notes.some((note) => note.startsWith(NO_GPU)) ? ["none: the CPU did the work"] : ["unknown", "name it above"])],
+        ["time per step", num(f.seconds(answer.mean_step_s), { title: "Time per step", formula: `mean of ${answer.steps.steady_count} steady steps (the median is ${f.seconds(answer.step_s)}) of ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps recognised by", answer.steps.by]], answer })],
+        ["GPU busy", num(f.percent(answer.busy_fraction), { title: "GPU busy", formula: "the time during which anything runs on the GPU ÷ the time of the steps (overlaps count once)", answer })],
       ]),
       answer.notes.length > 0 && points(answer.notes),
       answer.assumptions.length > 0 && assumptions(answer)),
-    card("A step", stepBar(answer)),
-    answer.timeline && card("One step in time", timeline(answer.timeline)),
-    card(answer.findings.length ? "Causes, by what fixing them gives" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
+    card("Where the time of a step goes", stepBar(answer)),
+    answer.timeline && card("Timeline of one step", timeline(answer.timeline)),
+    card(answer.findings.length ? "Causes, largest gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
     answer.ranks.length > 1 && card("Ranks", rankTable(answer)),
-    answer.abstained.length > 0 && card("What the files cannot tell", fold(`${answer.abstained.length} checks`, table(["", head("reason"), head("record next")], answer.abstained.map((entry) => row([f.words(entry.code), left(entry.reason), left(entry.record_next)])), { caption: "Checks that could not be made" }))),
+    answer.abstained.length > 0 && card("Checks that these files do not allow", fold(`${answer.abstained.length} checks`, table(["", head("reason"), head("what to record")], answer.abstained.map((entry) => row([f.words(entry.code), left(entry.reason), left(entry.record_next)])), { caption: "Checks that could not run" }))),
   ];
 }
 
@@ -80,23 +80,23 @@ function stepBar(answer) {
   const whole = answer.parts.step_s;
   const pieces = Object.entries(answer.parts.seconds).filter(([, value]) => value > 0).sort(([, one], [, other]) => other - one)
     .map(([part, value]) => ({ name: f.words(part), value, text: `${f.seconds(value)}, ${f.percent(value / whole)}`, colour: colourOf(part) }));
-  for (const piece of pieces) piece.shown = num(f.percent(piece.value / whole), { title: `Of a step: ${piece.name}`, formula: `${f.seconds(piece.value)} ÷ ${f.seconds(whole)}, the mean steady step`, answer });
+  for (const piece of pieces) piece.shown = num(f.percent(piece.value / whole), { title: `Share of the step: ${piece.name}`, formula: `${f.seconds(piece.value)} ÷ ${f.seconds(whole)}, the mean steady step`, answer });
   return [stack(pieces, whole, { label: pieces.map((piece) => `${piece.name} ${piece.text}`).join("; ") }), key(pieces.filter((piece) => piece.value > whole / 500))];
 }
 
 function finding(found, place, answer) {
   return h("article", { class: "finding" },
     h("h3", {}, `${place + 1}. ${found.title}`),
-    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["how sure", found.confidence]], answer }), ` a step (${f.percent(found.share_fraction)}); fixed: ${f.times(found.gain_low)} to ${f.times(found.gain_high)} the speed; confidence ${found.confidence}.`),
+    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["confidence", found.confidence]], answer }), ` per step (${f.percent(found.share_fraction)}); fixing it makes training ${f.times(found.gain_low)} to ${f.times(found.gain_high)} as fast; confidence ${found.confidence}.`),
     points(found.evidence),
-    h("p", {}, h("strong", {}, "Do: "), found.remedy),
+    h("p", {}, h("strong", {}, "Fix: "), found.remedy),
     h("p", { class: "note" }, `Check: ${found.verify}`));
 }
 
 function rankTable(answer) {
   const slowest = Math.max(...answer.ranks.map((rank) => rank.step_s));
-  return table(["", head("file"), "a step", "busy", "communication", "of it not hidden", "loader"],
-    answer.ranks.map((rank) => row([`rank ${rank.rank ?? "?"}`, left(rank.file), ...[["a step", f.seconds(rank.step_s), "median of its steps"], ["busy", f.percent(rank.busy_fraction), "time in which anything runs on the device ÷ time of the steps"], ["communication", f.seconds(rank.communication_s), "the union of its collectives in a step"], ["of it not hidden", f.percent(rank.communication_exposed_fraction), "collectives beside which nothing computes ÷ time of the steps"], ["loader", f.percent(rank.loader_fraction), "time of its main thread in the loader ÷ time of the steps"]].map(([title, text, formula]) => num(text, { title: `rank ${rank.rank ?? "?"}: ${title}`, formula, rows: [["file", rank.file]], answer }))], rank.step_s === slowest ? { class: "best" } : {})), { caption: "Ranks" });
+  return table(["", head("file"), "time per step", "busy", "communication", "exposed communication", "data loader"],
+    answer.ranks.map((rank) => row([`rank ${rank.rank ?? "?"}`, left(rank.file), ...[["time per step", f.seconds(rank.step_s), "median of its steps"], ["busy", f.percent(rank.busy_fraction), "time during which anything runs on the device ÷ time of the steps"], ["communication", f.seconds(rank.communication_s), "the time of its collectives in a step (overlaps count once)"], ["exposed communication", f.percent(rank.communication_exposed_fraction), "time of collectives during which nothing computes ÷ time of the steps"], ["data loader", f.percent(rank.loader_fraction), "time that its main thread spends in the data loader ÷ time of the steps"]].map(([title, text, formula]) => num(text, { title: `rank ${rank.rank ?? "?"}: ${title}`, formula, rows: [["file", rank.file]], answer }))], rank.step_s === slowest ? { class: "best" } : {})), { caption: "Ranks" });
 }
 
 function timeline(line) {
@@ -106,6 +106,6 @@ function timeline(line) {
       h("div", { class: "lane", role: "img", "aria-label": `${lane.name}: ${lane.spans.length} spans in ${f.seconds(line.step_s)}` },
         lane.spans.map((span) => h("span", { title: `${span.name} (${f.words(span.kind)}): ${f.seconds(span.seconds)}`, style: { left: `${(100 * span.start_s) / line.step_s}%`, width: `${(100 * span.seconds) / line.step_s}%`, background: colourOf(span.kind) } }))))),
     h("ul", { class: "key" }, names.map((kind) => h("li", {}, h("i", { style: { background: colourOf(kind) } }), f.words(kind)))),
-    h("p", { class: "note" }, `One median step of ${f.seconds(line.step_s)}, from left to right. ${line.joined ? `${line.joined} pieces are drawn together with their neighbours.` : ""}`),
+    h("p", { class: "note" }, `A median step of ${f.seconds(line.step_s)}, from left to right. ${line.joined ? `${line.joined} short pieces are merged with their neighbours.` : ""}`),
   ];
 }

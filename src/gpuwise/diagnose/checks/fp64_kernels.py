@@ -1,0 +1,111 @@
+"""Kernels compute in double precision.
+
+## What it sees
+Kernels longer than 10 µs whose names say that all they compute is fp64 (`dgemm`, `d884`, `f64`, `<double>`), of 3 % of the step
+or more. Names that also mention a shorter type are left out: fused optimizers take their learning rate as a double.
+
+## Why it costs time
+A double has twice the bytes of a float, so even a plain copy takes twice as long. GeForce and workstation cards do fp64 at 1/32
+or 1/64 of their fp32 rate, so products take far longer still. Nobody asks for it as a rule: NumPy arrays are fp64 unless
+told otherwise, and one double among the inputs makes everything after it double.
+
+## What to do
+`torch.from_numpy(array).float()`, `np.float32` where arrays are made, no `torch.set_default_dtype(torch.float64)`; in Keras
+`keras.config.set_floatx("float32")`. If the computation needs doubles, keep them to the part that does.
+
+## How sure
+High for the time: the names tell the type. The upper end supposes what the kernel models of `gpuwise predict` say of the
+products in fp32 (of square ones where the trace has no shapes), and that all else speeds up by the ratio of the GPU's fp32 and
+fp64 rates. The lower end supposes half of that for products, and that all else takes half as long, as it moves half the bytes.
+Shorter kernels are not counted: they last a few microseconds in any type.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from gpuwise.diagnose import shapes, whatif
+from gpuwise.diagnose.replay import Change
+from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.view import View
+from gpuwise.hardware.types import Gpu
+from gpuwise.trace.types import Mask
+
+__all__ = ["CODE", "check", "is_double"]
+
+CODE = "fp64_kernels"
+_THRESHOLD = 0.03  # at least half of it goes: 1.5 % of the step, which can still be told from how much steps vary
+_LONG_NS = 10_000
+_FEWER_BYTES = 2.0
+_SLOWEST = 64.0  # fp32 rate over fp64 rate of GeForce cards since Ampere; stands for a GPU that is not known
+_SURE = re.compile(r"(?<![a-z])dgemm|d884|(?<![a-z0-9])f64|^Cijk_\w+?_DB_")
+_WORD = re.compile(r"\bdouble\b")
+_SHORTER = re.compile(r"\b(float|half|__half|Half|BFloat16|bfloat16|__nv_bfloat16)\b")
+
+
+def is_double(name: str) -> bool:
+    """Whether a kernel's name says that it computes in fp64 and in nothing shorter.
+
+    >>> [is_double(name) for name in ("volta_dgemm_64x64_nn", "MulFunctor<double>", "FusedAdam<float>, double", "volta_sgemm")]
+    [True, True, False, False]
+    """
+    return bool(_SURE.search(name) or (_WORD.search(name) and not _SHORTER.search(name)))
+
+
+def check(view: View) -> Finding | None:
+    """Time that only fp64 kernels fill."""
+    scene = view.scene
+    names = np.array([is_double(name) for name in scene.trace.names], dtype=bool)
+    chosen = names[scene.work.name] & scene.kernels & (scene.work.duration_ns > _LONG_NS)
+    lost_s = view.exposed_s(chosen)
+    if lost_s < _THRESHOLD * view.step_s:
+        return None
+    products = chosen & scene.is_class("matmul", "conv", "attention")
+    of_products, of_others = _ratios(view)
+    saved_s = view.exposed_s(products) * (1.0 - 1.0 / of_products[1])
+    saved_s += view.exposed_s(chosen & ~products) * (1.0 - 1.0 / of_others[1])
+    return Finding(
+        code=CODE,
+        title="kernels compute in double precision",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(saved_s, likely=_faster(view, products, of_products[0], chosen & ~products, of_others[0])),
+        confidence="high",
+        evidence=(
+            f"{lost_s / view.step_s:.1%} of the step is in {view.count(chosen):,.0f} kernels {view.per} that compute in fp64",
+            _rates(view.gpu),
+        ),
+        remedy="find where doubles come in (NumPy arrays are fp64 unless told otherwise) and make them float32",
+        verify="no kernel name should say double, dgemm or f64",
+    )
+
+
+def _ratios(view: View) -> tuple[tuple[float, float], tuple[float, float]]:
+    """How many times as fast fp32 is, low and high: of products, and of everything else."""
+    if view.gpu is None:
+        return (1.0, _SLOWEST), (_FEWER_BYTES, _SLOWEST)
+    low, high = whatif.speed_up(shapes.products(view.scene), view.gpu, "fp64", "fp32")
+    return (low, high), (_FEWER_BYTES, max(_FEWER_BYTES, _rate_ratio(view.gpu) or _SLOWEST))
+
+
+def _rate_ratio(gpu: Gpu) -> float | None:
+    """The fp32 rate of the vector lanes over their fp64 rate."""
+    peaks = gpu.peak_flops_per_s.get("vector", {})
+    single, double = peaks.get("fp32"), peaks.get("fp64")
+    return single / double if single and double else None
+
+
+def _rates(gpu: Gpu | None) -> str:
+    ratio = _rate_ratio(gpu) if gpu else None
+    if gpu is None or ratio is None:
+        return "how fast this GPU is in fp64 is not known: with --gpu the range would be narrower"
+    return f"{gpu.name} does fp64 at 1/{ratio:.0f} of its fp32 rate, and a double has twice the bytes"
+
+
+def _faster(view: View, products: Mask, by: float, others: Mask, others_by: float) -> Change | None:
+    """The modest version of the fix, for a replay."""
+    if view.recording is None:
+        return None
+    return Change(work=view.recording.factors(products, 1.0 / by) * view.recording.factors(others, 1.0 / others_by))

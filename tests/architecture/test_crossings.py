@@ -1,0 +1,45 @@
+"""How many modules an answer passes through: a stranger who follows `which` should not have to open half the house."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_MOST = 60
+# Counts the modules of gpuwise whose functions run. What runs while a module is imported does not count, nor does what
+# `dataclass` writes: nobody has to read it.
+_COUNT = """
+import sys
+from gpuwise.surfaces.cli.main import main
+
+seen = set()
+
+def watch(frame, event, argument):
+    name = frame.f_globals.get("__name__", "")
+    written = frame.f_code.co_filename != "<string>"
+    if event != "call" or not written or not name.startswith("gpuwise.") or frame.f_code.co_name == "<module>":
+        return
+    outer = frame.f_back
+    while outer is not None:
+        if outer.f_code.co_name == "<module>" and outer.f_globals.get("__name__", "").startswith("gpuwise."):
+            return
+        outer = outer.f_back
+    seen.add(name)
+
+sys.setprofile(watch)
+try:
+    main()
+except SystemExit:
+    pass
+sys.setprofile(None)
+print("modules:", *sorted(seen), file=sys.stderr)
+"""
+
+
+def test_which_passes_through_few_modules() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _COUNT, "which", "--budget", "800"], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "RTX" in done.stdout
+    modules = done.stderr.rpartition("modules:")[2].split()
+    assert 20 < len(modules) <= _MOST, modules
