@@ -28,6 +28,7 @@ REFERENCES = {
     "lambda_pytorch": "lambdal/deeplearning-benchmark @aa5addb6",
     "lambda_tf": "lambdal/lambda-tensorflow-benchmark @c17619db9, BSD-3 style",
     "cnn_benchmarks": "jcjohnson/cnn-benchmarks @83d441f, MIT",
+    "u39kun": "u39kun/deep-learning-benchmark",
     "neusight": "sitar-lab/NeuSight @6945927, MIT",
     "nvidia_dle": "NVIDIA/DeepLearningExamples @729963dd4, Apache-2.0 and BSD",
 }

@@ -35,7 +35,6 @@ from .solve import LeftOut, folds_of, leave_out, pairs_of, solve
 from .widths import operator_name, operator_widths, step_widths
 from .write import write_fit, write_left_out, write_ranges
 
-
 _SLOWED_BY_FLOORS = 0.005  # in the median
 
 

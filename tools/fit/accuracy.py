@@ -27,6 +27,7 @@ PAGE = Path(gpuwise.__file__).parents[2] / "docs" / "accuracy.md"
 TEXT = Path(__file__).parent / "accuracy.txt"
 _FEWEST = 20  # rows of a group whose coverage says something
 _LARGE_FLOPS = 1e9
+_SETUP = ("source", "model", "mode", "precision", "stack")  # what a user measures once and asks about on other GPUs
 
 
 def write_accuracy(
@@ -40,6 +41,8 @@ def write_accuracy(
         "GOALS": _goals(problem, theta, left),
         "SOURCES": _by(problem, pair, "source", held),
         "GENERATIONS": _by(problem, pair, "generation", held),
+        "KNOWN SOURCES": _by(problem, left["gpu"], "source", widths.known),
+        "KNOWN GENERATIONS": _by(problem, left["gpu"], "generation", widths.known),
         "COVERAGE": _coverage(problem, widths, seen),
         "GPUS": _by(problem, left["gpu"], "gpu", widths.known),
         "FAMILIES": _by(problem, left["family"], "family"),
@@ -118,10 +121,10 @@ def _goals(problem: Problem, theta: Array, left: Mapping[str, LeftOut]) -> str:
 
 
 def _measured(problem: Problem, predicted: Array) -> Array:
-    """The first row of each (source, model) is the user's own: it corrects the others, and is not counted itself."""
-    groups: dict[tuple[str, str], list[int]] = {}
+    """The first row of each setup is the user's own: it corrects the others, on other GPUs, and is not counted itself."""
+    groups: dict[tuple[str, ...], list[int]] = {}
     for place, row in enumerate(problem.steps):
-        groups.setdefault((row.question.cells["source"], row.question.cells["model"]), []).append(place)
+        groups.setdefault(tuple(row.question.cells.get(name, "") for name in _SETUP), []).append(place)
     result = predicted.copy()
     for places in groups.values():
         result[places] += TRUST * (problem.measured[places[0]] - predicted[places[0]])

@@ -17,7 +17,7 @@ from gpuwise.evidence.ranges import Range
 from gpuwise.evidence.types import Residual
 from gpuwise.kernels.types import MAKERS, Array
 
-from .problem import BATCH_12, Problem
+from .problem import BATCH_12, PIPELINES, Problem
 from .solve import LeftOut
 
 __all__ = ["Widths", "host_bound", "operator_name", "operator_widths", "step_widths"]
@@ -26,7 +26,7 @@ _LOW, _HIGH, _HELD = 0.1, 0.9, 0.8
 _FEWEST_OF_A_PROCEDURE = 10
 _FEWEST_OF_A_GROUP = 5.0  # rows; a source on a GPU with fewer counts for less
 _MARGIN = 0.02  # at least this far from 1 on either side
-_STRETCHES = np.arange(1.0, 3.0, 0.02)
+_STRETCHES = np.arange(1.0, 1.6, 0.02)  # at most: few groups, each unlike the others, would ask for any width
 _SETUP = ("source", "model", "mode", "precision", "image_or_seq", "stack", "layout", "framework_version")
 
 
@@ -88,7 +88,8 @@ def step_widths(problem: Problem, theta: Array, by_gpu: LeftOut, by_generation: 
     own, strange = rows_of(by_gpu.predicted, False), rows_of(by_pair.predicted, True)
     new, shared = rows_of(by_generation.predicted, False), rows_of(by_gpu.shared, False)
     makers = np.array([row.question.gpu.vendor.lower() for row in problem.steps], dtype=object)
-    nvidia = ~np.isin(makers, MAKERS)
+    programs = np.isin(sources, PIPELINES)  # what people report of their own machines says little of anyone else's
+    nvidia = ~np.isin(makers, MAKERS) & ~programs
     plain = nvidia & ~launch & ~np.isin(sources, BATCH_12)
     found: dict[str, Range] = {}
     known, unknown = np.zeros(count, bool), np.zeros(count, bool)
@@ -103,22 +104,27 @@ def step_widths(problem: Problem, theta: Array, by_gpu: LeftOut, by_generation: 
     found["launch_unknown_stack"], held = strange.drawn(nvidia & ~plain)
     unknown |= held
     for maker in MAKERS:
-        if (makers == maker).any():
-            found[maker], held = strange.drawn(makers == maker)
+        rows = (makers == maker) & ~programs
+        if rows.any():
+            found[maker], held = strange.drawn(rows)
             unknown |= held
-            known |= own.drawn(makers == maker)[1]
+            known |= held | own.drawn(rows)[1]  # asked about a known source, the wider of both ranges is given
     found["ratio"], found["ratio_new_generation"] = (
         _ratios(problem, own.off, across=False),
         _ratios(problem, new.off, across=True),
     )
+    known |= unknown & ~by_gpu.seen
     found = _ordered(found)
     procedures = np.array([_procedure(problem, place) for place in range(count)], dtype=object)
     for procedure in sorted(set(procedures)):
-        rows = nvidia & (procedures == procedure)
+        rows = (nvidia | programs) & (procedures == procedure)
         if (rows & by_gpu.seen).sum() >= _FEWEST_OF_A_PROCEDURE:
             found[procedure], held = own.drawn(rows & by_gpu.seen)
             known = np.where(rows & by_gpu.seen, held, known)
-            found[f"{procedure}_unknown_stack"] = _wider(found[procedure], shared.drawn(rows)[0])
+            unknown = np.where(rows & programs, strange.drawn(rows)[1], unknown)
+            wide, held = shared.drawn(rows)
+            found[f"{procedure}_unknown_stack"] = _wider(found[procedure], wide)
+            known = np.where(rows & ~by_gpu.seen, held, known)
     return Widths(ranges=_ordered(found), known=known, unknown=unknown)
 
 
@@ -166,6 +172,8 @@ def _ratios(problem: Problem, off: Array, *, across: bool) -> Range:
     """Ratios between GPUs that ran the same thing, both ways round; `across` generations only."""
     setups: dict[tuple[str, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for place, row in enumerate(problem.steps):
+        if row.source in PIPELINES:
+            continue
         setups[tuple(row.question.cells.get(name, "") for name in _SETUP)][row.question.gpu.name].append(place)
     errors: list[float] = []
     pairs: list[tuple[str, str]] = []

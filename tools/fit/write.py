@@ -32,7 +32,17 @@ _FITTED_ON = [
 ]
 _FRAMEWORKS = {"lambda_tf": "tf", "nvidia_dle": "tf", "cnn_benchmarks": "torch7"}
 # Threads, copies, the best of many runs, epochs with loading, other makers' builds: no measure of a framework.
-_OTHER_PROCEDURES = (*BATCH_12, *PIPELINES, "neusight", "mac_ml_speed_test", "u39kun", "itex_max1550", "tf_metal_experiments")
+_OTHER_PROCEDURES = (
+    *BATCH_12,
+    *PIPELINES,
+    "neusight",
+    "mac_ml_speed_test",
+    "u39kun",
+    "itex_max1550",
+    "tf_metal_experiments",
+    "pytorch_dlprim",
+)
+_FEWEST_ROWS = 5  # of a version that has a factor of its own
 _PARTS = ("constants", "factors", "launch_s", "copy_bytes_per_s")
 
 
@@ -82,6 +92,7 @@ def _stacks(problem: Problem, fit: Fit, theta: Array) -> list[dict[str, Any]]:
             "rows": sum(count for _, count in members),
         }
         for (framework, version, how), members in sorted(found.items())
+        if sum(count for _, count in members) >= _FEWEST_ROWS
     ]
 
 

@@ -30,7 +30,8 @@ __all__ = [
     "step_range",
 ]
 
-TRUST = 0.85  # how much of a measured deviation carries over to other GPUs and settings: the least median error of 0.7 to 1.0
+# How much of a measured deviation carries over to other GPUs: the least error, every source and pair of GPUs counting once.
+TRUST = 0.7
 UNMEASURED_RANGE = (0.6, 1.8)  # assumed: libraries of a maker whose GPUs are in no fit, between those of GPUs and of CPUs
 
 

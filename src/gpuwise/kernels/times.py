@@ -47,7 +47,10 @@ _VOLTA = 2017.3
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
 
 
-_COLUMNS = "units clock bandwidth cache vector half converts lanes board node process hbm slower_hbm maker generation mixed desktop flash".split()
+_COLUMNS = (
+    *("units", "clock", "bandwidth", "cache", "vector", "half", "converts", "lanes", "board", "node", "process"),
+    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "flash"),
+)
 
 
 def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | None = None, dtype: Any = np.float64) -> Gpus:
