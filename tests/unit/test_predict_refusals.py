@@ -85,7 +85,7 @@ def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
 def test_int4_is_refused_by_what_is_asked_of_it() -> None:
     with pytest.raises(BadValue, match="cannot be trained in int4"):
         results("RTX 3090", model="llama-2-7b", precision="int4")
-    with pytest.raises(BadValue, match="'int4' is no precision"):
+    with pytest.raises(BadValue, match="unknown precision 'int4'"):
         results("RTX 3090", model="llama-2-7b", precision="int4", mode="infer")
 
 

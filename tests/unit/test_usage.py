@@ -29,10 +29,10 @@ def test_every_command_refuses_what_it_does_not_know_with_an_example() -> None:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("which resnet50", "takes --model there"),
-        ('plan llama-2-7b --gpu "8x A100"', "takes --cluster there"),
-        ("sweep models.txt --gpu all", "takes --gpus there"),
-        ("predict resnet50 --gpuu 3090", "--gpu is near"),
+        ("which resnet50", "use --model instead"),
+        ('plan llama-2-7b --gpu "8x A100"', "use --cluster instead"),
+        ("sweep models.txt --gpu all", "use --gpus instead"),
+        ("predict resnet50 --gpuu 3090", "did you mean --gpu?"),
         ("pedict resnet50", "did you mean `gpuwise predict`?"),
         ("predict", "missing argument 'model'"),
         ("which --budget", "option '--budget' requires an argument"),

@@ -22,11 +22,13 @@ def home() -> Path:
 def check_place(path: Path, example: str) -> None:
     """Whether a file can be written here, asked before long work, not after it; `example` is a name it could have."""
     if path.is_dir():
-        raise BadFile(f"{path} is a folder", hint=f"name a file in it, such as `{path / example}`")
+        raise BadFile(f"{path} is a folder", hint=f"give the name of a file in it, such as `{path / example}`")
     if not path.parent.is_dir():
-        raise BadFile(f"{path} cannot be written: no folder {path.parent}", hint=f"make it first: `mkdir -p {path.parent}`")
+        raise BadFile(
+            f"{path} cannot be written: there is no folder {path.parent}", hint=f"create it first with `mkdir -p {path.parent}`"
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise BadFile(f"{path} cannot be written: {path.parent} is read-only", hint="choose a folder that you may write to")
+        raise BadFile(f"{path} cannot be written: {path.parent} is read-only", hint="choose a folder that you can write to")
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -36,7 +38,9 @@ def write_whole(path: Path, data: bytes) -> None:
         draft.write_bytes(data)
         draft.replace(path)
     except OSError as fault:
-        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its rights") from None
+        raise BadFile(
+            f"{path} cannot be written: {fault.strerror}", hint="check that the folder exists and that you can write to it"
+        ) from None
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)

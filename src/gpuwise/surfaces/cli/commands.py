@@ -79,17 +79,17 @@ _TYPES: dict[str, Any] = {
 }
 # What the command line adds to every question, or to those that ask for it with `SURFACE`.
 _EVERY = (
-    ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print everything, with all assumptions.")),
-    ("json", bool, False, typer.Option("--json", help="Print JSON.")),
+    ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print every detail and all assumptions.")),
+    ("json", bool, False, typer.Option("--json", help="Print the answer as JSON.")),
 )
 _SURFACE = {
     "figure": (
         "figure",
         Optional[Path],
         None,
-        typer.Option("--figure", help="Also draw it: FILE.svg, FILE.html or FILE.png."),
+        typer.Option("--figure", help="Also draw a figure: FILE.svg, FILE.html or FILE.png."),
     ),
-    "strict": ("strict", bool, False, typer.Option("--strict", help="Exit with 1 if the answer is no.")),
+    "strict": ("strict", bool, False, typer.Option("--strict", help="Exit with code 1 if the answer is no.")),
 }
 
 

@@ -45,7 +45,8 @@ def main() -> None:
     except BrokenPipeError:
         _leave(0)  # the reader (head, less) has gone: no error
     except OSError as fault:
-        _complain(f"error: the answer cannot be written: {fault.strerror}\n\nhint: check the disk or the file it goes to", 2)
+        hint = "check the disk, or the file that the answer is written to"
+        _complain(f"error: the answer cannot be written: {fault.strerror}\n\nhint: {hint}", 2)
 
 
 def _refuse(fault: Any) -> None:

@@ -148,7 +148,8 @@ def write_figure(path: Path | None, build: Callable[[], Figure], *, quiet: bool)
 # ---------------------------------------------------------------- reports
 
 _Report = Annotated[
-    Optional[Path], typer.Option("--report", help="Write the answer to this .html file too, or .md with its figures beside it.")
+    Optional[Path],
+    typer.Option("--report", help="Also write the answer to this .html file, or to an .md file with its figures next to it."),
 ]
 
 
@@ -183,8 +184,8 @@ def _check_report(path: Path) -> None:
 
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
-            f"{path} does not end like a report",
-            looked_in=f"its ending; known are {', '.join(ENDINGS)}",
+            f"{path} is not a report file",
+            looked_in=f"the known file endings ({', '.join(ENDINGS)})",
             hint=f"for example `--report {path.stem or 'report'}.html`",
         )
     check_place(path, "report.html")

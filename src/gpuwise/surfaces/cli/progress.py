@@ -20,7 +20,7 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
         with _bar(what, state) as tell:
             yield tell
     except KeyboardInterrupt:
-        sys.stderr.write(f"stopped: {state[0]} of {state[1]} {what} are done and kept; run the same command again to continue\n")
+        sys.stderr.write(f"stopped: {state[0]} of {state[1]} {what} are done and saved; run the same command again to continue\n")
         raise
 
 

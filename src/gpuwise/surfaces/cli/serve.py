@@ -18,14 +18,14 @@ _NEEDED = ("fastapi", "uvicorn", "plotly")
 
 
 def serve(
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8000,
     host: Annotated[
-        str, typer.Option(help="Address to listen on. Any other than the default lets other machines connect.")
+        str, typer.Option(help="Address to listen on. Any address but the default lets other machines connect.")
     ] = "127.0.0.1",
     allow_host: Annotated[
-        Optional[list[str]], typer.Option("--allow-host", help="Another host name this server answers to.")
+        Optional[list[str]], typer.Option("--allow-host", help="Another host name that this server answers to.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes that compute answers.")] = 2,
+    workers: Annotated[int, typer.Option(help="Number of processes that compute answers.")] = 2,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Serve the page and its JSON API on this machine. Nothing leaves it; stop with Ctrl-C."""
@@ -33,9 +33,9 @@ def serve(
         if find_spec(package) is None:
             raise MissingExtra(package, extra="web", needed_for="the page")
     if not 0 <= port <= 65535:
-        raise BadValue(f"invalid --port {port}", hint="between 1 and 65535, or 0 for a free one")
+        raise BadValue(f"invalid --port {port}", hint="give a number between 1 and 65535, or 0 for any free port")
     if not 1 <= workers <= 64:
-        raise BadValue(f"invalid --workers {workers}", hint="between 1 and 64")
+        raise BadValue(f"invalid --workers {workers}", hint="give a number between 1 and 64")
     listener = _listen(host, port)
     _run(listener, host, allow_host or [], workers, browser)
 
@@ -50,8 +50,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen()  # a browser that is quicker than the server waits
     except (OSError, UnicodeError) as fault:
         listener.close()
-        reason = fault.strerror if isinstance(fault, OSError) else "not an address"
-        raise BadValue(f"cannot listen on {host}:{port}: {reason}", hint="another port: `gpuwise serve --port 0`") from None
+        reason = fault.strerror if isinstance(fault, OSError) else "this is not an address"
+        raise BadValue(
+            f"cannot listen on {host}:{port}: {reason}", hint="try any free port with `gpuwise serve --port 0`"
+        ) from None
     return listener
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
 
 from gpuwise.core.errors import BadValue
@@ -22,7 +23,7 @@ _MEANT = {
     ("sweep", "--gpu"): "--gpus",
     ("sweep", "--batch"): "--batches",
     ("sweep", "--precision"): "--precisions",
-    ("compare", "--gpu"): "the names alone",
+    ("compare", "--gpu"): "the bare names",
     ("predict", ""): "--gpu",
     ("fit", ""): "--gpu",
 }
@@ -31,18 +32,19 @@ _MEANT = {
 def usage_error(fault: Any, command: str) -> BadValue:
     """What the parser of the command line says of a command, in our words; it is one of its `UsageError`s."""
     said = fault.format_message().split(" (Possible options")[0].rstrip(".")
+    said = re.sub(r"Got (unexpected) extra (argument)(?:\(s\)|s)? \((.*)\)", r"\1 \2 '\3'", said)
     option = getattr(fault, "option_name", "") if "No such option" in said else ""
     if command not in COMMANDS:
         return _unknown_command(said)
     hints = []
-    if meant := _MEANT.get((command, option)) if option or "unexpected extra argument" in said else None:
-        hints.append(f"`gpuwise {command}` takes {meant} there")
+    if meant := _MEANT.get((command, option)) if option or "unexpected argument" in said else None:
+        hints.append(f"use {meant} instead")
     elif near := getattr(fault, "possibilities", None):
-        hints.append(f"{difflib.get_close_matches(option, near, n=1, cutoff=0.0)[0]} is near")
+        hints.append(f"did you mean {difflib.get_close_matches(option, near, n=1, cutoff=0.0)[0]}?")
     hints.append(f"for example `{_example(command)}`")
     return BadValue(
         f"gpuwise {command}: {said[:1].lower()}{said[1:]}",
-        looked_in=f"what it takes (`gpuwise {command} --help`)",
+        looked_in=f"the options of the command (`gpuwise {command} --help`)",
         hint="; ".join(hints),
     )
 
@@ -54,5 +56,5 @@ def _example(command: str) -> str:
 def _unknown_command(said: str) -> BadValue:
     given = said.partition("'")[2].partition("'")[0]
     near = difflib.get_close_matches(given, COMMANDS, n=1)
-    hint = f"did you mean `gpuwise {near[0]}`?" if near else "`gpuwise --help` says what each is for"
+    hint = f"did you mean `gpuwise {near[0]}`?" if near else "`gpuwise --help` describes each command"
     return BadValue(f"gpuwise: {said[:1].lower()}{said[1:].split('.')[0]}", looked_in=", ".join(COMMANDS), hint=hint)
