@@ -67,6 +67,13 @@ def test_the_build_column_says_what_build_says(question: tuple[str, ...]) -> Non
         assert [line["verdict"] for line in option["build"]] == [line["verdict"] for line in told["lines"]]
 
 
+def test_laptops_without_prices_are_listed_although_the_budget_cannot_be_checked() -> None:
+    found = asked("--laptop", "--budget", "1500")
+    assert "the budget of $1,500 cannot be checked" in found["verdict"]
+    assert found["options"]
+    assert all(option["upfront_usd"] is None for option in found["options"])
+
+
 def test_what_is_tight_is_named_in_the_table() -> None:
     text = CliRunner().invoke(app, ["which", "-v"], env={"COLUMNS": "200"}).stdout
     (row,) = (line for line in text.splitlines() if line.strip().startswith("RTX 5090 "))

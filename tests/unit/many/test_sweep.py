@@ -98,7 +98,7 @@ def test_points_that_cannot_be_predicted_are_rows_with_a_reason(tmp_path: Path) 
     answer, rows = swept(tmp_path, models, gpus=["GTX 960M", "RTX 4090"], precisions="fp32,bf16", seq=100_000, batches="1")
     assert len(rows) == 2 * 2 * 2 == answer.points
     told = {(row["model"], row["gpu"], row["precision"]): row["reason"] for row in rows}
-    assert "has no seq" in told["resnet50", "RTX 4090", "fp32"]
+    assert "has no sequence dimension" in told["resnet50", "RTX 4090", "fp32"]
     assert "positions for" in told["llama-2-7b", "RTX 4090", "bf16"]
     assert all(row["step_s"] is row["memory_bytes"] is row["fits"] is None for row in rows)
     assert answer.predicted == 0
