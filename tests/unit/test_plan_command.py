@@ -133,9 +133,9 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "gpt2", "cluster": "1000000xH100 SXM"}, "more than gpuwise plans for"),
         ({"model": "resnet50", "cluster": "2xRTX 3090", "tensor": 2}, "convolutions"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 4, "data": 4}, "does not divide 4 GPUs"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 3}, "does not divide by --data 4"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "no whole micro-batches of 7"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks do not make 8 equal chunks"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 3}, "is not divisible by --data 4"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "whole micro-batches of 7"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks do not split into 8 equal chunks"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "random"}, "unknown schedule 'random'"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "gpipe", "chunks": 2}, "one chunk per stage"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "zero": 4}, "unknown ZeRO stage 4"),
@@ -143,7 +143,7 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 0}, "invalid batch size 0"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 0}, "invalid --tensor 0"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "on": "moon"}, "unknown executor 'moon'"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "mode": "infer"}, "plans are for training"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "mode": "infer"}, "only plans training"),
     ],
 )
 def test_what_cannot_be_planned_says_why(options: dict[str, Any], message: str) -> None:

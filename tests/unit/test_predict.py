@@ -127,10 +127,10 @@ def test_several_gpus_say_what_their_gradients_cost() -> None:
         return {entry.name: entry.effect for entry in found.assumptions}
 
     def felt(**options: Any) -> int:
-        return int(said(**options)["RTX 3090 averaging gradients"].split("it adds ")[1].split("%")[0])
+        return int(said(**options)["RTX 3090 averaging gradients"].split("adds ")[1].split("%")[0])
 
     assert 0 < felt() < felt(model="bert-large") < 60
-    assert said(mode="infer")["gpus"] == "each runs its own samples"
+    assert said(mode="infer")["gpus"] == "each GPU processes its own samples"
 
 
 def test_a_phase_is_one_of_inference() -> None:
@@ -166,7 +166,7 @@ def test_a_stack_newer_than_a_card_can_run_is_said_to_be_one() -> None:
         (found,) = results(name, precision="fp32", stack=stack)
         return next(entry.effect for entry in found.assumptions if entry.name.endswith(" software"))
 
-    assert effect("K40", "torch-2.4") == "times assume that torch-2.4 supports it"
+    assert effect("K40", "torch-2.4") == "the times assume that torch-2.4 supports it"
     assert effect("K40", "torch-1.12") == "newer releases no longer support it"
     assert effect("GTX 970", "torch-2.4") == "newer releases no longer support it"
     assert "no release" in effect("RX 5700 XT", "torch-2.4")

@@ -82,6 +82,32 @@ def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
         results("RTX 3090", "T4", precision="tf32")
 
 
+@pytest.mark.parametrize(
+    ("model", "gpu", "says", "hint"),
+    [
+        ("resnet5O", "RTX 3090", "no model called 'resnet5O'", "did you mean `resnet50`?"),
+        ("resnet50", "3090xyz", "no GPU called '3090xyz'", "did you mean `RTX 3090` or `RTX 3090 Ti`?"),
+        (str(Path(__file__).parent), "RTX 3090", "is a folder, not a model", "config.json"),
+        ("README.md", "RTX 3090", "is not a file that gpuwise can read a model from", "`my_model.py:Net`"),
+    ],
+)
+def test_a_slip_in_a_name_gets_a_hint_that_helps(model: str, gpu: str, says: str, hint: str, tmp_path: Path) -> None:
+    if model.endswith(".md"):
+        model = str(tmp_path / model)
+        Path(model).write_text("# A project")
+    with pytest.raises(GpuwiseError) as caught:
+        results(gpu, model=model)
+    assert says in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_a_stack_that_replaces_the_one_asked_for_is_named_in_the_brief_answer() -> None:
+    told = (
+        CliRunner().invoke(app, ["predict", "resnet50", "--gpu", "RTX 5090", "--gpu", "GTX 970", "--stack", "torch-2.7"]).stdout
+    )
+    assert "assumes stack torch-2.5 instead of torch-2.7," in told
+
+
 def test_int4_is_refused_by_what_is_asked_of_it() -> None:
     with pytest.raises(BadValue, match="cannot be trained in int4"):
         results("RTX 3090", model="llama-2-7b", precision="int4")

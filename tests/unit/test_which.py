@@ -82,8 +82,8 @@ def test_nothing_faster_is_said_only_where_no_row_is_faster() -> None:
     answer = asked("--model", "bert-large", "--budget", "2500", "--have", "GTX 1080 Ti", "--hours-per-week", "20")
     best, *others = answer["options"]
     faster = any(other["run_s"] < best["run_s"] for other in others if other["source"].startswith("buy"))
-    assert ("no faster single card is sold" if faster else "no faster option is sold") in answer["verdict"]
-    assert "times as fast as your GTX 1080 Ti" in answer["verdict"]
+    assert ("no faster single card costs" if faster else "no faster option costs") in answer["verdict"]
+    assert "times as fast as on your GTX 1080 Ti" in answer["verdict"]
 
 
 def test_what_one_has_costs_nothing_but_electricity() -> None:
@@ -115,23 +115,23 @@ def test_rents_are_a_choice_of_their_own() -> None:
 def test_the_verdict_says_whether_the_range_keeps_the_deadline() -> None:
     question = ("--model", "bert-large", "--budget", "2500", "--deadline")
     loose = asked(*question, "2 days")
-    assert "within the deadline of 2 days;" in loose["verdict"]
+    assert "which meets the deadline of 2 days;" in loose["verdict"]
     best = loose["options"][0]
     between = f"{(best['run_s'] + best['run_high_s']) / 2 / 3600:.3f}h"
-    assert "unless it is slower than expected" in asked(*question, between)["verdict"]
+    assert "unless the run is slower than expected" in asked(*question, between)["verdict"]
 
 
 def test_the_verdict_says_what_the_supply_at_hand_lacks() -> None:
     question = ("--task", "nlp", "--budget", "1500", "--psu")
-    assert "With your supply the build fails: " in asked(*question, "450")["verdict"]
-    assert "fails" not in asked(*question, "1200")["verdict"]
+    assert "It does not work with your power supply: " in asked(*question, "450")["verdict"]
+    assert "does not work" not in asked(*question, "1200")["verdict"]
 
 
 def test_a_second_card_that_waits_for_gradients_is_no_gain() -> None:
     (told,) = (text for text in asked("--model", "bert-large", "--budget", "2500")["changes_if"] if "a second" in text)
-    assert "makes one job no faster" in told
+    assert "would not speed up a single job" in told
     (told,) = (text for text in asked("--budget", "800")["changes_if"] if "a second" in text)
-    found = re.search(r"makes a run (1\.\d+) times as fast if your code uses both", told)
+    found = re.search(r"would make a run (1\.\d+) times as fast if your code uses both", told)
     assert found
     assert 1.5 < float(found[1]) < 1.95
 
@@ -139,7 +139,7 @@ def test_a_second_card_that_waits_for_gradients_is_no_gain() -> None:
 def test_two_cards_that_could_have_a_bridge_are_taken_without_it() -> None:
     options = asked("--model", "resnet50", "--budget", "2500")["options"]
     pair = next(option for option in options if option["gpu"] == "RTX 3090" and option["gpu_count"] == 2)
-    assert any("without an NVLink bridge" in reason for reason in pair["reasons"])
+    assert any("no NVLink bridge is assumed" in reason for reason in pair["reasons"])
 
 
 def test_a_deadline_brings_more_gpus() -> None:
@@ -166,7 +166,7 @@ def test_a_computer_that_is_sold_whole_needs_no_machine_around_it() -> None:
 
 
 def test_used_cards_without_a_price_are_told_with_what_they_are_worth() -> None:
-    text = next(text for text in asked("--budget", "800")["changes_if"] if text.startswith("a used card"))
+    text = next(text for text in asked("--budget", "800")["changes_if"] if text.startswith("these used cards"))
     assert "RTX 3090 Ti (24 GB) $" in text
     assert asked("--budget", "800", "--price", "RTX 3090 Ti=300")["options"][0]["gpu"] != "RTX 5060"
     assert "RTX 3090 Ti" in names(asked("--budget", "800", "--price", "RTX 3090 Ti=300"))
@@ -175,13 +175,15 @@ def test_used_cards_without_a_price_are_told_with_what_they_are_worth() -> None:
 def test_equal_speed_with_more_memory_is_mentioned() -> None:
     answer = asked("--task", "learning", "--budget", "500")
     assert answer["options"][0]["gpu"] == "RTX 5060 Ti 8GB"
-    assert any("RTX 5060 Ti 16GB: equally fast, with 16 GB instead of 8" in text for text in answer["changes_if"])
+    assert any("RTX 5060 Ti 16GB, which is just as fast and has 16 GB instead of 8 GB" in text for text in answer["changes_if"])
 
 
 def test_renting_that_is_already_cheaper_is_not_told_as_if_it_were_not() -> None:
-    hours = [text for text in asked()["changes_if"] if "renting" in text]
-    assert hours
-    assert "so also at 25" in hours[0]
+    found = asked()
+    assert re.search(r"Renting an? .* is cheaper for up to \d+ hours of use a week: at 25 hours, ", found["verdict"])
+    assert not any("renting" in text for text in found["changes_if"])  # the verdict has said it
+    (hours,) = (text for text in asked("--budget", "1500")["changes_if"] if "renting" in text)
+    assert "(this answer counts 25)" in hours
 
 
 def test_models_are_run_one_after_the_other() -> None:
@@ -197,12 +199,12 @@ def test_models_are_run_one_after_the_other() -> None:
 def test_a_large_language_model_is_run_as_what_is_at_hand_allows_and_that_is_said() -> None:
     answer = asked("--task", "llm-inference", "--budget", "700")
     (way,) = (note for note in answer["assumptions"] if note["name"] == "way of llama-3-8b")
-    assert "int8 or int4 would fit smaller GPUs" in way["effect"]
+    assert "it would fit smaller GPUs with weights in 8 bits or with weights in 4 bits" in way["effect"]
 
 
 def test_another_way_than_the_usual_is_told_in_the_verdict_and_of_every_row() -> None:
     answer = asked("--model", "llama-2-7b")
-    assert "llama-2-7b with LoRA adapters (full training needs 142 GiB, " in answer["verdict"]
+    assert "llama-2-7b runs with LoRA adapters (full training needs 142 GiB, " in answer["verdict"]
     assert all(option["jobs"][0]["way"] == "lora" for option in answer["options"])
     assert all(any("with LoRA adapters" in reason for reason in option["reasons"]) for option in answer["options"])
     assert "adapters" not in asked("--model", "resnet50")["verdict"]
@@ -253,7 +255,7 @@ def test_the_parts_of_the_whole_cost_are_told_and_add_up(arguments: tuple[str, .
         if option["source"] != "rent":
             assert option["usd_per_kwh"] * option["energy_kwh"] == pytest.approx(option["running_usd"])
     text = told("--model", "resnet50", *arguments)
-    assert re.search(r"How the total is made up: 3 years of [^=]* = \$[\d,]+", text)
+    assert re.search(r"How the total adds up: 3 years of [^=]* = \$[\d,]+", text)
     if "450" in arguments:
         assert "$450 for the rest of the machine + " in text
         assert " kWh x $0.310 = " in text
@@ -318,7 +320,7 @@ def test_a_machine_that_is_to_be_bought_too_counts_in_the_budget() -> None:
 def test_nothing_within_the_budget_names_the_nearest_that_would_do() -> None:
     answer = asked("--budget", "100", "--task", "kaggle")
     assert answer["options"] == []
-    assert answer["verdict"].startswith("No option costs $100 or less: the cheapest that fits is an RTX 5050 for $249")
+    assert answer["verdict"].startswith("No option costs $100 or less; the cheapest that fits is an RTX 5050 for $249")
     assert answer["rejected"][0]["gpu"] == "RTX 5050"
 
 
@@ -335,7 +337,7 @@ def test_a_budget_for_things_without_a_price_says_so() -> None:
 
 
 def test_nothing_in_time_names_the_fastest() -> None:
-    assert "Nothing meets the deadline: the fastest" in asked("--model", "gpt2", "--deadline", "1 min")["verdict"]
+    assert "No option meets the deadline: even the fastest" in asked("--model", "gpt2", "--deadline", "1 min")["verdict"]
 
 
 def test_nothing_that_fits_says_what_is_needed() -> None:
@@ -389,7 +391,7 @@ def test_what_does_not_fit_as_asked_gets_the_remedies_of_fit() -> None:
     assert (last["step_s"], last["cost"]) == (pytest.approx(rung["step_s"]), pytest.approx(rung["cost"]))
     assert first["run_s"] == pytest.approx(1e6 / told["batch"] * rung["step_s"])
     assert first["needed_bytes"] == rung["memory_bytes"]
-    assert "fits an RTX 3090 ($700" in found["verdict"]
+    assert re.search(r"an RTX 3090 \(\$700, .*\) can run it as you asked", found["verdict"])
     assert f"at batch {told['batch']}" in first["text"]
 
 
@@ -412,9 +414,9 @@ def test_what_one_has_is_tried_with_remedies_before_anything_is_bought(budget: t
     found = asked("--model", "gpt2-xl", "--have", "RTX 3090", *budget)
     (first,) = (one for one in found["remedied"] if one["source"] == "keep")
     assert (first["gpu"], first["source"], first["upfront_usd"]) == ("RTX 3090", "keep", 0.0)
-    assert first["text"].startswith("your RTX 3090 holds gpt2-xl as asked")
+    assert first["text"].startswith("your RTX 3090 can hold gpt2-xl at batch ")
     assert first in (found["remedied"] if budget else found["remedied"][:1])
-    assert "times as fast as your RTX 3090" not in found["verdict"]  # without remedies it does not run there
+    assert "times as fast as on your RTX 3090" not in found["verdict"]  # without remedies it does not run there
 
 
 def test_the_batch_that_was_taken_is_told() -> None:

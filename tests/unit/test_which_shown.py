@@ -67,11 +67,18 @@ def test_the_build_column_says_what_build_says(question: tuple[str, ...]) -> Non
         assert [line["verdict"] for line in option["build"]] == [line["verdict"] for line in told["lines"]]
 
 
+def test_laptops_without_prices_are_listed_although_the_budget_cannot_be_checked() -> None:
+    found = asked("--laptop", "--budget", "1500")
+    assert "the budget of $1,500 cannot be checked" in found["verdict"]
+    assert found["options"]
+    assert all(option["upfront_usd"] is None for option in found["options"])
+
+
 def test_what_is_tight_is_named_in_the_table() -> None:
     text = CliRunner().invoke(app, ["which", "-v"], env={"COLUMNS": "200"}).stdout
     (row,) = (line for line in text.splitlines() if line.strip().startswith("RTX 5090 "))
     assert row.endswith("tight: loader")
-    assert "tight: works if you take care of what is named" in text
+    assert "tight: it works if you attend to the item named" in text
 
 
 def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
@@ -79,12 +86,12 @@ def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
     rents = [one for one in found["looked_at"] if one["source"] == "rent" and one["fits"] and one["gpu_count"] == 1]
     best = min(rents, key=lambda one: one["usd_per_run"])
     hours = 800 / (best["total_usd"] / (8760 * 25 / 168 * 3))
-    assert f"$800 would instead rent an {best['gpu']} for {hours:,.0f} hours " in found["verdict"]
+    assert f"For $800 you could instead rent an {best['gpu']} for {hours:,.0f} hours " in found["verdict"]
     assert f"{800 / best['usd_per_run']:,.0f} runs" in found["verdict"]
     notes = {note["name"]: note["effect"] for note in found["assumptions"]}
     assert "all 3 years" in notes["budget"]
     assert "1.3 times as fast" in notes["rule"]
-    assert "would instead rent" not in asked("--model", "resnet50", "--budget", "800", "--buy")["verdict"]
+    assert "could instead rent" not in asked("--model", "resnet50", "--budget", "800", "--buy")["verdict"]
 
 
 @pytest.mark.parametrize("question", [("--budget", "500"), ("--budget", "800"), ("--model", "bert-base", "--vendor", "intel")])

@@ -115,7 +115,11 @@ def find_task(name: str) -> Task:
     wanted = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
     if wanted not in tasks():
         near = difflib.get_close_matches(wanted, tasks(), n=2, cutoff=0.6)
-        hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "?" if near else "or name a model with `--model`"
+        hint = (
+            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+            if near
+            else "for example `--task vision`, or name a model with `--model`"
+        )
         raise UnknownName(f"unknown task '{name}'", looked_in=", ".join(tasks()), hint=hint)
     return tasks()[wanted]
 
@@ -125,7 +129,7 @@ def find_task(name: str) -> Task:
 # What each way means, for assumptions.
 WAYS = {
     "usual": "mixed precision, or fp32 without matrix cores",
-    "checkpoint": "mixed precision, activations of repeated blocks recomputed",
+    "checkpoint": "mixed precision, with the activations of repeated blocks recomputed",
     "int8": "weights in 8 bits",
     "int4": "weights in 4 bits",
     "lora": "LoRA adapters, activations of repeated blocks recomputed where memory requires it",
@@ -133,7 +137,7 @@ WAYS = {
 }
 # The same behind a model's name in a sentence.
 SHORT_WAYS = {
-    "usual": "as usual",
+    "usual": "in the usual way",
     "checkpoint": "with recomputed activations",
     "int8": "with weights in 8 bits",
     "int4": "with weights in 4 bits",

@@ -37,7 +37,7 @@ def advise(trial: Trial, larger: Sequence[Offered] = ()) -> Advice:
     alone, refused = _each(trial, REMEDIES)
     instead = bigger(trial, larger)
     if not instead:
-        refused.append(("bigger-gpu", "it fits this GPU" if trial.fits(trial.now) else "no GPU of the catalogue holds it"))
+        refused.append(("bigger-gpu", "it fits this GPU" if trial.fits(trial.now) else "no GPU in the catalogue holds it"))
     found = [*(rung for _, rung in alone), *instead]
     climbed = [] if trial.fits(trial.now) else _climb(trial, alone)
     return Advice(
@@ -199,8 +199,8 @@ class _Climber:
 
 # How a GPU can be had: what that costs, and how it is told.
 _HAD: tuple[tuple[Callable[[Offered], float | None], str], ...] = (
-    (lambda one: one.price.usd if one.price else None, "{:,.0f} USD"),
-    (lambda one: one.rent.usd_per_gpu_hour if one.rent else None, "to rent at {:.2f} USD/h"),
+    (lambda one: one.price.usd if one.price else None, "${:,.0f}"),
+    (lambda one: one.rent.usd_per_gpu_hour if one.rent else None, "rented at ${:.2f}/h"),
 )
 
 
@@ -237,7 +237,7 @@ def _first(trial: Trial, offers: Sequence[Offered]) -> tuple[Offered, Trial] | N
 
 
 def _instead(trial: Trial, there: Trial, terms: str) -> Rung:
-    why = terms or "the least memory that holds it; no price is known"
+    why = terms or "the smallest memory that holds it; no price is known"
     title = f"{there.gpu.name} instead{f', {terms}' if terms else ''}"
     rung = there.rung("bigger-gpu", title, "hardware", why, trial.now)
     return replace(rung, cost=rung.step_s / trial.now_s)

@@ -41,7 +41,7 @@ def _runs(trial: Trial, precision: str) -> bool:
 def _mixed(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     if choices.precision not in ("fp32", "tf32"):
-        raise DoesNotApply(f"it runs in {choices.precision} already")
+        raise DoesNotApply(f"it already runs in {choices.precision}")
     if not _runs(trial, "amp"):
         raise DoesNotApply(f"{trial.gpu.name} has no 16-bit arithmetic")
     return Proposal(choices=replace(choices, precision="amp"), title="mixed precision", how="--precision amp; torch.autocast")
@@ -50,7 +50,7 @@ def _mixed(trial: Trial, choices: Choices) -> Proposal:
 def _half(trial: Trial, choices: Choices) -> Proposal:
     low = "bf16" if _runs(trial, "bf16") else "fp16"
     if choices.precision in ("bf16", "fp16", "fp8"):
-        raise DoesNotApply(f"it runs in {choices.precision} already")
+        raise DoesNotApply(f"it already runs in {choices.precision}")
     if not _runs(trial, low) or (low == "fp16" and trial.ways.plain(trial.now).mode == "train"):
         raise DoesNotApply(f"{trial.gpu.name} has no bf16")
     training = trial.ways.plain(trial.now).mode == "train"
@@ -66,7 +66,7 @@ def _eight_bit(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer not in ("adam", "adamw"):
-        raise DoesNotApply(f"8-bit states are for Adam; this runs {choices.optimizer or 'no optimizer'}")
+        raise DoesNotApply(f"8-bit states exist only for Adam; this uses {choices.optimizer or 'no optimizer'}")
     _has_bitsandbytes(trial)
     return _optimizer(choices, "adam8bit", "optimizer states in 8 bits", "bitsandbytes.optim.AdamW8bit")
 
@@ -100,7 +100,7 @@ def _fused(trial: Trial, choices: Choices) -> Proposal:
 
 def _channels_last(trial: Trial, choices: Choices) -> Proposal:
     if choices.channels_last:
-        raise DoesNotApply("it runs in channels-last already")
+        raise DoesNotApply("it already uses channels-last")
     if not any(op.kind == "conv" for op in trial.ways.plain(choices).ops):
         raise DoesNotApply("the model has no convolutions")
     how = "model.to(memory_format=torch.channels_last)"
@@ -111,20 +111,20 @@ def _accumulate(trial: Trial, choices: Choices) -> Proposal:
     """As few parts of the batch as make it fit, or single samples."""
     plain = trial.ways.plain(choices)
     if "batch" not in plain.symbols:
-        raise DoesNotApply("the model was captured at one batch only")
+        raise DoesNotApply("the model was captured at only one batch size")
     if trial.batch < 2:
         raise DoesNotApply("a batch of 1 cannot be split")
     if choices.split:
-        raise DoesNotApply("the model is split already")
+        raise DoesNotApply("the model is already split")
     tried = replace(choices, accumulate=2)
     micro = largest(lambda size: trial.need(tried, 2 * size), trial.room.usable_bytes, top=-(-trial.batch // 2))
     parts = -(-trial.batch // max(1, micro))
     size = -(-trial.batch // parts)
     changed = replace(choices, accumulate=parts)
     if plain.mode != "train":
-        return Proposal(choices=changed, title=f"{parts} batches of {size}", how="one after another")
-    remark = "; batch norm then sees micro-batches" if _norms_batches(trial, choices) else ""
-    how = f"an optimizer step every {parts} backward passes{remark}"
+        return Proposal(choices=changed, title=f"{parts} batches of {size}", how="run them one after another")
+    remark = "; batch norm then sees only micro-batches" if _norms_batches(trial, choices) else ""
+    how = f"one optimizer step every {parts} backward passes{remark}"
     return Proposal(choices=changed, title=f"accumulate {parts} micro-batches of {size}", how=how)
 
 
@@ -178,7 +178,7 @@ def _fewest(trial: Trial, choices: Choices, depth: int, most: int) -> int:
 def _compile(trial: Trial, choices: Choices) -> Proposal:
     stack, gpu = trial.run.setting.stack, trial.gpu
     if choices.compiled or stack.how != "eager":
-        raise DoesNotApply(f"it is compiled already ({stack.name})")
+        raise DoesNotApply(f"it is already compiled ({stack.name})")
     if stack.framework != "torch" or stack.version < (2, 0):
         raise DoesNotApply(f"{stack.name} has no torch.compile")
     if gpu.vendor == "Apple" or (gpu.vendor == "NVIDIA" and gpu.architecture.introduced_on < _TRITON_SINCE):
@@ -193,7 +193,7 @@ def _offload(trial: Trial, choices: Choices) -> Proposal:
     _own_optimizer(choices)
     if trial.memory(choices).optimizer_bytes < 1e6:
         raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no states")
-    how = "ZeRO-Offload of DeepSpeed, or CPUOffload of torchao"
+    how = "DeepSpeed's ZeRO-Offload, or torchao's CPUOffload"
     return Proposal(choices=replace(choices, offload=True), title="optimizer on the CPU", how=how)
 
 
@@ -205,11 +205,11 @@ def _flash(trial: Trial, choices: Choices) -> Proposal:
     if not has_attention(plain):
         if choices.folded_attention or folded(plain) is None:
             soft = any(op.name == "_softmax" for op in plain.ops)
-            raise DoesNotApply("no fused kernel supports what is added to its scores" if soft else "the model has no attention")
+            raise DoesNotApply("no fused kernel supports the bias added to its scores" if soft else "the model has no attention")
         how = "scaled_dot_product_attention instead of softmax(q @ k.T) @ v"
         return Proposal(choices=replace(choices, folded_attention=True, fused_attention=True), title="flash attention", how=how)
     if choices.fused_attention:
-        raise DoesNotApply("attention runs as one kernel already")
+        raise DoesNotApply("attention already runs as one kernel")
     how = "PyTorch 2 or newer: scaled_dot_product_attention"
     return Proposal(choices=replace(choices, fused_attention=True), title="flash attention", how=how)
 
@@ -222,25 +222,25 @@ def _adafactor(trial: Trial, choices: Choices) -> Proposal:
     _own_optimizer(choices)
     if choices.optimizer not in ("adam", "adamw", "lion", "momentum"):
         raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no more state than Adafactor")
-    return _optimizer(choices, "adafactor", "Adafactor", "--optimizer adafactor; other learning rates")
+    return _optimizer(choices, "adafactor", "Adafactor", "--optimizer adafactor; needs other learning rates")
 
 
 def _sgd(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer in ("sgd", "none", ""):
-        raise DoesNotApply("its optimizer keeps no states already")
-    return _optimizer(choices, "sgd", "plain SGD", "--optimizer sgd; other learning rates, often other results")
+        raise DoesNotApply("its optimizer already keeps no states")
+    return _optimizer(choices, "sgd", "plain SGD", "--optimizer sgd; needs other learning rates and often gives other results")
 
 
 def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
     def propose(trial: Trial, choices: Choices) -> Proposal:
         training_only(trial)
         if choices.adapters:
-            raise DoesNotApply("it trains adapters already")
+            raise DoesNotApply("it already trains adapters")
         plain = trial.ways.plain(choices)
         if "batch" not in plain.symbols or not linear_modules(plain):
-            raise DoesNotApply("adapters go on the linear layers of repeated blocks; the model has none")
+            raise DoesNotApply("adapters go on the linear layers of repeated blocks, and the model has none")
         if kind == "qlora":
             _has_bitsandbytes(trial)
         low = "bf16" if _runs(trial, "bf16") else "fp16"
@@ -249,7 +249,7 @@ def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
         return Proposal(
             choices=changed,
             title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'}, rank {RANK}, weights in {bits}",
-            how="peft: only adapters on the linear layers are trained",
+            how="peft: trains only adapters on the linear layers",
         )
 
     return propose
@@ -265,10 +265,10 @@ def _shorter(trial: Trial, choices: Choices) -> Proposal:
         raise DoesNotApply(
             "the model has no sequence length to choose"
             if plain.seq is None
-            else f"it was captured at sequence length {plain.seq} only"
+            else f"it was captured only at sequence length {plain.seq}"
         )
     if plain.seq <= _SHORTEST:
-        raise DoesNotApply(f"a sequence of {plain.seq} is short already")
+        raise DoesNotApply(f"a sequence of {plain.seq} is already short")
     length = max(_SHORTEST, plain.seq // 2)
     if not trial.fits(choices):
         fitting = largest(
@@ -284,11 +284,15 @@ def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
     plain = trial.ways.plain(choices)
     now = choices.image or plain.options.get("image")
     if not isinstance(now, int) or plain.source == "zoo":
-        what = f"the zoo holds {plain.model} at image {now} only" if now else "its image size is unknown: give `--image`"
+        what = (
+            f"the built-in {plain.model} exists only at image {now}"
+            if now
+            else "its image size is unknown; set it with `--image`"
+        )
         raise DoesNotApply(what)
     size = max(32, now * 3 // 4 // 32 * 32)
     if size >= now:
-        raise DoesNotApply(f"an image of {now} is small already")
+        raise DoesNotApply(f"an image of {now} is already small")
     return Proposal(choices=replace(choices, image=size), title=f"images of {size}", how=f"--image {size}")
 
 
@@ -299,10 +303,14 @@ def _packed(name: str) -> Callable[[Trial, Choices], Proposal]:
     def propose(trial: Trial, choices: Choices) -> Proposal:
         inference_only(trial)
         if choices.weights:
-            raise DoesNotApply(f"weights are in {choices.weights} already")
+            raise DoesNotApply(f"the weights are already in {choices.weights}")
         if not linear_modules(trial.ways.plain(choices)):
-            raise DoesNotApply("it packs the linear layers of repeated blocks; the model has none")
-        how = "weights only: bitsandbytes, torchao" if name == "int8" else "weights only: GPTQ, AWQ, torchao"
+            raise DoesNotApply("it packs the linear layers of repeated blocks, and the model has none")
+        how = (
+            "quantizes only the weights: bitsandbytes, torchao"
+            if name == "int8"
+            else "quantizes only the weights: GPTQ, AWQ, torchao"
+        )
         return Proposal(choices=replace(choices, weights=name), title=f"weights in {name}", how=how)
 
     return propose

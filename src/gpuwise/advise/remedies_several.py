@@ -28,11 +28,11 @@ def zero(stage: int) -> Callable[[Trial, Choices], Proposal]:
     def propose(trial: Trial, choices: Choices) -> Proposal:
         training_only(trial)
         if choices.zero_stage >= stage:
-            raise DoesNotApply(f"it runs ZeRO stage {choices.zero_stage} already")
+            raise DoesNotApply(f"it already runs ZeRO stage {choices.zero_stage}")
         if choices.offload:
             raise DoesNotApply("the optimizer runs on the host")
         if trial.room.shared:
-            raise DoesNotApply("a chip with shared memory has no others beside it")
+            raise DoesNotApply("a chip that shares memory with the CPU cannot be combined with others")
         count = max(2, choices.gpu_count)
         if stage == 3:
             count = _count(trial, choices, lambda many: replace(choices, zero_stage=stage, gpu_count=many))
@@ -49,13 +49,13 @@ def split(kind: str) -> Callable[[Trial, Choices], Proposal]:
     def propose(trial: Trial, choices: Choices) -> Proposal:
         inference_only(trial)
         if choices.split:
-            raise DoesNotApply("the model is split already")
+            raise DoesNotApply("the model is already split")
         if trial.room.shared:
-            raise DoesNotApply("a chip with shared memory has no others beside it")
+            raise DoesNotApply("a chip that shares memory with the CPU cannot be combined with others")
         if len(blocks_of(trial.ways.plain(choices))) < max(_COUNTS):
             raise DoesNotApply("the model has too few repeated blocks to split")
         count = _count(trial, choices, lambda many: replace(choices, split=kind, gpu_count=many))
-        how = 'one GPU works at a time: device_map="auto"' if kind == "layers" else f"vLLM: --tensor-parallel-size {count}"
+        how = 'device_map="auto"; only one GPU works at a time' if kind == "layers" else f"vLLM: --tensor-parallel-size {count}"
         title = f"layers over {count} GPUs" if kind == "layers" else f"every matrix over {count} GPUs"
         return Proposal(choices=replace(choices, split=kind, gpu_count=count), title=title, how=how)
 

@@ -128,5 +128,5 @@ def check_addressable(workload: Workload, batch: int) -> None:
     if not total < _ADDRESSABLE:
         raise BadValue(
             f"a step of {workload.model} at batch {batch:,} would hold {total:.2g} bytes, more than can be addressed",
-            hint="a smaller `--batch` or `--seq`; `--batch auto` finds the largest that fits",
+            hint="use a smaller `--batch` or `--seq`; `--batch auto` finds the largest batch that fits",
         )

@@ -82,54 +82,49 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     widths = [thickness(each.gpu, box.cooler) for each in cards for _ in range(each.count)]
     total, count = sum(widths), len(widths)
     long = "1 long slot" if box.board.x16 == 1 else f"{box.board.x16} long slots"
-    where = f"{box.board.name} with {long} and {box.case_slots} openings"
+    where = f"{box.board.name} board with {long} in a case with {box.case_slots} openings"
     if box.riser:
         return (_on_risers(total, count, box),)
     found = placed(widths, box.board, box.case_slots)
     if found:
-        at = ", ".join(str(position) for position in found.positions)
-        return (
-            _slot_line(
-                "pass",
-                total,
-                box.case_slots,
-                f"{_cards(widths)}: {'position' if count == 1 else 'positions'} {at} of {where}",
-                "",
-            ),
-        )
+        at = ("position " if count == 1 else "positions ") + ", ".join(str(position) for position in found.positions)
+        text = f"{_cards(widths)} {'fits' if count == 1 else 'fit'} at {at} of the {where}"
+        return (_slot_line("pass", total, box.case_slots, text, ""),)
     fitting = max((n for n in range(1, count) if placed(sorted(widths)[:n], box.board, box.case_slots)), default=0)
-    text = f"{_cards(widths)} need {_many(total)}; {where} takes {fitting or 'none'}"
+    text = (
+        f"{_cards(widths)} {'needs' if count == 1 else 'need'} {_many(total)}, but the {where} takes {fitting or 'none'} of them"
+    )
     return (_slot_line("fail", total, box.case_slots, text, _more_room(widths, box)),)
 
 
 def _on_risers(total: int, count: int, box: Box) -> CheckLine:
     if count > box.board.x16:
-        text = f"{count} cards on risers, {box.board.x16} long slots"
+        text = f"{count} cards on risers need {count} long slots, but the board has {box.board.x16}"
         return _slot_line("fail", count, box.board.x16, text, _longer(count))
     verdict = "pass" if total <= box.case_slots else "tight"
-    text = f"{count} cards on risers; they take {_many(total)} where the case has {box.case_slots}"
-    return _slot_line(
-        verdict, total, box.case_slots, text, "" if verdict == "pass" else "an open frame, or cards upright in the case"
-    )
+    text = f"{count} cards on risers take {_many(total)}, and the case has {box.case_slots}"
+    remedy = "" if verdict == "pass" else "use an open frame, or mount the cards upright in the case"
+    return _slot_line(verdict, total, box.case_slots, text, remedy)
 
 
 def _more_room(widths: Sequence[int], box: Box) -> str:
     ways = []
     narrow = [min(width, int(_BLOWER_SLOTS)) for width in widths]
     if narrow != list(widths) and placed(narrow, box.board, box.case_slots):
-        ways.append("cards two slots thick with a blower")
+        ways.append("use blower cards that are two slots thick")
     if placed([1] * len(widths), box.board, box.case_slots):
-        ways.append("water blocks, one slot thick")
-    return ", or ".join([*ways, "risers and an open frame" if len(widths) <= box.board.x16 else _longer(len(widths))])
+        ways.append("use water blocks that are one slot thick")
+    return ", or ".join([*ways, "use risers and an open frame" if len(widths) <= box.board.x16 else _longer(len(widths))])
 
 
 def _longer(count: int) -> str:
-    return "a board with more long slots" if count <= _MOST_LONG_SLOTS else "several machines: no board has that many long slots"
+    several = "use several machines, because no board has that many long slots"
+    return "use a board with more long slots" if count <= _MOST_LONG_SLOTS else several
 
 
 def _cards(widths: Sequence[int]) -> str:
     counts = [(list(widths).count(width), width) for width in sorted(set(widths))]
-    return " and ".join(f"{count} {'card' if count == 1 else 'cards'} {_many(width)} thick" for count, width in counts)
+    return " and ".join(f"{count} {'card' if count == 1 else 'cards'} of {_many(width)}" for count, width in counts)
 
 
 def _many(slots: int) -> str:
@@ -146,7 +141,7 @@ _KINDS = {"open": "open-air", "liquid": "water", "blower": "blower", "passive": 
 _RADIATOR_WATTS = 150.0  # for each 120 mm of radiator, assumed
 _HOT_BLOWER_WATTS = 300.0  # blowers above this are loud and hot side by side, assumed
 _MANY = 3  # open-air cards without a gap: one in the middle has hot air on both sides
-_HINT = "a gap would cool them by 10 to 30 °C; they throttle at 80 °C"
+_HINT = "a gap would keep them 10 to 30 °C cooler, and they throttle at 80 °C"
 
 
 def cooler_of(gpu: Gpu, box: Box) -> str:
@@ -163,8 +158,8 @@ def cooling_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 
 def _passive(cards: Cards, box: Box) -> CheckLine:
     watts = card_watts(cards.gpu, box.power_limit_watts)
-    text = f"{cards.gpu.name} has no fan of its own" + (f": {watts:.0f} W need forced air" if watts else "")
-    return _air_line("fail", 0, 1, text, "a server case, or a duct with a strong fan before each card")
+    text = f"{cards.gpu.name} has no fan of its own" + (f", so its {watts:.0f} W need forced air" if watts else "")
+    return _air_line("fail", 0, 1, text, "use a server case, or a duct with a strong fan in front of each card")
 
 
 def _beside(cards: Sequence[Cards], everything: Sequence[Cards], box: Box) -> CheckLine:
@@ -172,16 +167,19 @@ def _beside(cards: Sequence[Cards], everything: Sequence[Cards], box: Box) -> Ch
     count = sum(each.count for each in cards)
     if kinds == {"water"}:
         watts = sum(each.count * (card_watts(each.gpu, box.power_limit_watts) or 0.0) for each in cards)
-        return _air_line("pass", None, None, f"water: about {math.ceil(watts / _RADIATOR_WATTS)} x 120 mm of radiator", "")
+        return _air_line(
+            "pass", None, None, f"water cooling needs about {math.ceil(watts / _RADIATOR_WATTS)} x 120 mm of radiator", ""
+        )
     if box.riser:
         return _air_line("pass", 1, 1, "risers leave air around each card", "")
     if count == 1:
-        return _air_line("pass", None, None, "a single card gets all the air of the case", "")
+        return _air_line("pass", None, None, "a single card gets all the air in the case", "")
     widths = [thickness(each.gpu, box.cooler) for each in everything for _ in range(each.count)]
     found = placed(widths, box.board, box.case_slots)
     gap = found.gap if found and found.gap is not None else 0
     if gap >= 1:
-        return _air_line("pass", gap, 1, f"{gap} free {'position' if gap == 1 else 'positions'} between cards", "")
+        free = f"is {gap} free position" if gap == 1 else f"are {gap} free positions"
+        return _air_line("pass", gap, 1, f"there {free} between cards", "")
     return _touching(cards, kinds, count, box)
 
 
@@ -189,13 +187,14 @@ def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> 
     hottest = max(card_watts(each.gpu, box.power_limit_watts) or 0.0 for each in cards)
     if "open-air" not in kinds:
         verdict = "pass" if hottest <= _HOT_BLOWER_WATTS else "tight"
-        text = f"{count} blowers of up to {hottest:.0f} W without a gap push their air out of the case"
+        text = f"{count} blower cards of up to {hottest:.0f} W without a gap blow their air out of the case"
         return _air_line(
-            verdict, 0, 1, text, "" if verdict == "pass" else "a power limit of 300 W, or a free position between cards"
+            verdict, 0, 1, text, "" if verdict == "pass" else "set a power limit of 300 W, or leave a free position between cards"
         )
     verdict = "fail" if count >= _MANY else "tight"
-    text = f"{count} open-air cards without a gap: {_HINT}"
-    return _air_line(verdict, 0, 1, text, "blowers, a free position between cards, risers, water, or a lower power limit")
+    text = f"{count} open-air cards have no gap between them: {_HINT}"
+    remedy = "use blower cards, risers or water cooling, leave a free position between cards, or lower the power limit"
+    return _air_line(verdict, 0, 1, text, remedy)
 
 
 def _air_line(verdict: str, value: float | None, limit: float | None, text: str, remedy: str) -> CheckLine:
@@ -286,8 +285,9 @@ def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     count = sum(each.count for each in cards)
     found = card_links(cards, box)
     if len(found) < count:
-        text = f"{box.platform.name}: {box.platform.slot_lanes} lanes for slots reach {len(found)} of {count} cards"
-        return (_lane_line("fail", len(found), count, "cards", text, "a platform with more lanes, or a board with a switch"),)
+        text = f"the {box.platform.slot_lanes} lanes of {box.platform.name} for slots reach only {len(found)} of {count} cards"
+        remedy = "use a platform with more lanes, or a board with a PCIe switch"
+        return (_lane_line("fail", len(found), count, "cards", text, remedy),)
     narrow = min(found, key=lambda link: link.bytes_per_s)
     enough = min(_ENOUGH, narrow.gpu.pcie_lanes or _WIDEST) if count > 1 else _LEAST
     effective = narrow.lanes / narrow.shared
@@ -295,7 +295,7 @@ def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     shared = ", shared with others" if narrow.shared > 1 else ""
     widths = _widths([link.lanes for link in found])
     way = f"PCIe {narrow.generation}.0 x{narrow.lanes} through {narrow.through}{shared}"
-    text = f"{box.platform.name}: {widths}; the narrowest is {way}, {narrow.bytes_per_s / 1e9:.1f} GB/s"
+    text = f"{box.platform.name} runs the cards at {widths}; the narrowest link is {way} ({narrow.bytes_per_s / 1e9:.1f} GB/s)"
     remedy = "" if verdict == "pass" else _more_lanes(narrow, box)
     return (_lane_line(verdict, narrow.lanes, enough, "lanes", text, remedy),)
 
@@ -303,13 +303,13 @@ def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 def _widths(lanes: Sequence[int]) -> str:
     if len(lanes) <= _LISTED:
         return "/".join(f"x{width}" for width in lanes)
-    return ", ".join(f"{list(lanes).count(width)} at x{width}" for width in dict.fromkeys(lanes))
+    return ", ".join(f"x{width} ({list(lanes).count(width)} cards)" for width in dict.fromkeys(lanes))
 
 
 def _more_lanes(narrow: CardLink, box: Box) -> str:
     if box.riser and _parse_link(box.riser)[1] <= narrow.lanes < _ENOUGH:
-        return "risers with all lanes"
-    return "fewer cards, or a platform with more lanes (X299, Threadripper, EPYC)"
+        return "use risers that carry all lanes"
+    return "use fewer cards, or a platform with more lanes (X299, Threadripper, EPYC)"
 
 
 def _lane_line(verdict: str, value: float, limit: float, unit: str, text: str, remedy: str) -> CheckLine:
@@ -344,11 +344,10 @@ def _ram(cards: Sequence[Cards], box: Box) -> CheckLine:
     total, largest = gpu_memory_bytes(cards)
     has = box.ram_bytes or usual_ram_bytes(cards)
     verdict = "pass" if has >= total else "tight" if has >= largest / 2 else "fail"
-    short = f"{has / GIB:.0f} GiB" if box.ram_bytes else f"take {has / GIB:.0f} GiB"
-    text = (
-        f"{short}; recommended is the memory of all GPUs together, {total / GIB:.0f} GiB; the largest has {largest / GIB:.0f} GiB"
-    )
-    remedy = "" if verdict == "pass" else f"{usual_ram_bytes(cards) / GIB:.0f} GiB; less works if data is read in pieces"
+    short = f"you have {has / GIB:.0f} GiB" if box.ram_bytes else f"get {has / GIB:.0f} GiB"
+    together = f"as much as all GPUs together ({total / GIB:.0f} GiB) is recommended"
+    text = f"{short}; {together}; the largest GPU has {largest / GIB:.0f} GiB"
+    remedy = "" if verdict == "pass" else f"get {usual_ram_bytes(cards) / GIB:.0f} GiB; less works if you read the data in pieces"
     return CheckLine(check="ram", verdict=verdict, value=has, limit=total, unit="bytes", text=text, remedy=remedy)
 
 
@@ -356,8 +355,8 @@ def _threads(cards: Sequence[Cards], box: Box) -> CheckLine:
     devices = sum(entry.count * entry.gpu.devices_per_board for entry in cards)
     has, wanted = _THREADS_PER_CORE * box.core_count, _THREADS_EACH * devices
     verdict = "pass" if has >= wanted else "tight" if has >= devices else "fail"
-    text = f"{has} threads for {devices} {'GPU' if devices == 1 else 'GPUs'}, {wanted} recommended ({_THREADS_EACH} each)"
-    remedy = "" if verdict == "pass" else f"a CPU with {-(-wanted // _THREADS_PER_CORE)} cores or more"
+    text = f"{has} threads for {devices} {'GPU' if devices == 1 else 'GPUs'}; {wanted} are recommended ({_THREADS_EACH} per GPU)"
+    remedy = "" if verdict == "pass" else f"use a CPU with {-(-wanted // _THREADS_PER_CORE)} cores or more"
     return CheckLine(check="cpu", verdict=verdict, value=has, limit=wanted, unit="threads", text=text, remedy=remedy)
 
 

@@ -170,7 +170,7 @@ def _find(name: str, known: Mapping[str, _Named], kind: str) -> _Named:
         return found
     near = [by_key[key].name for key in difflib.get_close_matches(_key(name), by_key, n=3, cutoff=0.5)]
     listed = dict.fromkeys(near or known)
-    hint = ("did you mean " if near else "one of ") + ", ".join(f"`{other}`" for other in listed) + ("?" if near else "")
+    hint = ("did you mean " if near else "use one of ") + ", ".join(f"`{other}`" for other in listed) + ("?" if near else "")
     raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} {kind}s and their aliases", hint=hint)
 
 
@@ -180,7 +180,7 @@ _WHOLE = {
     "laptop": "is soldered into laptops",
     "soc": "is part of a whole computer",
     "embedded": "is part of a module with its own CPU",
-    "tpu": "is rented, not sold as a card",
+    "tpu": "is only rented, not sold as a card",
     "cpu": "is a CPU, not a card",
 }
 
@@ -208,8 +208,8 @@ def form_lines(cards: Sequence[Cards]) -> tuple[CheckLine, ...]:
     lines = [_not_a_card(each) for each in cards if not is_card(each.gpu)]
     real = [each.gpu for each in cards if is_card(each.gpu)]
     if real and all(gpu.display is False for gpu in real):
-        text = f"{', '.join(dict.fromkeys(gpu.name for gpu in real))}: no video output"
-        remedy = "a CPU with graphics, a small card for the screen, or no screen at all"
+        text = f"no card has a video output ({', '.join(dict.fromkeys(gpu.name for gpu in real))})"
+        remedy = "use a CPU with graphics, add a small card for the screen, or work without a screen"
         lines.append(CheckLine(check="display", verdict="tight", value=0, limit=1, unit="outputs", text=text, remedy=remedy))
     return tuple(lines)
 
@@ -218,5 +218,5 @@ def _not_a_card(each: Cards) -> CheckLine:
     gpu = each.gpu
     what = _WHOLE.get(gpu.segment, "is a module for server boards (SXM, OAM), not a card")
     other = sibling(gpu)
-    remedy = f"the most similar card is {other.name}" if other else "buy a machine that contains it"
+    remedy = f"consider the most similar card, {other.name}" if other else "buy a machine that contains it"
     return CheckLine(check="form", verdict="fail", value=0, limit=1, unit="cards", text=f"{gpu.name} {what}", remedy=remedy)

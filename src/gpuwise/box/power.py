@@ -102,14 +102,16 @@ def power_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     unknown = [each.gpu.name for each in cards if card_watts(each.gpu, box.power_limit_watts) is None]
     if unknown:
         text = f"the power of {', '.join(unknown)} is not published"
-        return (_line("psu", "tight", None, box.psu_watts, text, "give it with `--power-limit`, such as `--power-limit 250`"),)
+        return (_line("psu", "tight", None, box.psu_watts, text, "set it yourself, for example `--power-limit 250`"),)
     size = smallest_psu(cards, box)
     psu = box.psu_watts or size
     if psu is None:
         text = (
-            f"{load_watts(cards, box):,.0f} W sustained is more than any supply on sale delivers ({psu_sizes()[-1].watts:,.0f} W)"
+            f"{load_watts(cards, box):,.0f} W sustained is more than any power supply delivers ({psu_sizes()[-1].watts:,.0f} W)"
         )
-        return (_line("psu", "fail", load_watts(cards, box), psu_sizes()[-1].watts, text, "two supplies, or two machines"),)
+        return (
+            _line("psu", "fail", load_watts(cards, box), psu_sizes()[-1].watts, text, "use two power supplies or two machines"),
+        )
     return (_check_sustained(cards, box, psu, size), _check_transient(cards, box, psu, size))
 
 
@@ -118,7 +120,7 @@ def _check_sustained(cards: Sequence[Cards], box: Box, psu: float, size: float |
     verdict = _grade(load / psu, *load_shares())
     parts = [f"{each.count} x {card_watts(each.gpu, box.power_limit_watts):.0f} W" for each in cards]
     text = f"{load:,.0f} W sustained ({' + '.join(parts)}, CPU {box.cpu_watts:.0f} W, rest {box.rest_watts:.0f} W)"
-    text += f": {100 * load / psu:.0f} % of {psu:,.0f} W" if box.psu_watts else f": take {psu:,.0f} W"
+    text += f" is {load / psu:.0%} of {psu:,.0f} W" if box.psu_watts else f" needs a power supply of {psu:,.0f} W"
     return _with_remedy(_line("psu", verdict, load, psu, text), cards, box, size)
 
 
@@ -126,17 +128,17 @@ def _check_transient(cards: Sequence[Cards], box: Box, psu: float, size: float |
     peak, standard = peak_watts(cards, box), psu_standards()[box.psu_standard]
     verdict = _grade(peak / psu, standard.safe_fraction, standard.most_fraction)
     bears = standard.safe_fraction * psu
-    guaranteed = f"ATX {box.psu_standard} guarantees {100 * bears / psu:.0f} %"
-    text = f"{peak:,.0f} W for 100 µs: {100 * peak / psu:.0f} % of the supply; {guaranteed}"
+    guaranteed = f"ATX {box.psu_standard} guarantees {bears / psu:.0%}"
+    text = f"spikes of {peak:,.0f} W for 100 µs are {peak / psu:.0%} of the supply; {guaranteed}"
     return _with_remedy(_line("transients", verdict, peak, bears, text), cards, box, size)
 
 
 def _with_remedy(line: CheckLine, cards: Sequence[Cards], box: Box, size: float | None) -> CheckLine:
     if line.verdict == "pass":
         return line
-    bigger = f"an ATX 3 supply of {size:,.0f} W or more{_high_volts(size, box)}" if size else "two supplies"
+    bigger = f"use an ATX 3 supply of {size:,.0f} W or more{_high_volts(size, box)}" if size else "use two supplies"
     limit = fitting_limit(cards, box) if line.verdict == "fail" else None
-    remedy = f"{bigger}, or a power limit of {limit:.0f} W per GPU" if limit else bigger
+    remedy = f"{bigger}, or limit each GPU to {limit:.0f} W" if limit else bigger
     return replace(line, remedy=remedy, power_limit_watts=limit)
 
 
@@ -215,20 +217,20 @@ def _plug_line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, 
     unknown = any(_has_unknown_plugs(each) for each in cards)
     verdict = "fail" if needed > has else "tight" if adapters or unknown else "pass"
     wants = "; ".join(f"{each.gpu.name}: {_describe_plugs(each.gpu.power_connectors)}" for each in cards)
-    used = [f"{direct} of {size.sixteen_pin} with 16 pins"] if direct else []
-    used += [f"{needed} of {has} with 8 pins"] if needed or not direct else []
-    text = f"of the plugs of a usual {size.watts:,.0f} W supply it uses {' and '.join(used)} ({wants})"
+    used = [f"{direct} of the {size.sixteen_pin} 16-pin plugs"] if direct else []
+    used += [f"{needed} of the {has} 8-pin plugs"] if needed or not direct else []
+    text = f"the cards use {' and '.join(used)} that a typical {size.watts:,.0f} W power supply has ({wants})"
     remedy = {
         "pass": "",
         "tight": _remedy_for_plugs(adapters, unknown),
-        "fail": "a supply with more plugs (count them); never use two plugs of one cable for a card above 225 W",
+        "fail": "use a power supply with more plugs (count them); never feed a card above 225 W from two plugs on one cable",
     }[verdict]
     return CheckLine(check="connectors", verdict=verdict, value=needed, limit=has, unit="8-pin", text=text, remedy=remedy)
 
 
 def _remedy_for_plugs(adapters: int, unknown: bool) -> str:
-    look = "check the card itself: its plugs are not published"
-    adapt = f"adapters on {adapters} of the plugs, each with its own cable; or a supply with native plugs"
+    look = "check the card itself, because its plugs are not published"
+    adapt = f"use adapters for {adapters} of the plugs, each with its own cable, or a power supply with native plugs"
     return "; ".join(([look] if unknown else []) + ([adapt] if adapters else []))
 
 
@@ -277,34 +279,40 @@ def outlet_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> CheckLine:
     carries = continuous_watts(box.outlet)
     verdict = "pass" if watts <= _GOOD * carries else "tight" if watts <= carries else "fail"
-    text = f"{watts:,.0f} W at the wall (80 PLUS {box.psu_label}); {box.outlet.name} delivers {carries:,.0f} W continuously"
+    draws = f"the machine draws {watts:,.0f} W at the wall (80 PLUS {box.psu_label})"
+    text = f"{draws}; a {box.outlet.name} outlet delivers {carries:,.0f} W continuously"
     line = CheckLine(check="outlet", verdict=verdict, value=watts, limit=carries, unit="W", text=text)
     if verdict != "fail":
         return replace(line, remedy="connect nothing else to this circuit" if verdict == "tight" else "")
     limit = highest_limit(cards, box, lambda held: wall_watts(cards, held) <= carries)
     circuits = math.ceil(watts / carries)
-    stronger = f"a stronger circuit, or {circuits} supplies on {circuits} circuits"
-    remedy = f"{stronger}, or a power limit of {limit:.0f} W per GPU" if limit else stronger
+    stronger = f"use a stronger circuit, or {circuits} supplies on {circuits} circuits"
+    remedy = f"{stronger}, or limit each GPU to {limit:.0f} W" if limit else stronger
     return replace(line, remedy=remedy, power_limit_watts=limit)
 
 
 def _room(watts: float, box: Box) -> CheckLine:
     """Heat alone never fails: a window can be opened."""
-    heat = f"{watts:,.0f} W of heat under load: {watts * _BTU_PER_H:,.0f} BTU/h, {watts * 24 / 1000:.0f} kWh a day"
+    heat = (
+        f"it gives off {watts:,.0f} W of heat under load ({watts * _BTU_PER_H:,.0f} BTU/h, {watts * 24 / 1000:.0f} kWh per day)"
+    )
     if box.room_m2 is None:
         line = CheckLine(check="heat", verdict="pass", value=watts, limit=_HEATER_WATTS, unit="W", text=heat)
         if watts <= _HEATER_WATTS:
             return line
-        text = f"{heat}, like {watts / _HEATER_WATTS:.1f} electric heaters"
+        text = f"{heat}, as much as {watts / _HEATER_WATTS:.1f} electric heaters"
         return replace(
-            line, verdict="tight", text=text, remedy=f"{_describe_cooling(watts)}; `--room 20` computes it for a room of 20 m²"
+            line,
+            verdict="tight",
+            text=text,
+            remedy=f"{_describe_cooling(watts)}; `--room 20` shows how warm a room of 20 m² gets",
         )
     rise = watts / (_LOSS_WATTS_PER_K_M2 * box.room_m2)
     verdict = "pass" if rise <= _WARM else "tight"
-    text = f"{heat}; a closed room of {box.room_m2:g} m² becomes about {rise:.0f} °C warmer"
+    text = f"{heat}; a closed room of {box.room_m2:g} m² gets about {rise:.0f} °C warmer"
     remedy = "" if verdict == "pass" else _describe_cooling(watts)
     return CheckLine(check="heat", verdict=verdict, value=rise, limit=_WARM, unit="K", text=text, remedy=remedy)
 
 
 def _describe_cooling(watts: float) -> str:
-    return f"an open door or window, or {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"
+    return f"open a door or window, or use {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"

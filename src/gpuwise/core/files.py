@@ -22,7 +22,7 @@ def home() -> Path:
 def check_place(path: Path, example: str) -> None:
     """Whether a file can be written here, asked before long work, not after it; `example` is a name it could have."""
     if path.is_dir():
-        raise BadFile(f"{path} is a folder", hint=f"name a file in it, such as `{path / example}`")
+        raise BadFile(f"{path} is a folder", hint=f"give the name of a file in it, such as `{path / example}`")
     if not path.parent.is_dir():
         raise BadFile(
             f"{path} cannot be written: there is no folder {path.parent}", hint=f"create it first: `mkdir -p {path.parent}`"

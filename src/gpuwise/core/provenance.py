@@ -46,6 +46,7 @@ class Assumption:
     """Something that an answer rests on and that the user did not say, or measured.
 
     `code` says what it is about, whatever GPU or model its `name` names: programs look at the code, people read the rest.
+    One that `overrides` what the user asked for is said first.
     """
 
     code: str
@@ -53,17 +54,19 @@ class Assumption:
     value: str
     basis: str
     effect: str
+    overrides: bool = False
 
 
-def assumed(name: str, value: str, effect: str, *, code: str = "", basis: str = "assumed") -> Assumption:
+def assumed(name: str, value: str, effect: str, *, code: str = "", basis: str = "assumed", overrides: bool = False) -> Assumption:
     """An assumption. Where the name holds that of a GPU or a model, `code` says what it is about without it.
 
     >>> assumed("image loading", "900 images/s", "one process a core").code
     'image_loading'
     """
-    return Assumption(code=code or name.replace(" ", "_"), name=name, value=value, basis=basis, effect=effect)
+    own = code or name.replace(" ", "_")
+    return Assumption(code=own, name=name, value=value, basis=basis, effect=effect, overrides=overrides)
 
 
 def as_dicts(assumptions: Iterable[Assumption]) -> list[dict[str, str]]:
     """Assumptions in the names of the JSON contract."""
-    return [asdict(one) for one in assumptions]
+    return [{key: value for key, value in asdict(one).items() if key != "overrides"} for one in assumptions]

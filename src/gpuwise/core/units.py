@@ -48,6 +48,16 @@ _EXAMPLES = {
     "flops": "71 TFLOP/s",
     "money": "700 USD",
 }
+_NOUNS = {
+    "clock": "a clock speed",
+    "bytes": "a memory size",
+    "bandwidth": "a bandwidth",
+    "power": "a power in watts",
+    "time": "a time",
+    "flops": "a compute rate",
+    "money": "an amount of money",
+}
+_UNITS_OF = {"clock": "clock speed", "bytes": "memory", "flops": "compute rate"}  # others are called as their kind
 _LONGEST = 80  # letters of a figure with its unit
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\D.*?)?\s*")
 
@@ -71,19 +81,19 @@ def parse(text: str, kind: str) -> float:
     >>> parse("100 Gbit/s", "bandwidth")
     12500000000.0
     """
-    factors, example = _FACTORS[kind], _EXAMPLES[kind]
+    factors, example, noun = _FACTORS[kind], _EXAMPLES[kind], _NOUNS[kind]
     _check_length(text, example)
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise BadValue(f"'{text}' is not a {kind} figure", hint=f"write a number with its unit, such as `{example}`")
+        raise BadValue(f"'{text}' cannot be read as {noun}", hint=f"write a number with its unit, such as `{example}`")
     number, unit = match.groups()
     factor = factors.get(_unit_key(unit or ""))
     if factor is None:
-        problem = f"unit '{unit}' is not a unit of {kind}" if unit else f"'{text}' has no unit"
+        problem = f"'{unit}' is not a unit of {_UNITS_OF.get(kind, kind)}" if unit else f"'{text}' has no unit"
         raise BadValue(problem, hint=f"write a number with its unit, such as `{example}`")
     value = float(number) * factor
     if not math.isfinite(value):
-        raise BadValue(f"'{text}' is not a finite {kind} figure", hint=f"for example `{example}`")
+        raise BadValue(f"'{text}' is too large for {noun}", hint=f"for example `{example}`")
     return value
 
 
@@ -102,7 +112,7 @@ def parse_memory(text: str) -> float:
     """
     _check_length(text, _EXAMPLES["bytes"])
     if re.search(r"\d\s*[KMGT]b\s*$", text):
-        raise BadValue(f"'{text}' reads as bits", hint=f"write bytes, such as `{_EXAMPLES['bytes']}`")
+        raise BadValue(f"'{text}' is in bits, not bytes", hint=f"write bytes with a capital B, such as `{_EXAMPLES['bytes']}`")
     return parse(re.sub(r"(?i)([kmgt])i?b(ytes?)?\s*$", r"\1iB", text), "bytes")
 
 

@@ -321,7 +321,7 @@ class Catalog:
         """The GPU meant by a name, an alias, a driver string or typed specs; or a CPU, where no GPU is meant."""
         if len(name) > _LONGEST:
             raise UnknownName(
-                f"no GPU has a name of {len(name):,} letters", looked_in=f"'{name[:40]}…'", hint="see `gpuwise gpus`"
+                f"a GPU name of {len(name):,} characters is too long", looked_in=f"'{name[:40]}…'", hint="see `gpuwise gpus`"
             )
         if "=" in name:
             return Match(gpu=specs.gpu_from_text(name))
@@ -361,24 +361,28 @@ class Catalog:
 
     def _unknown(self, name: str) -> UnknownName:
         near = self._index.close(name) or self._tail_index.close(name) or self._cpu_index.close(name)
+        numbers = set(re.findall(r"\d{3,}", name))
+        same = tuple(one for one in near if numbers & set(re.findall(r"\d{3,}", one)))
+        near = same if near[:1] == same[:1] else near  # where the nearest has the same number, others are only spelled alike
         plain = without_size(name)
         named = self._plain(plain) if plain else None
         reason = tables.refused_gpus().get(name.strip().lower())
         if reason:
-            hint = f"a GPU of that name is known but was refused ({reason}); type its specs instead: {specs.EXAMPLE}"
+            hint = f"the entry for this GPU is not usable ({reason}); type its specs instead: {specs.EXAMPLE}"
         elif name.strip().lower() in VENDORS:
-            hint = f"that is a vendor: list its GPUs with `gpuwise gpus --vendor {name.strip()}`"
+            hint = f"this is a vendor; list its GPUs with `gpuwise gpus --vendor {name.strip()}`"
         elif (several := _SEVERAL.fullmatch(name.strip())) and self._index.loose(several[2]):
             count, one = several.groups()
-            hint = f'the number goes apart: `--gpu "{one}" --gpus {count}`; `plan`, `build` and `compare` take "{count}x {one}"'
+            apart = f'give the number separately: `--gpu "{one}" --gpus {count}`'
+            hint = f'{apart}; only `plan`, `build` and `compare` accept "{count}x {one}"'
         elif named:
             nearest = (named.gpu, *named.others[:2], *self._of_size(name))
             meant = " or ".join(f"`{gpu.name}` ({gpu.memory_bytes / GIB:g} GB)" for gpu in dict.fromkeys(nearest))
-            hint = f"did you mean {meant}? Else type its specs: {specs.EXAMPLE}"
+            hint = f"did you mean {meant}? Otherwise type its specs: {specs.EXAMPLE}"
         elif near:
-            hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? See `gpuwise gpus`"
+            hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? `gpuwise gpus` lists all GPUs"
         else:
-            hint = f"list them with `gpuwise gpus`, or type its specs: {specs.EXAMPLE}"
+            hint = f"list all GPUs with `gpuwise gpus`, or type the specs of yours: {specs.EXAMPLE}"
         return UnknownName(f"no GPU called '{name}'", looked_in=f"{len(self.gpus):,} GPUs and their aliases", hint=hint)
 
 

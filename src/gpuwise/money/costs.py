@@ -38,6 +38,7 @@ __all__ = [
     "parse_tariff",
     "rent",
     "utilization_of",
+    "years_of",
 ]
 
 
@@ -127,8 +128,8 @@ class Rental:
 
 # ---------------------------------------------------------------- electricity, flat or in tiers that rise with use
 
-_TIERS = 'write tiers as kWh a month and price per kWh, such as `--tariff "200=0.0996,600=0.437"`'
-_BILLS = 'write monthly bills as kWh and amount, such as `--bills "200=19.92,600=194.7"`'
+_TIERS = 'write each tier as its upper limit in kWh per month and its price per kWh: `--tariff "200=0.0996,600=0.437"`'
+_BILLS = 'write each monthly bill as its kWh and its amount: `--bills "200=19.92,600=194.7"`'
 
 
 def flat(usd_per_kwh: float, *, basis: Basis = Basis.GIVEN, source: str = "") -> Tariff:
@@ -139,7 +140,7 @@ def flat(usd_per_kwh: float, *, basis: Basis = Basis.GIVEN, source: str = "") ->
 
 def of_region(electricity: Electricity) -> Tariff:
     """The average household price of a region."""
-    source = f"{electricity.region}, households, {electricity.year}: {electricity.source}"
+    source = f"household price in {electricity.region}, {electricity.year}: {electricity.source}"
     return flat(electricity.usd_per_kwh, basis=electricity.basis, source=source)
 
 
@@ -152,7 +153,7 @@ def of_bills(bills: tuple[tuple[float, float], ...], household_kwh_per_month: fl
     tiers, kwh, usd = [], 0.0, 0.0
     for upper, bill in bills:
         if bill < usd:
-            raise BadValue(f"a bill of {bill:g} for {upper:g} kWh is below that of {kwh:g} kWh", hint=_BILLS)
+            raise BadValue(f"the bill of {bill:g} for {upper:g} kWh is lower than the bill for {kwh:g} kWh", hint=_BILLS)
         tiers.append((upper, (bill - usd) / (upper - kwh)))
         kwh, usd = upper, bill
     return Tariff(tiers=tuple(tiers), household_kwh_per_month=household_kwh_per_month)
@@ -171,7 +172,7 @@ def parse_tariff(text: str, *, household_kwh_per_month: float = 0.0, usd_per_uni
 
 
 def _household(kwh: float) -> float:
-    return amount(kwh, "a household's use", "for example `--household-kwh 300`", zero=True)
+    return amount(kwh, "the household's use", "for example `--household-kwh 300`", zero=True)
 
 
 def _pairs(text: str, hint: str) -> list[tuple[float, float]]:
@@ -179,13 +180,13 @@ def _pairs(text: str, hint: str) -> list[tuple[float, float]]:
     for entry in filter(None, (part.strip() for part in text.split(","))):
         upper, equals, value = entry.partition("=")
         if not equals:
-            raise BadValue(f"'{entry}' is not a pair of kWh and price", hint=hint)
+            raise BadValue(f"'{entry}' is not a pair such as 200=0.0996", hint=hint)
         kwh = amount(number(upper, "a number of kWh", hint), "a number of kWh", hint)
         if pairs and kwh <= pairs[-1][0]:
-            raise BadValue(f"{kwh:g} kWh comes after {pairs[-1][0]:g} kWh: tiers must rise", hint=hint)
+            raise BadValue(f"{kwh:g} kWh comes after {pairs[-1][0]:g} kWh, but the amounts must increase", hint=hint)
         pairs.append((kwh, amount(number(value, "a price", hint), "a price", hint, zero=True)))
     if not pairs:
-        raise BadValue(f"'{text}' has no tiers", hint=hint)
+        raise BadValue(f"'{text}' contains no tiers", hint=hint)
     return pairs
 
 
@@ -210,6 +211,7 @@ def electricity_usd(tariff: Tariff, kwh: float, years: float) -> float:
 
 MACHINE_USD = 700.0  # a plain desktop without its GPU, assumed: the guide's 2,200 less an RTX 3090
 WEEK_HOURS = 168.0
+_MOST_YEARS = 20.0  # no GPU is of use for longer
 
 
 def utilization_of(hours_per_week: float) -> float:
@@ -217,8 +219,16 @@ def utilization_of(hours_per_week: float) -> float:
     hint = "for example `--hours-per-week 20`"
     amount(hours_per_week, "hours per week", hint, zero=True)
     if hours_per_week > WEEK_HOURS:
-        raise BadValue(f"{hours_per_week:g} hours per week is more than a week has ({WEEK_HOURS:g})", hint=hint)
+        raise BadValue(f"{hours_per_week:g} hours per week is more than the {WEEK_HOURS:g} hours in a week", hint=hint)
     return hours_per_week / WEEK_HOURS
+
+
+def years_of(value: float) -> float:
+    """How many years are counted; more than any GPU is used for is a slip."""
+    hint = "for example `--years 3`"
+    if amount(value, "the number of years", hint) > _MOST_YEARS:
+        raise BadValue(f"--years {value:g} is too long: no GPU stays useful for more than {_MOST_YEARS:g} years", hint=hint)
+    return value
 
 
 def own(
@@ -235,9 +245,9 @@ def own(
     amount(price_usd, "a price", 'for example `--price "RTX 3090=700"`', zero=True)
     amount(machine_usd, "the price of the machine", "for example `--machine 700`", zero=True)
     amount(watts, "a power", "for example `--machine-watts 100`", zero=True)
-    amount(years, "a horizon in years", "for example `--years 3`")
+    years_of(years)
     amount(resale_usd, "a resale value", "for example `--resale 300`", zero=True)
-    fraction(utilization, "a utilisation", "--utilization", "0.15")
+    fraction(utilization, "the utilization", "--utilization", "0.15")
     hours = HOURS_PER_YEAR * utilization * years
     energy_kwh = watts * hours / 1000
     return Ownership(
@@ -266,7 +276,7 @@ def rent(
     years: float = 0.0,
 ) -> Rental:
     """What these hours of work cost. A commitment (`way`) pays every hour of `years`, at a discount, used or not."""
-    amount(usd_per_gpu_hour, "a rent", "for example `--cloud-price 2.14`")
+    amount(usd_per_gpu_hour, "the rent", "for example `--cloud-price 2.14`")
     amount(hours, "hours of work", "for example `--hours-per-week 20`", zero=True)
     fraction(discount, "a discount", "--commit", "0.4")
     paid = HOURS_PER_YEAR * years if way == "commitment" else hours
@@ -312,7 +322,7 @@ def find_region(name: str) -> Region:
         return known[key]
     near = difflib.get_close_matches(key, known, n=2, cutoff=0.75)
     names = ", ".join(region.aliases[0] if region.aliases else region.name for region in regions())
-    hint = f"did you mean {' or '.join(f'`{known[one].name}`' for one in near)}?" if near else f"one of: {names}"
+    hint = f"did you mean {' or '.join(f'`{known[one].name}`' for one in near)}?" if near else f"use one of {names}"
     raise UnknownName(f"no region called '{name}'", looked_in=f"{len(regions())} regions", hint=hint)
 
 

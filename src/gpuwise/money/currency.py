@@ -27,30 +27,28 @@ def number(text: str, what: str, hint: str) -> float:
     try:
         return float(plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain)
     except ValueError:
-        raise BadValue(f"{what} '{text}' is not a number", hint=hint) from None
+        raise BadValue(f"'{text}' cannot be {what}: it is not a number", hint=hint) from None
 
 
 def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
     """A finite value above zero (or zero, where that makes sense)."""
     if not math.isfinite(value):
-        raise BadValue(f"{what} of {value} is not a finite number", hint=hint)
+        raise BadValue(f"{what} must be a finite number, not {value}", hint=hint)
     if value < 0 or (value == 0 and not zero):
-        raise BadValue(
-            f"{what} of {value:g} is not above zero" if value == 0 else f"{what} of {value:g} is below zero", hint=hint
-        )
+        raise BadValue(f"{what} {'cannot be negative' if zero else 'must be above zero'}, but it is {value:g}", hint=hint)
     if value > _MOST:
-        raise BadValue(f"{what} of {value:g} is out of range", hint=hint)
+        raise BadValue(f"{what} of {value:g} is too large", hint=hint)
     return value
 
 
 def fraction(value: float, what: str, option: str, example: str) -> float:
     """A share in 0..1; 15 is taken for 15 % and refused with the way to write it."""
     if not math.isfinite(value) or value < 0:
-        raise BadValue(f"{what} of {value:g} is not a share between 0 and 1", hint=f"for example `{option} {example}`")
+        raise BadValue(f"{what} of {value:g} is not a fraction between 0 and 1", hint=f"for example `{option} {example}`")
     if value > 1:
-        share = f"it is a share between 0 and 1, such as `{option} {example}`"
-        percent = f"; for {value:g} % write `{option} {value / 100:g}`" if value <= 100 else ""
-        raise BadValue(f"{what} of {value:g} is above 1", hint=share + percent)
+        percent = f"for {value:g}%, write `{option} {value / 100:g}`"
+        share = percent if value <= 100 else f"for example `{option} {example}`"
+        raise BadValue(f"{what} of {value:g} is above 1; give a fraction between 0 and 1", hint=share)
     return value
 
 
@@ -74,7 +72,7 @@ _SIGNS = {
 }
 _MARK = r"([A-Za-z]{3}|[$€£¥₩₹])"
 _AMOUNT = re.compile(rf"{_MARK}?\s*([-+]?[\d.,]+(?:[eE][-+]?\d+)?)\s*{_MARK}?")
-_HINT = "write what one unit is worth in US dollars, such as `--currency EUR=1.08`"
+_HINT = "give the value of one unit in US dollars, such as `--currency EUR=1.08`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +100,12 @@ class Currency:
             if not set(known) & CODES:
                 return number(text, what, hint)
             if self.code not in known:
-                plain, code = found[2], known[0]
-                other = f"add `--currency {code}=…` with what one {code} is worth in US dollars"
-                dollars = f"leave `--currency` out for US dollars, or write {plain} in {self.code}"
+                code = known[0]
+                other = f"add `--currency {code}=…` with the value of one {code} in US dollars"
+                dollars = f"leave out `--currency` to use US dollars, or write the amount in {self.code}"
                 raise BadValue(
-                    f"{what} '{text.strip()}' is in {code}, but amounts are in {self.code}",
-                    looked_in="--currency; gpuwise keeps no exchange rates",
+                    f"'{text.strip()}' is in {code}, but amounts are expected in {self.code}",
+                    looked_in="`--currency`, because gpuwise stores no exchange rates",
                     hint=dollars if code == "USD" else other,
                 )
         return number(found[2], what, hint)
@@ -141,9 +139,11 @@ def parse_currency(text: str) -> Currency:
         raise UnknownName(f"no currency called '{code}'", looked_in=f"{len(CODES)} ISO 4217 codes", hint=hint + _HINT)
     if not equals:
         raise BadValue(
-            f"the exchange rate of {code} is missing", looked_in="--currency; gpuwise keeps no exchange rates", hint=_HINT
+            f"the exchange rate of {code} is missing",
+            looked_in="`--currency`, because gpuwise stores no exchange rates",
+            hint=_HINT,
         )
     value = amount(number(rate, f"the rate of {code}", _HINT), f"the rate of {code}", _HINT)
     if code == "USD" and value != 1.0:
-        raise BadValue(f"a US dollar is worth one US dollar, not {value:g}", hint=_HINT)
+        raise BadValue(f"one USD is always worth 1 US dollar, not {value:g}", hint=_HINT)
     return Currency(code=code, usd_per_unit=value)

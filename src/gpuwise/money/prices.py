@@ -187,7 +187,7 @@ def parse_price(text: str, currency: Currency, dated: date) -> Price:
     """`RTX 3090=700`, in the user's currency."""
     name, equals, value = text.rpartition("=")
     if not equals or not name.strip():
-        raise BadValue(f"invalid price '{text}': it must name a GPU and its price", hint=_PRICE)
+        raise BadValue(f"'{text}' does not name a GPU and its price", hint=_PRICE)
     gpu = load_catalog().find(name.strip()).gpu
     paid = amount(currency.read(value, f"the price of {gpu.name}", _PRICE), f"the price of {gpu.name}", _PRICE)
     return given_price(gpu.name, currency.to_usd(paid), dated)
@@ -198,11 +198,11 @@ def read_price_file(path: Path, today: date) -> PriceFile:
     raw = _toml(path)
     unknown = [key for key in raw if key not in _PARTS]
     if unknown:
-        raise BadFile(f"{path} has an unknown key '{unknown[0]}'", looked_in=f"known are {', '.join(_PARTS)}", hint=_see())
+        raise BadFile(f"{path} has an unknown key '{unknown[0]}'", looked_in=f"the known keys ({', '.join(_PARTS)})", hint=_see())
     currency = parse_currency(str(raw.get("currency", "")))
     dated = raw.get("dated", today)
     if type(dated) is not date or dated > today:
-        raise BadFile(f"{path}: dated = {dated} is not a day up to today", hint=f"for example `dated = {today}`")
+        raise BadFile(f"{path}: dated = {dated} is not a date up to today", hint=f"for example `dated = {today}`")
     prices = tuple(
         given_price(_gpu(path, "buy", name), currency.to_usd(_amount(path, "buy", name, value)), dated, str(path))
         for name, value in _section(path, raw, "buy").items()
@@ -217,9 +217,11 @@ def _toml(path: Path) -> dict[str, Any]:
             raise BadFile(f"{path} is too large for a price file", hint=_see())
         return parse_toml(path.read_text(encoding="utf-8"))
     except OSError as fault:
-        raise BadFile(f"{path} cannot be read: {fault.strerror}", hint="check its name: `--prices my.toml`") from None
+        raise BadFile(
+            f"{path} cannot be read: {fault.strerror}", hint="give the name of a price file, such as `--prices my.toml`"
+        ) from None
     except RecursionError:
-        raise BadFile(f"{path} is not a price file: nested too deeply", hint=_see()) from None
+        raise BadFile(f"{path} is not a price file: it is nested too deeply", hint=_see()) from None
     except ValueError as fault:
         raise BadFile(f"{path} is not a price file: {fault}", hint=_see()) from None
 
@@ -227,7 +229,7 @@ def _toml(path: Path) -> dict[str, Any]:
 def _section(path: Path, raw: dict[str, Any], name: str) -> dict[str, Any]:
     found = raw.get(name, {})
     if not isinstance(found, dict):
-        raise BadFile(f"{path}: {name} is not a section", hint=f'write `[{name}]` and below it `"RTX 3090" = 700`')
+        raise BadFile(f"{path}: {name} must be a section", hint=f'write `[{name}]`, and below it `"RTX 3090" = 700`')
     return found
 
 
@@ -250,8 +252,8 @@ def _offer(path: Path, name: str, value: object, currency: Currency, dated: date
     entry = value if isinstance(value, dict) else {"ondemand": value}
     unknown = [key for key in entry if key not in _RENT_PARTS]
     if unknown or "ondemand" not in entry:
-        problem = f"an unknown key '{unknown[0]}'" if unknown else "no `ondemand`"
-        raise BadFile(f"{path}, [rent] {name} has {problem}", looked_in=f"known are {', '.join(_RENT_PARTS)}", hint=_see())
+        problem = f"an unknown key '{unknown[0]}'" if unknown else "no `ondemand` price"
+        raise BadFile(f"{path}, [rent] {name} has {problem}", looked_in=f"the known keys ({', '.join(_RENT_PARTS)})", hint=_see())
     hourly = currency.to_usd(_amount(path, "rent", name, entry["ondemand"]))
     spot = currency.to_usd(_amount(path, "rent", name, entry["spot"])) if "spot" in entry else None
     return Offer(
@@ -267,7 +269,7 @@ def _offer(path: Path, name: str, value: object, currency: Currency, dated: date
 
 
 def _see() -> str:
-    return "`gpuwise prices --help` and docs/guides/cost.md show the format"
+    return "`gpuwise prices --help` and docs/guides/cost.md describe the format"
 
 
 def parse_prices(texts: Sequence[str], currency: Currency, dated: date) -> tuple[Price, ...]:
@@ -278,7 +280,7 @@ def parse_prices(texts: Sequence[str], currency: Currency, dated: date) -> tuple
 # ---------------------------------------------------------------- how old a price is, and whether that matters
 
 STALE_DAYS = {"launch": 180, "new": 90, "used": 90, "rent": 120, "given": 365}
-_KINDS = {"launch": "launch", "new": "shop (new)", "used": "used"}
+_KINDS = {"launch": "launch", "new": "shop", "used": "used"}
 _NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
 
 
@@ -317,8 +319,8 @@ def is_stale(dated: date, kind: str, now: date) -> bool:
 
 
 def kind_text(price: Price) -> str:
-    """What a price is, and of when: `used price of 2026-06`."""
-    return "your price" if price.kind == "given" else f"{_KINDS[price.kind]} price of {price.dated:%Y-%m}"
+    """What a price is, and from when: `used price in 2026-06`."""
+    return "your price" if price.kind == "given" else f"{_KINDS[price.kind]} price in {price.dated:%Y-%m}"
 
 
 def price_text(price: Price, now: date) -> str:
@@ -328,7 +330,7 @@ def price_text(price: Price, now: date) -> str:
     >>> one = Price(gpu="RTX 3090", kind="launch", usd=1499, low_usd=1499, high_usd=1499, dated=date(2020, 9, 24), source="",
     ...             basis=Basis.DATASHEET)
     >>> price_text(one, date(2026, 11, 16))
-    'launch price of 2020-09, six years old'
+    'launch price in 2020-09, six years old'
     """
     return kind_text(price) if price.kind == "given" else f"{kind_text(price)}, {age_text(price.dated, now)}"
 
@@ -337,5 +339,7 @@ def stale_sentence(price: Price, now: date) -> str:
     """A warning where the price has probably moved, or nothing."""
     if not is_stale(price.dated, price.kind, now):
         return ""
-    current = f'give the current one with `--price "{price.gpu}=…"`'
-    return f"the price of {price.gpu} is a {price_text(price, now)} and may have changed a lot; {current}"
+    current = f'set the current one with `--price "{price.gpu}=…"`'
+    whose = "your" if price.kind == "given" else f"the {_KINDS[price.kind]}"
+    age = f"{age_text(price.dated, now)} ({price.dated:%Y-%m})"
+    return f"{whose} price of {price.gpu} is {age} and may have changed a lot; {current}"

@@ -47,7 +47,7 @@ def refresh(today: date) -> Refreshed:
     """Fetch, translate, write whole or not at all."""
     rows, unknown = table_of(_fetch(), today)
     if not rows:
-        raise GpuwiseError("the fetched price lists contain no known GPU", hint="the prices in use are unchanged")
+        raise GpuwiseError("the price lists that were fetched contain no known GPU", hint="the prices in use have not changed")
     text = io.StringIO()
     writer = csv.DictWriter(text, OFFER_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -56,7 +56,9 @@ def refresh(today: date) -> Refreshed:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise BadFile(f"{place.parent} cannot be created: {fault.strerror}", hint="`GPUWISE_DATA` names another folder") from None
+        raise BadFile(
+            f"{place.parent} cannot be created: {fault.strerror}", hint="set `GPUWISE_DATA` to another folder"
+        ) from None
     write_whole(place, text.getvalue().encode())
     clouds = tuple(sorted({row["cloud"] for row in rows}))
     return Refreshed(path=place, offers=len(rows), gpus=len({row["gpu"] for row in rows}), clouds=clouds, unknown=unknown)
@@ -81,8 +83,8 @@ def _fetch() -> list[Any]:
         reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
         raise GpuwiseError(
             f"the price lists could not be fetched: {reason}",
-            looked_in="the lists that gpuhunt downloads",
-            hint="check the network and try again; the prices in use are unchanged",
+            looked_in="the price lists that gpuhunt downloads",
+            hint="check the network and try again; the prices in use have not changed",
         ) from None
     finally:
         log.setLevel(level)

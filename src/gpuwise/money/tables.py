@@ -177,6 +177,6 @@ def _read_refreshed(place: Path, stamp: int) -> tuple[Offer, ...]:
         return offers_of_text(place.read_text(encoding="utf-8"))
     except (OSError, KeyError, ValueError, TypeError, csv.Error):
         raise BadFile(
-            f"{place} is not a table of offers",
-            hint=f"`gpuwise prices refresh` writes it anew, or delete it: rm {place}",
+            f"{place} is not a table of rental offers",
+            hint=f"write it again with `gpuwise prices refresh`, or delete it with `rm {place}`",
         ) from None

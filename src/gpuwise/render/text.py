@@ -87,7 +87,7 @@ def folded(assumptions: Sequence[Assumption], *, verbose: bool) -> list[str]:
     if verbose or not once:
         return assumption_lines(once)
     order = {code: place for place, code in enumerate(_MATTER)}
-    first = sorted(once, key=lambda note: order.get(note.code, len(order)))[:_NAMED]
+    first = sorted(once, key=lambda note: (not note.overrides, order.get(note.code, len(order))))[:_NAMED]
     rest = f"`-v` lists all {len(once)}" if len(once) > len(first) else "`-v` explains why"
     return [f"assumptions: {', '.join(f'{note.name} = {_short(note.value)}' for note in first)}; {rest}"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
@@ -76,19 +77,22 @@ def _refuse_what_nobody_uses(request: Request, asked: Collection[str]) -> None:
         given = " ".join(request.arguments)
         raise BadValue(
             f"{model} takes no arguments, but '{given:.60}' was given",
-            hint="a training script does: `gpuwise capture train.py -- ARGUMENTS`",
+            hint="only a training script takes arguments: `gpuwise capture train.py -- ARGUMENTS`",
         )
     if is_script(model):
         for name in sorted(set(asked) - set(_TOLD_BY_SCRIPTS)):
             raise BadValue(
-                f"{Path(model).name} is a training script and decides itself; {_flag(name)} cannot change it",
-                hint=f"change it there, or pass arguments to it: `gpuwise capture {model} -- ARGUMENTS`",
+                f"{Path(model).name} is a training script and sets this itself; {_flag(name)} cannot change it",
+                hint=f"change it in the script, or pass arguments to the script: `gpuwise capture {model} -- ARGUMENTS`",
             )
     elif ":" in model:
         if request.phase and prefix != "hf":
-            raise BadValue(f"{model} has no phase '{request.phase}'", hint="leave --phase out; hf: models that generate have it")
+            raise BadValue(
+                f"{model} has no phase '{request.phase}'",
+                hint="leave out --phase: only hf: models that generate text have phases",
+            )
         if request.inputs and prefix in PREFIXES:
-            raise BadValue(f"{model} makes its own inputs", hint="leave --input out")
+            raise BadValue(f"{model} creates its own inputs", hint="leave out --input")
 
 
 def _agree(found: Workload, request: Request, asked: Collection[str]) -> None:
@@ -98,10 +102,10 @@ def _agree(found: Workload, request: Request, asked: Collection[str]) -> None:
     for name in sorted(asked):
         wanted = getattr(request.settings, name) if hasattr(request.settings, name) else getattr(request, name)
         if wanted != own[name]:
-            has = f"has {name.replace('_', ' ')} {own[name]}" if own[name] not in (None, "", ()) else f"has no {name}"
-            again = "change it there" if is_script(request.model) else "capture the model again"
+            has = f"uses {name.replace('_', ' ')} {own[name]}" if own[name] not in (None, "", ()) else f"uses no {name}"
+            again = "change the script" if is_script(request.model) else "capture the model again"
             flag = _flag(name) if wanted is True or name == "inputs" else f"{_flag(name)} {wanted}"
-            raise BadValue(f"{found.model} {has}; {flag} cannot change that", hint=f"leave {_flag(name)} out, or {again}")
+            raise BadValue(f"{found.model} {has}; {flag} cannot change that", hint=f"leave out {_flag(name)}, or {again}")
 
 
 def _flag(name: str) -> str:
@@ -127,13 +131,20 @@ def _resized(found: Workload, request: Request) -> Workload:
         if wanted is None or wanted == captured:
             continue
         if name not in found.symbols:
-            if captured is None:
-                raise BadValue(f"{found.model} has no sequence, so --{name} does not apply to it", hint=f"leave out --{name}")
-            problem = f"{found.model} was captured only at {name} {captured}, not at {wanted}"
-            raise BadValue(problem, hint=f"leave out --{name}, or capture the model again")
+            held = (
+                f"was captured only at {name} {captured}"
+                if captured is not None
+                else f"has no {'sequence' if name == 'seq' else name} dimension"
+            )
+            raise BadValue(
+                f"{found.model} {held}, so --{name} {wanted} cannot be used",
+                hint=f"leave out --{name}" + (", or capture the model again at that size" if captured is not None else ""),
+            )
         found = found.sized(batch=wanted) if name == "batch" else found.sized(seq=wanted)
         if found.source == "user_code":
-            note = f"{name} {wanted} was not run, only computed: capture the model at it where its code depends on the {name}"
+            note = (
+                f"{name} {wanted} was computed, not run: if the code depends on the {name}, capture the model again at this size"
+            )
             found = replace(found, notes=(*found.notes, note))
     return found
 
@@ -144,12 +155,26 @@ def check_name(model: str) -> None:
         raise unknown(model)
 
 
+def _not_a_model(path: Path) -> GpuwiseError:
+    """What is said of a folder, or of a file that holds no model."""
+    if path.is_dir():
+        config = path / "config.json"
+        hint = f"use `{config}`" if config.exists() else "give a file in it, such as `my_model.py:Net` or a model's config.json"
+        return BadValue(f"{path} is a folder, not a model", hint=hint)
+    known = "`my_model.py:Net`, a model's config.json, or a workload file that `gpuwise capture -o FILE.json.gz` wrote"
+    return BadValue(f"{path} is not a file that gpuwise can read a model from", hint=f"give {known}")
+
+
 def unknown(model: str) -> GpuwiseError:
     """What is said of a name that no source has."""
-    near = zoo.close(model)
+    if Path(model).exists():
+        return _not_a_model(Path(model))
+    typed = re.sub(r"(?i)(?<=\d)o|o(?=\d)", "0", model)  # the letter in place of the digit
+    near = (typed,) if zoo.has(typed) else zoo.close(model)
     meant = "did you mean " + " or ".join(f"`{name}`" for name in near) + "? " if near else ""
+    other = "Otherwise" if near else "list the built-in models with `gpuwise models`, or"
     return UnknownName(
         f"no model called '{model}'",
-        looked_in=f"{len(zoo.names())} models of the zoo (timm, torchvision, hf and keras names need their prefix)",
-        hint=f"{meant}For example `timm:{model}`, `hf:{model}` or `my_model.py:Net`",
+        looked_in=f"the {len(zoo.names())} built-in models; models from timm, torchvision, hf and keras need a prefix",
+        hint=f"{meant}{other} use a prefix or a file, such as `timm:{model}`, `hf:{model}` or `my_model.py:Net`",
     )

@@ -61,7 +61,7 @@ def test_without_a_price_the_launch_price_is_taken_and_its_age_told() -> None:
     found = price_now(gpu("RTX 3080"), PriceBook.of(today=NOW))
     assert found is not None
     assert found.kind == "launch"
-    assert price_text(found, NOW) == "launch price of 2020-09, six years old"
+    assert price_text(found, NOW) == "launch price in 2020-09, six years old"
     assert '--price "RTX 3080=…"' in stale_sentence(found, NOW)
 
 
@@ -132,7 +132,7 @@ def test_refreshed_prices_replace_the_shipped_ones_of_their_clouds() -> None:
     assert "aws" not in {offer.cloud for offer in rent_offers(gpu("T4"), book)}
     assert data_date(book) == date(2026, 11, 10)
     refreshed_path().write_text("cut", encoding="utf-8")
-    with pytest.raises(BadFile, match="not a table of offers"):
+    with pytest.raises(BadFile, match="not a table of rental offers"):
         PriceBook.of(today=NOW)
 
 
@@ -160,15 +160,15 @@ def test_an_unknown_currency_is_refused() -> None:
     [
         ('[buy]\n"RTX 3090" = "cheap"', "is not a number"),
         ('[buy]\n"RTX 3090" = true', "is not a number"),
-        ('[buy]\n"RTX 3090" = -3', "below zero"),
-        ('[buy]\n"RTX 3090" = nan', "not a finite number"),
+        ('[buy]\n"RTX 3090" = -3', "must be above zero"),
+        ('[buy]\n"RTX 3090" = nan', "must be a finite number"),
         ('[buy]\n"RTX 30900" = 3', "no GPU called"),
-        ("buy = 3", "is not a section"),
+        ("buy = 3", "must be a section"),
         ("[sell]", "unknown key 'sell'"),
         ('[rent]\n"RTX 3090" = { spot = 1.0 }', "no `ondemand`"),
         ('[rent]\n"RTX 3090" = { ondemand = 1.0, weekly = 2 }', "unknown key 'weekly'"),
-        ("dated = 2030-01-01", "not a day up to today"),
-        ('dated = "soon"', "not a day up to today"),
+        ("dated = 2030-01-01", "not a date up to today"),
+        ('dated = "soon"', "not a date up to today"),
         ('currency = "XXX=1"', "no currency called"),
         ("[buy", "not a price file"),
     ],
@@ -217,7 +217,7 @@ def test_a_sign_may_be_of_the_currency_that_was_given(text: str, currency: str) 
 
 @pytest.mark.parametrize(("text", "currency"), [("€800", ""), ("800 GBP", "EUR=1.08"), ("$800", "EUR=1.08"), ("¥800", "")])
 def test_an_amount_in_another_currency_is_refused(text: str, currency: str) -> None:
-    with pytest.raises(BadValue, match=r"is in \w+, but amounts are in") as caught:
+    with pytest.raises(BadValue, match=r"is in \w+, but amounts are expected in") as caught:
         parse_currency(currency).read(text, "a budget", "hint")
     assert "--currency" in caught.value.hint
 

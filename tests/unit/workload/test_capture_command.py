@@ -74,13 +74,13 @@ def test_a_workload_file_is_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        (["--precision", "amp"], "has precision fp32; --precision amp cannot change that"),
-        (["--optimizer", "adam"], "has optimizer momentum; --optimizer adam cannot"),
-        (["--mode", "infer"], "has mode train; --mode infer cannot"),
-        (["--image", "7"], "has image 224; --image 7 cannot"),
+        (["--precision", "amp"], "uses precision fp32; --precision amp cannot change that"),
+        (["--optimizer", "adam"], "uses optimizer momentum; --optimizer adam cannot"),
+        (["--mode", "infer"], "uses mode train; --mode infer cannot"),
+        (["--image", "7"], "uses image 224; --image 7 cannot"),
         (["--checkpoint"], "--checkpoint cannot"),
-        (["--accumulate", "4"], "has accumulate 1; --accumulate 4 cannot"),
-        (["--input", "x=batch,3"], "has no inputs; --input cannot"),
+        (["--accumulate", "4"], "uses accumulate 1; --accumulate 4 cannot"),
+        (["--input", "x=batch,3"], "uses no inputs; --input cannot"),
     ],
 )
 def test_a_workload_file_keeps_its_settings(option: list[str], says: str, resnet18: Path) -> None:

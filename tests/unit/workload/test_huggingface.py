@@ -360,7 +360,7 @@ def test_absurd_figures_are_refused(tmp_path: Path, change: dict[str, Any], says
         (Request(model="hf:gpt2", image=224), "takes no images"),
         (Request(model="hf:google/vit-base-patch16-224", image=225), "patches of 16"),
         (Request(model="hf:google/vit-base-patch16-224", seq=9), "has no sequence"),
-        (Request(model="hf:gpt2", inputs=(parse_input("x=batch,3"),)), "makes its own inputs"),
+        (Request(model="hf:gpt2", inputs=(parse_input("x=batch,3"),)), "creates its own inputs"),
     ],
 )
 def test_what_a_model_cannot_do_is_said(request_: Request, says: str) -> None:

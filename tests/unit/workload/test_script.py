@@ -227,11 +227,11 @@ def test_a_script_cannot_infer_and_sets_its_own_batch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"precision": "amp"}, "has precision fp32; --precision amp cannot change that"),
-        ({"optimizer": "adam"}, "has optimizer momentum; --optimizer adam cannot"),
-        ({"accumulate": 4}, "has accumulate 1; --accumulate 4 cannot"),
-        ({"checkpoint": True}, "decides itself; --checkpoint cannot"),
-        ({"image": 7}, "decides itself; --image cannot"),
+        ({"precision": "amp"}, "uses precision fp32; --precision amp cannot change that"),
+        ({"optimizer": "adam"}, "uses optimizer momentum; --optimizer adam cannot"),
+        ({"accumulate": 4}, "uses accumulate 1; --accumulate 4 cannot"),
+        ({"checkpoint": True}, "sets this itself; --checkpoint cannot"),
+        ({"image": 7}, "sets this itself; --image cannot"),
     ],
 )
 def test_what_a_script_decides_is_not_changed_in_silence(tmp_path: Path, options: dict[str, object], says: str) -> None:

@@ -167,10 +167,10 @@ def test_a_size_computed_from_a_file_of_user_code_is_said(file: Path, tmp_path: 
         ({"image": 7}, "--image 7 was given"),
         ({"phase": "decode"}, "has no phase 'decode'"),
         ({"input": ["y=batch,8"]}, "no input called y"),
-        ({"input": ["x=batch,8", "x=batch,8"]}, "'x' is given 2 times"),
+        ({"input": ["x=batch,8", "x=batch,8"]}, "'x' was given 2 times"),
         ({"arguments": ["--epochs", "1"]}, "takes no arguments"),
-        ({"mode": "infer", "accumulate": 4}, "--accumulate changes nothing in inference"),
-        ({"mode": "infer", "checkpoint": True}, "--checkpoint changes nothing in inference"),
+        ({"mode": "infer", "accumulate": 4}, "--accumulate has no effect on inference"),
+        ({"mode": "infer", "checkpoint": True}, "--checkpoint has no effect on inference"),
     ],
 )
 def test_an_option_that_would_change_nothing_is_refused(file: Path, options: dict[str, object], says: str) -> None:

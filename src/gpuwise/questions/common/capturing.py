@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +18,12 @@ from gpuwise.engine.choices import Choices
 from gpuwise.hardware.types import Gpu, supported
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import InputSpec, Request, parse_input
-from gpuwise.workload.model.types import Settings, Workload
+from gpuwise.workload.model.types import MODES, OPTIMIZERS, PRECISIONS, Settings, Workload
 from gpuwise.workload.store import zoo
 
 __all__ = ["CaptureQuery", "asker", "capture_query", "captured", "check_precision"]
 
+_EXAMPLES = {"mode": "train", "precision": "amp", "optimizer": "adamw"}
 _TRAINING_ONLY = {
     "optimizer": "--optimizer",
     "implementation": "--optimizer-impl",
@@ -68,11 +70,16 @@ def capture_query(
 ) -> CaptureQuery:
     """The question as typed, checked and completed with stated defaults."""
     if phase not in ("", "prefill", "decode"):
-        raise BadValue(f"'{phase}' is no phase", looked_in="prefill, decode", hint="leave it out for other models")
+        raise BadValue(
+            f"unknown phase '{phase}'",
+            looked_in="prefill, decode",
+            hint="leave out `--phase` for models that do not generate text",
+        )
     mode = mode or ("infer" if phase else "")  # only inference has phases
     given: dict[str, Any] = {"mode": mode, "precision": precision, "optimizer": optimizer, "implementation": implementation}
     given |= {"accumulate": accumulate, "checkpoint": checkpoint, "channels_last": channels_last, "clip": clip}
     chosen = {name: value for name, value in given.items() if value is not None and value is not False and value != ""}
+    _check_known(chosen)
     own = find.tells_itself(model)
     notes = () if own else _assumptions(model, mode or "train", chosen)
     settings = Settings(**({"optimizer": "none"} | {note.code: note.value for note in notes} | chosen))
@@ -100,43 +107,55 @@ def capture_query(
     )
 
 
+def _check_known(chosen: Mapping[str, object]) -> None:
+    for name, known in (("mode", MODES), ("precision", PRECISIONS), ("optimizer", OPTIMIZERS)):
+        if chosen.get(name, known[0]) not in known:
+            raise _unknown(name, str(chosen[name]), known)
+
+
+def _unknown(name: str, value: str, known: Sequence[str]) -> BadValue:
+    near = difflib.get_close_matches(value.lower(), known, n=1)
+    hint = f"did you mean `--{name} {near[0]}`?" if near else f"for example `--{name} {_EXAMPLES[name]}`"
+    return BadValue(f"unknown {name} '{value}'", looked_in=", ".join(known), hint=hint)
+
+
 def _inputs(texts: Sequence[str]) -> tuple[InputSpec, ...]:
     found = tuple(parse_input(text) for text in texts)
     names = [spec.name for spec in found]
     for name in names:
         if names.count(name) > 1:
-            raise BadValue(f"the input '{name}' is given {names.count(name)} times", hint="give each `--input` once")
+            raise BadValue(f"the input '{name}' was given {names.count(name)} times", hint="give each `--input` only once")
     return found
 
 
 def _timeout(timeout_s: float) -> float:
     if not (math.isfinite(timeout_s) and timeout_s > 0):
-        raise BadValue(f"a timeout of {timeout_s:g} s is none", hint="a number of seconds above 0, such as `--timeout 120`")
+        raise BadValue(f"the timeout must be above 0 s, not {timeout_s:g} s", hint="for example `--timeout 120`")
     return timeout_s
 
 
 def _memory(text: str) -> float:
     limit = parse_memory(text)
     if not 1 <= limit < 2**60:
-        raise BadValue(f"a memory limit of '{text}' is none", hint="between 1 byte and 1 EB, such as `--memory-limit 16GB`")
+        raise BadValue(f"a memory limit of '{text}' is not between 1 byte and 1 EB", hint="for example `--memory-limit 16GB`")
     return limit
 
 
 def _refuse_training_only(chosen: Mapping[str, object]) -> None:
     for name, flag in _TRAINING_ONLY.items():
         if name in chosen and (name, chosen[name]) not in (("optimizer", "none"), ("accumulate", 1)):
-            raise BadValue(f"{flag} changes nothing in inference", hint=f"leave {flag} out, or use `--mode train`")
+            raise BadValue(f"{flag} has no effect on inference", hint=f"leave out {flag}, or use `--mode train`")
 
 
 def _assumptions(model: str, mode: str, chosen: Mapping[str, object]) -> tuple[Assumption, ...]:
     """What was taken for granted because the user did not say."""
     found = []
     if "precision" not in chosen:
-        found.append(assumed("precision", "fp32", "what PyTorch does if nothing is said; --precision amp is faster"))
+        found.append(assumed("precision", "fp32", "PyTorch's default; `--precision amp` is faster"))
     if "optimizer" not in chosen and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
         reason = "what this model is usually trained with" if usual else "the most common choice"
-        found.append(assumed("optimizer", usual or "adamw", f"{reason}; --optimizer changes it"))
+        found.append(assumed("optimizer", usual or "adamw", f"{reason}; change it with `--optimizer`"))
     return tuple(found)
 
 
@@ -159,7 +178,7 @@ def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
         if precision not in able:
             raise BadValue(
                 f"{gpu.name} ({gpu.architecture.title}) does not support {precision}",
-                looked_in=f"what it supports: {', '.join(able)}",
+                looked_in=f"the precisions it supports ({', '.join(able)})",
                 hint=f"for example `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
             )
 
@@ -175,7 +194,7 @@ def asker(query: CaptureQuery, gpus: Sequence[Gpu], progress: Callable[[str], No
         wanted = request
         if choices is not None:
             if own:
-                raise BadValue(f"{request.model} decides itself how it runs: change it there")
+                raise BadValue(f"{request.model} sets by itself how it runs", hint="change it there")
             settings = replace(
                 request.settings,
                 precision=choices.precision,

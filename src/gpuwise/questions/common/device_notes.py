@@ -29,14 +29,14 @@ def _age_note(gpu: Gpu, stack: Stack) -> Assumption | None:
     """The last software that supports a GPU, where current software does not, or that none ever did."""
     architecture = gpu.architecture
     if not architecture.first_software:
-        effect = f"no release of CUDA, ROCm or oneAPI supports it; times assume that {stack.name} does"
+        effect = f"no release of CUDA, ROCm or oneAPI supports it; the times assume that {stack.name} does"
         return assumed(f"{gpu.name} software", "none", effect, code="device_software")
     if not architecture.last_software:
         return None
     torch = architecture.last_torch
     shown = f" and PyTorch {torch[0]}.{torch[1]} ({architecture.last_torch_build} build)" if torch else ""
     newer = torch is None or (stack.framework == "torch" and stack.version > torch)
-    effect = f"times assume that {stack.name} supports it" if newer else "newer releases no longer support it"
+    effect = f"the times assume that {stack.name} supports it" if newer else "newer releases no longer support it"
     return assumed(
         f"{gpu.name} software", f"nothing newer than {architecture.last_software}{shown}", effect, code="device_software"
     )
@@ -48,16 +48,16 @@ def _libraries_note(gpu: Gpu) -> Assumption | None:
         return None
     constants = load_constants()
     memory = f" and {constants['memory.slower_hbm']:.2f} of its bandwidth" if "hbm" in gpu.memory_type.lower() else ""
-    reached = f"{constants['engine.amd']:.2f} of the fraction of peak arithmetic that NVIDIA's reach{memory}"
-    return assumed(f"{gpu.name} libraries", reached, "fitted on other AMD GPUs; releases of ROCm differ", code="device_libraries")
+    reached = f"{constants['engine.amd']:.2f} of the fraction of peak compute that NVIDIA's libraries reach{memory}"
+    return assumed(f"{gpu.name} libraries", reached, "fitted on other AMD GPUs; ROCm releases differ", code="device_libraries")
 
 
 def _segment_note(gpu: Gpu, resident_bytes: float) -> Assumption | None:
     spilled = spilled_bytes(gpu, resident_bytes)
     if not spilled or gpu.slow_memory_bytes_per_s is None:
         return None
-    where = f"{spilled / MIB:.0f} MiB behind {format_si(gpu.slow_memory_bytes_per_s, 'B/s')}"
-    effect = f"only {gpu.usable_memory_bytes / GIB:g} GiB of the {gpu.name} are fast; traffic is assumed to spread evenly"
+    where = f"{spilled / MIB:.0f} MiB at {format_si(gpu.slow_memory_bytes_per_s, 'B/s')}"
+    effect = f"only {gpu.usable_memory_bytes / GIB:g} GiB of the {gpu.name}'s memory is fast; traffic is assumed to spread evenly"
     return assumed(f"{gpu.name} slow memory", where, effect, code="slow_memory")
 
 
@@ -65,7 +65,7 @@ def _cpu_note(gpu: Gpu) -> Assumption:
     low, high = CPU_RANGE
     clock = f"{gpu.sm_count} cores at {gpu.boost_clock_hz / 1e9:.1f} GHz, {gpu.memory_bytes / GIB:.0f} GiB"
     effect = (
-        f"a CPU, predicted with the kernel models of GPUs; no CPU was fitted, so the range is {low:g} to {high:g} times the step"
+        f"it is predicted with the kernel models of GPUs; no CPU was fitted, so the range is {low:g} to {high:g} times the step"
     )
     return assumed(f"{gpu.name} as a device", clock, effect, code="cpu_device")
 
@@ -75,14 +75,14 @@ def maker_notes(gpu: Gpu, stack: str, *, ranged: bool = True) -> tuple[Assumptio
     if gpu.is_cpu or knows_vendor(gpu):
         return ()
     low, high = UNMEASURED_RANGE
-    effect = f"not measured: times assume that it issues and runs kernels as {stack} does on measured GPUs"
+    effect = f"it was not measured; the times assume that it runs kernels as {stack} does on measured GPUs"
     notes = (
         [assumed(f"{gpu.name} backend", unmeasured_backends([gpu])[0], effect, code="device_backend")]
         if gpu.architecture.first_software
         else []
     )
     if ranged:
-        effect = f"no measurement of {gpu.vendor} {'TPUs' if gpu.segment == 'tpu' else 'GPUs'} supports it"
+        effect = f"a guess, because no {gpu.vendor} {'TPU' if gpu.segment == 'tpu' else 'GPU'} was measured"
         notes.append(assumed(f"{gpu.name} range", f"{low:g} to {high:g} times the step", effect, code="device_range"))
     return tuple(notes)
 
@@ -92,4 +92,4 @@ def generation_note(gpu: Gpu) -> tuple[Assumption, ...]:
     if gpu.is_cpu or knows(gpu) or not knows_vendor(gpu):
         return ()
     effect = f"no GPU of its generation ({gpu.architecture.generation}) was measured"
-    return (assumed(f"{gpu.name} range", "the error on generations left out of the fit", effect, code="device_range"),)
+    return (assumed(f"{gpu.name} range", "as seen for GPU generations left out of the fit", effect, code="device_range"),)

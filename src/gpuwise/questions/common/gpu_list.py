@@ -63,7 +63,7 @@ def gpu_query(
         raise UnknownName(f"cannot sort by '{sort}'", looked_in=", ".join(SORT_KEYS), hint="for example `--sort bandwidth`")
     if names and any((arch, vendor, min_memory, year)):
         raise BadValue(
-            "names and filters cannot be combined", hint="give names to compare them, or filters to list the catalogue"
+            "names and filters cannot be combined", hint="give names to compare GPUs, or filters to list the catalogue"
         )
     return GpuQuery(
         names=tuple(names),
@@ -113,7 +113,7 @@ def _find_known(name: str, known: set[str], kind: str) -> str:
     if key in by_key:
         return by_key[key]
     near = difflib.get_close_matches(key, by_key, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(f'`{by_key[n]}`' for n in near)}?" if near else f"one of: {', '.join(sorted(known))}"
+    hint = f"did you mean {' or '.join(f'`{by_key[n]}`' for n in near)}?" if near else f"use one of {', '.join(sorted(known))}"
     raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} names", hint=hint)
 
 
@@ -121,7 +121,7 @@ def parse_min_memory(text: str) -> float:
     """`24`, `24GB` and `24 GiB` all mean 24 GiB here."""
     value = parse_memory(f"{text}GB" if text.strip().replace(".", "", 1).isdigit() else text)
     if value < 0:
-        raise BadValue(f"memory of {text} is below zero", hint="for example `--min-memory 24GB`")
+        raise BadValue(f"--min-memory cannot be negative, but it is {text}", hint="for example `--min-memory 24GB`")
     return value
 
 
@@ -136,7 +136,7 @@ def _parse_years(text: str) -> tuple[int, int]:
             f"'{text}' is not a year", hint="for example `--year 2022`, `--year 2020-2023` or `--year 2020-`"
         ) from None
     if low > high:
-        raise BadValue(f"the years {text} end before they begin", hint=f"`--year {high}-{low}`?")
+        raise BadValue(f"the years {text} end before they begin", hint=f"did you mean `--year {high}-{low}`?")
     return low, high
 
 
@@ -165,6 +165,7 @@ def counted(text: str) -> tuple[int, str]:
     count = int(match[1])
     if not 1 <= count <= MOST_IN_A_MACHINE:
         raise BadValue(
-            f"invalid number of GPUs in '{text}'", hint=f"a machine has 1 to {MOST_IN_A_MACHINE}, such as `2x RTX 3090`"
+            f"invalid number of GPUs in '{text}'",
+            hint=f"a machine holds 1 to {MOST_IN_A_MACHINE} GPUs, for example `2x RTX 3090`",
         )
     return count, match[2].strip()

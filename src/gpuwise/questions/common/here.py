@@ -25,7 +25,7 @@ _RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU
 def gpu_here(named: Sequence[str], count: int) -> list[str]:
     """The catalogue's name of the device that was measured here, for a question that names no other."""
     if named or count != 1:
-        raise BadValue("--on-this-machine is about the device that was measured here", hint="leave `--gpu` and `--gpus` out")
+        raise BadValue("`--on-this-machine` uses the device that was measured here", hint="leave out `--gpu` and `--gpus`")
     profile = store.latest()
     if profile.device == "cpu":
         return ["cpu"]
@@ -45,7 +45,9 @@ def _memory_bytes() -> float:
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
-        raise GpuwiseError("this system does not say how much memory it has", hint="name a device instead: `--gpu cpu`") from None
+        raise GpuwiseError(
+            "this system does not report how much memory it has", hint="name a device instead, such as `--gpu cpu`"
+        ) from None
 
 
 def without_assumed(assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
@@ -92,7 +94,7 @@ def _parts(found: Priced) -> dict[str, float]:
 def _range_note(found: Priced) -> Assumption:
     low, high = _RANGE
     effect = f"widened by the spread of the rows used, ±{found.spread_fraction:.1%}"
-    return assumed("range", f"{low:g} to {high:g} times, as for ten small models", effect, basis="measured")
+    return assumed("range", f"{low:g} to {high:g} times, as found for ten small models", effect, basis="measured")
 
 
 def _profile_note(profile: Profile) -> Assumption:

@@ -105,7 +105,11 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
 def _captured_with(job: Job, model: _Model, sample: JobPace | None) -> tuple[Assumption, ...]:
     """What was guessed of a model that is not of the zoo."""
     told = model.pacer.workload(sample.choices).notes if sample is not None and ":" in job.model else ()
-    return (assumed(job.model, "; ".join(told), "`gpuwise predict` takes `--input`", code="captured_model"),) if told else ()
+    return (
+        (assumed(job.model, "; ".join(told), "`gpuwise predict` lets you set the inputs with `--input`", code="captured_model"),)
+        if told
+        else ()
+    )
 
 
 def trial_on(job: Job, gpu: Gpu, asked: Asked) -> Trial | None:

@@ -175,32 +175,32 @@ def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
     """Lanes so narrow that a step takes much longer do not pass."""
     most = max(cost.slower_fraction for cost in costs)
     if most < _NOTICED:
-        return replace(line, text=f"{line.text}; training is as fast as at the full width of the card")
+        return replace(line, text=f"{line.text}; training is as fast as at the card's full width")
     noticed = [cost for cost in costs if cost.slower_fraction >= _NOTICED]
     shown = " and ".join(f"{_title(cost.kind)} {_longer(cost.slower_fraction)}" for cost in noticed)
-    line = replace(line, text=f"{line.text}; compared with the full width of the card {shown}")
+    line = replace(line, text=f"{line.text}; compared with the card's full width, {shown}")
     if line.verdict != "pass" or most <= _MUCH:
         return line
-    return replace(line, verdict="tight", remedy="larger batches or accumulated gradients; or a platform with more lanes")
+    return replace(line, verdict="tight", remedy="use larger batches, accumulate gradients, or use a platform with more lanes")
 
 
 def _speed_cost(limits: Sequence[PowerLimit], watts: float) -> str:
     """What a power limit costs, as a range over kinds of work and cards."""
     speeds = [speed for point in limits if point.watts == watts for speed in point.relative_speed.values()]
     if not speeds:
-        return "nothing: the cards draw less"
+        return "nothing, because the cards draw less"
     if 1 - min(speeds) < _NOTICED:
-        return "little speed according to the power law"
+        return "hardly any speed, according to the power law"
     least, most = _percent(1 - max(speeds)), _percent(1 - min(speeds))
     return (
-        f"at least {most} of speed"
+        f"at least {most} of the speed"
         if least == most
-        else f"{least.removesuffix(' %')} to {most} of speed (GeForce cards perhaps more)"
+        else f"{least.removesuffix('%')} to {most} of the speed (perhaps more on GeForce cards)"
     )
 
 
 def _percent(fraction: float) -> str:
-    return f"{100 * max(0.0, fraction):.0f} %"
+    return f"{max(0.0, fraction):.0%}"
 
 
 def _longer(fraction: float) -> str:
@@ -217,7 +217,7 @@ def _loader(box: Box, real: Sequence[Cards]) -> CheckLine:
     wanted = sum(each.count * each.gpu.devices_per_board * images_per_s_of(each.gpu, box.power_limit_watts) for each in real)
     host = find_host("desktop" if box.core_count <= _FEW_CORES else "workstation")
     rate = processes * images_per_s(loaders()["pillow"], host, box.core_count / processes)
-    text = f"{box.core_count} cores decode {rate:,.0f} JPEG images/s; the GPUs train resnet50 on {wanted:,.0f}/s"
-    remedy = "" if rate >= wanted else "smaller images on disk, decoding on the GPU, or more cores; text and tokens need far less"
+    text = f"{box.core_count} cores decode {rate:,.0f} JPEG images/s; training resnet50 takes {wanted:,.0f} images/s"
+    remedy = "" if rate >= wanted else "store smaller images, decode on the GPU, or use more cores; text needs far less"
     verdict = "pass" if rate >= wanted else "tight"
     return CheckLine(check="loader", verdict=verdict, value=rate, limit=wanted, unit="images/s", text=text, remedy=remedy)

@@ -130,35 +130,36 @@ def names(given: Names) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------- options that several questions share, so that they read alike
 
-_MODEL = "A zoo name, a workload file, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json or file.py:Net."
+_MODEL = "A built-in name, a workload file, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json or file.py:Net."
 Model = Annotated[str, Option(help=_MODEL, argument=True)]
-GpuNames = Annotated[Names, Option(help="A GPU by any name, or typed specs; may be repeated.")]
+GpuNames = Annotated[Names, Option(help="Name or typed specs of a GPU; may be repeated.")]
 GpuCount = Annotated[int, Option(help="How many of each GPU.", low=1, high=4096)]
 Batch = Annotated[
-    Union[int, str, None], Option(help="Samples per step and GPU, or auto for the largest that fits.", low=1, high=_MOST_SAMPLES)
+    Union[int, str, None],
+    Option(help="Samples per step on each GPU, or auto for the largest batch that fits.", low=1, high=_MOST_SAMPLES),
 ]
 Seq = Annotated[Optional[int], Option(help="Sequence length in tokens.", low=1, high=_MOST_SAMPLES)]
 Image = Annotated[Optional[int], Option(help="Image size in pixels.", low=1, high=_MOST_SAMPLES)]
 Precision = Annotated[str, Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8.")]
 Mode = Annotated[str, Option(help="train (the default) or infer.")]
 Optimizer = Annotated[str, Option(help="none, sgd, momentum, adam, adamw, adafactor, lion or adam8bit.")]
-Phase = Annotated[str, Option(help="prefill or decode, for generating language models.")]
-Compile = Annotated[bool, Option(help="Run as torch.compile would.")]
-ChannelsLast = Annotated[bool, Option(help="NHWC memory layout.")]
+Phase = Annotated[str, Option(help="prefill or decode, for models that generate text.")]
+Compile = Annotated[bool, Option(help="Predict the model compiled with torch.compile.")]
+ChannelsLast = Annotated[bool, Option(help="Use the channels-last (NHWC) memory layout.")]
 Accumulate = Annotated[Optional[int], Option(help="Micro-batches accumulated into one step.", low=1, high=_MOST_SAMPLES)]
-Checkpoint = Annotated[bool, Option(help="Recompute activations of repeated blocks.")]
-Inputs = Annotated[Names, Option(help="An input by hand: x=batch,3,224,224:fp32.", page=False)]
-Stack = Annotated[str, Option(help="Software, such as torch-2.4 or tf-2.4.")]
-Cpu = Annotated[str, Option(help="The host: desktop, laptop, server, or a CPU's name.")]
-Pcie = Annotated[str, Option(help="The link of the GPU, such as 'PCIe 3.0 x8'; counts the copies of inputs.")]
-Link = Annotated[str, Option(help="What joins several GPUs: 'PCIe 3.0 x8', NVLink, 'PCIe 4.0 x16, no p2p'.")]
-LoaderRate = Annotated[Optional[float], Option(help="What the data loader delivers, in samples per second.", above=0, high=1e12)]
-PowerLimit = Annotated[str, Option(help="A power limit below the GPU's own, such as 250W.")]
-Measured = Annotated[Names, Option(help="A step you measured: 'RTX 3090=412ms'; may be repeated.")]
-Timeout = Annotated[float, Option(help="Seconds a capture may take.", page=False)]
-Prices = Annotated[Names, Option(help="Your price: 'RTX 3090=700'; may be repeated.")]
-PriceFile = Annotated[Optional[Path], Option(help="A file of your prices (TOML).", page=False)]
-CurrencyRate = Annotated[str, Option(help="A currency and its worth in dollars, such as EUR=1.08.")]
+Checkpoint = Annotated[bool, Option(help="Recompute the activations of repeated blocks instead of storing them.")]
+Inputs = Annotated[Names, Option(help="Shape and type of an input: x=batch,3,224,224:fp32.", page=False)]
+Stack = Annotated[str, Option(help="Software version, such as torch-2.4 or tf-2.4.")]
+Cpu = Annotated[str, Option(help="CPU of the machine: desktop, laptop, server, or a CPU's name.")]
+Pcie = Annotated[str, Option(help="Link to the GPU, such as 'PCIe 3.0 x8'; adds the time to copy inputs.")]
+Link = Annotated[str, Option(help="Link between several GPUs: 'PCIe 3.0 x8', NVLink, 'PCIe 4.0 x16, no p2p'.")]
+LoaderRate = Annotated[Optional[float], Option(help="Samples per second that the data loader delivers.", above=0, high=1e12)]
+PowerLimit = Annotated[str, Option(help="Power limit below the GPU's own, such as 250W.")]
+Measured = Annotated[Names, Option(help="Step time that you measured: 'RTX 3090=412ms'; may be repeated.")]
+Timeout = Annotated[float, Option(help="Longest time in seconds that a capture may take.", page=False)]
+Prices = Annotated[Names, Option(help="Your own price for a GPU: 'RTX 3090=700'; may be repeated.")]
+PriceFile = Annotated[Optional[Path], Option(help="TOML file with your own prices.", page=False)]
+CurrencyRate = Annotated[str, Option(help="Your currency and its value in US dollars, such as EUR=1.08.")]
 
 
 # ---------------------------------------------------------------- what every answer can do for a person who looks at it

@@ -73,7 +73,7 @@ def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
     cluster, step = query.cluster, query.step
     workload = workload_of(step, progress)
     if workload.mode != "train":
-        raise BadValue("plans are for training", hint="`gpuwise fit` splits a model for inference")
+        raise BadValue("`gpuwise plan` only plans training", hint="`gpuwise fit` splits a model for inference")
     if np.any(np.diff(workload.calls.phase) < 0):
         raise BadValue(
             f"{workload.model} was captured with several micro-batches", hint="capture one micro-batch; the plan chooses how many"
@@ -90,7 +90,7 @@ def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
             assumed(
                 "batch",
                 f"{batch:,}",
-                f"{workload.batch} per GPU, as the model is usually trained; `--batch` counts all GPUs together",
+                f"{workload.batch} per GPU, the usual size for this model; `--batch` sets the total for all GPUs",
             )
         )
     _check_limits(parts, cluster, query.limits, batch)
@@ -148,7 +148,7 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
     for axis in AXES:
         reason = whynot(parts, cluster, axis, fixed.get(axis, 1))
         if reason:
-            raise BadValue(reason, hint=f"leave out `--{axis}` to see what is possible")
+            raise BadValue(reason, hint=f"leave out `--{axis}` to see which plans are possible")
     named = [axis for axis in AXES[:4] if axis in fixed]
     ranks = int(np.prod([fixed[axis] for axis in named]))
     if cluster.gpu_count % ranks or (len(named) == len(AXES[:4]) and ranks != cluster.gpu_count):
@@ -156,17 +156,19 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
         raise BadValue(f"{asked} does not divide {cluster.gpu_count} GPUs", hint="their product must divide the number of GPUs")
     data = fixed.get("data", 1)
     if batch % data and (data < cluster.gpu_count or batch < data):
-        raise BadValue(f"a batch of {batch:,} does not divide by --data {data}", hint="give a multiple of it as `--batch`")
+        raise BadValue(f"a batch of {batch:,} is not divisible by --data {data}", hint=f"set `--batch` to a multiple of {data}")
     micro = fixed.get("micro_batch", 1)
     degrees = [data] if "data" in fixed else divisors(cluster.gpu_count)
     if not any(batch % (ranks * micro) == 0 or _uneven(cluster, batch, ranks, micro) for ranks in degrees):
         raise BadValue(
-            f"a batch of {batch:,} has no whole micro-batches of {micro} on each rank", hint="a multiple of it for `--batch`"
+            f"a batch of {batch:,} does not split into whole micro-batches of {micro} on each rank",
+            hint="choose a `--batch` that does",
         )
     stages = fixed.get("pipeline", 1) * fixed.get("chunks", 1)
     if fixed.get("chunks", 1) > 1 and len(parts.kinds) % stages:
         raise BadValue(
-            f"{len(parts.kinds)} blocks do not make {stages} equal chunks", hint="leave out `--chunks` to see what is possible"
+            f"{len(parts.kinds)} blocks do not split into {stages} equal chunks",
+            hint="leave out `--chunks` to see which plans are possible",
         )
 
 

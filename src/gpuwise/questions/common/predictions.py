@@ -50,7 +50,7 @@ def sized(workload: Workload, query: StepQuery) -> tuple[Run, dict[str, int]]:
     """How the steps are run, and the batch of each GPU: as asked, or for `auto` the largest power of two that fits. A measured
     step has the batch that its own GPU would get."""
     if query.batch == 0 and "batch" not in workload.symbols:
-        raise BadValue(f"{workload.model} was captured at batch {workload.batch} only", hint="leave out `--batch auto`")
+        raise BadValue(f"{workload.model} was captured only at batch {workload.batch}", hint="leave out `--batch auto`")
     needs = Needs(workload, MemorySetting(gpu_count=query.run.gpu_count))
 
     def size(gpu: Gpu) -> int:
@@ -95,7 +95,7 @@ def _shared_notes(workload: Workload, query: StepQuery) -> list[Assumption]:
     """What is assumed about the model on all GPUs."""
     notes = []
     if query.batch is None:
-        effect = "the usual one for this model; `--batch auto` takes the largest power of two that fits"
+        effect = "the usual size for this model; `--batch auto` uses the largest power of two that fits"
         notes.append(assumed("batch", str(workload.batch), effect))
     if workload.seq is not None and query.capture.request.seq is None:
         notes.append(assumed("seq", str(workload.seq), "the usual length for this model"))
@@ -151,12 +151,14 @@ def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> t
     if result.gpu_count == 1:
         return ()
     if workload.mode != "train":
-        return (assumed("gpus", f"{result.gpu_count}, each on its own", "each runs its own samples"),)
+        return (assumed("gpus", f"{result.gpu_count}, each on its own", "each GPU processes its own samples"),)
     notes: list[Assumption] = []
     cluster: Cluster = usual_cluster(result.gpu, result.gpu_count, link=query.run.gpu_link, notes=notes)
     seconds = float(collective_s("all_reduce", gradient_bytes(workload), cluster, cluster.gpus_per_node, cluster.node_count))
     waits = result.bound_fractions["communication"]
-    effect = f"it adds {waits:.0%} to the step, with waiting for each other; the rest hides behind the backward pass"
+    effect = (
+        f"adds {waits:.0%} to the step, including the time GPUs wait for each other; the rest overlaps with the backward pass"
+    )
     value = f"{format_si(seconds, 's')} between {result.gpu_count} GPUs over {cluster.gpu_link.name}"
     return (*notes, assumed(f"{result.gpu.name} averaging gradients", value, effect, code="averaging"))
 
@@ -173,7 +175,7 @@ def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tupl
 def _own_note(steps: Steps) -> tuple[Assumption, ...]:
     if not steps.is_own[0, 0]:
         return ()
-    own_s, effect = float(steps.step_s[0, 0]), "your own; the times of its ops are scaled to it"
+    own_s, effect = float(steps.step_s[0, 0]), "your own measurement; the times of the ops are scaled to it"
     return (assumed(f"{steps.gpus[0].name} step", format_si(own_s, "s"), effect, basis="measured", code="measured_step"),)
 
 
@@ -184,7 +186,7 @@ def _coverage_notes(workload: Workload) -> tuple[str, ...]:
         return ()
     names = list(seen.unknown)
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    share = f"only {100 * seen.bytes_fraction:.0f} % of the bytes this step moves belong to ops we know"
+    share = f"only {seen.bytes_fraction:.0%} of the bytes that this step moves belong to known ops"
     return (f"{share}; the time of the rest ({shown}) is estimated from its bytes alone, so the range is wide",)
 
 

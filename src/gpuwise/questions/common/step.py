@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuwise.core.errors import BadValue
+from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse
 from gpuwise.engine import Measured, Run
@@ -28,6 +28,7 @@ from gpuwise.workload.store import zoo
 
 __all__ = ["StepQuery", "least_watts", "parse_batch", "step_query", "takes_images", "unmeasured_backends", "workload_of"]
 
+_MODEL_NUMBER = 100  # so many GPUs of one kind are rather the number of a model
 _MOST_GPUS = 4096  # a bound against typing errors; larger clusters are a question for `plan`
 _MOST_WORKERS = 1024  # loader processes: more than any host has threads for
 _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
@@ -128,7 +129,8 @@ def _step_on(
 def _check_names(given: Sequence[str], count: int) -> None:
     """Refuse a question that names no GPU."""
     if not given:
-        meant = f"; `--gpus` counts them: did you mean `--gpu {count}`?" if count > 1 else ""
+        meant = "; `--gpus` only sets how many" if count > 1 else ""
+        meant += f": did you mean `--gpu {count}`?" if count >= _MODEL_NUMBER else ""
         raise BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
 
 
@@ -137,9 +139,12 @@ def _check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
     if not 1 <= count <= _MOST_GPUS:
         raise BadValue(f"invalid --gpus {count}", hint=f"give a number between 1 and {_MOST_GPUS}")
     if link and count == 1:
-        raise BadValue(f"--link '{link}' needs several GPUs, but there is one", hint="`--gpus 2` sets how many")
+        raise BadValue(
+            f"--link '{link}' needs several GPUs, but there is only one",
+            hint="set how many with `--gpus 2`, or leave out `--link`",
+        )
     if count > 1 and any(one.is_cpu for one in gpus):
-        raise BadValue("--gpus counts GPUs, and a CPU was named", hint="leave out `--gpus`")
+        raise BadValue("`--gpus` counts GPUs, but you named a CPU", hint="leave out `--gpus`")
 
 
 def _defaults(
@@ -151,7 +156,7 @@ def _defaults(
         raise BadValue("a model cannot be trained in int4", hint="train in amp or bf16; int4 weights are for inference")
     if not precision:
         filled["precision"], why = _usual_precision(mode, gpus)
-        notes.append(assumed("precision", filled["precision"], f"{why}; `--precision` sets another"))
+        notes.append(assumed("precision", filled["precision"], f"{why}; change it with `--precision`"))
     if not optimizer and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
         filled["optimizer"] = usual or "adamw"
@@ -166,8 +171,8 @@ def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
     if all(has_matrix_cores(gpu) for gpu in gpus):
         return "amp" if train else "fp16", "matrix cores need 16-bit inputs"
     if any("fp32" not in supported(gpu) for gpu in gpus):
-        return "amp-bf16" if train else "bf16", "not every GPU asked for computes in fp32"
-    return "fp32", "not every GPU asked for has matrix cores"
+        return "amp-bf16" if train else "bf16", "not every GPU named here computes in fp32"
+    return "fp32", "not every GPU named here has matrix cores"
 
 
 def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | None:
@@ -180,12 +185,17 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
         if not limit >= least:
             raise BadValue(
                 f"{limit:g} W is below the {gpu.name}'s lowest power limit",
-                looked_in=f"its power limits: {least:.0f} to {rated:.0f} W",
+                looked_in=f"its power limits ({least:.0f} to {rated:.0f} W)",
                 hint=f"for example `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
             )
         if limit > rated:
             notes.append(
-                assumed(f"{gpu.name} power", f"{rated:g} W", f"its own limit is below the {limit:g} W given", code="power_limit")
+                assumed(
+                    f"{gpu.name} power",
+                    f"{rated:g} W",
+                    f"its own limit, which is below the {limit:g} W you gave",
+                    code="power_limit",
+                )
             )
     return limit
 
@@ -210,7 +220,9 @@ def parse_batch(text: str | int | None) -> int | None:
     try:
         size = int(text)
     except ValueError:
-        raise BadValue(f"invalid batch size '{text}'", hint="give a whole number, or `auto` for the largest that fits") from None
+        raise BadValue(
+            f"invalid batch size '{text}'", hint="give a whole number, or `auto` for the largest batch that fits"
+        ) from None
     if not 1 <= size < 2**31:
         raise BadValue(f"invalid batch size {size:,}", hint="give a number between 1 and 2,147,483,647, or `auto`")
     return size
@@ -225,7 +237,9 @@ def _positive(value: float | None, what: str) -> float | None:
 def _decoder(wanted: bool, workers: int | None, given_rate: float | None) -> Loader | None:
     """How images are loaded, where the loader's speed is to be computed."""
     if wanted and given_rate is not None:
-        raise BadValue("--image-decode and --loader-samples-per-s both set the loader's rate", hint="leave out one of them")
+        raise BadValue(
+            "`--image-decode` and `--loader-samples-per-s` both set the rate of the data loader", hint="leave out one of them"
+        )
     if workers is not None and not wanted:
         raise BadValue("--workers needs --image-decode", hint="for example `--image-decode --workers 8`")
     if workers is not None and not 1 <= workers <= _MOST_WORKERS:
@@ -240,13 +254,13 @@ def _decode_rate(loader: Loader, host: Host, workers: int | None, gpu_count: int
     rate = images_per_s(loader, host, busy)
     if workers is None:
         notes.append(
-            assumed("workers", f"{cores:.3g} per GPU", f"one on each core of the {host.name}; `--workers 4` sets another number")
+            assumed("workers", f"{cores:.3g} per GPU", f"one on each core of the {host.name}; change it with `--workers 4`")
         )
     elif workers > cores:
         notes.append(assumed("workers", f"{cores:.3g} of {workers}", f"the {host.name} has {host.core_count} cores"))
     single = 1.0 / seconds_per_image(loader, host)
     effect = (
-        f"{single:.0f} images/s per core, collected by one process: ImageNet JPEGs, random crop, flip; "
+        f"{single:.0f} images/s per core, collected by one process (ImageNet JPEGs with random crop and flip); "
         f"the range is {loader.low:g} to {loader.high:g} times that"
     )
     notes.append(assumed("image loading", f"{rate:,.0f} images/s with {loader.title}", effect))
@@ -256,13 +270,13 @@ def _decode_rate(loader: Loader, host: Host, workers: int | None, gpu_count: int
 def _stack(text: str, compiled: bool, gpus: Sequence[Gpu], notes: list[Assumption]) -> Stack:
     if text:
         stack, remark = find_stack(text, compiled)
-        notes += [assumed("stack", stack.name, remark)] if remark else []
+        notes += [assumed("stack", f"{stack.name} instead of {text.strip()}", remark, overrides=True)] if remark else []
         return stack
     stack = default_stack(compiled)
     through = unmeasured_backends(gpus)
-    value = f"{stack.name} through {' and '.join(through)}" if through and not _any_measured(gpus) else stack.name
-    but = f" on CUDA and ROCm, as no step through {' or '.join(through)} was measured" if through else ""
-    notes.append(assumed("stack", value, f"the newest measured one{but}; `--stack torch-1.13` sets another"))
+    value = f"{stack.name} with {' and '.join(through)}" if through and not _any_measured(gpus) else stack.name
+    but = f"; it was measured on CUDA and ROCm, but never with {' or '.join(through)}" if through else ""
+    notes.append(assumed("stack", value, f"the newest version that was measured{but}; change it with `--stack torch-1.13`"))
     return stack
 
 
@@ -274,13 +288,17 @@ def _host(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
     if text:
         host = find_host(text)
         if text.lower() not in {name.lower() for name in (host.name, *host.aliases)}:
-            notes.append(assumed("cpu", f"{host.name}, like {host.example}", f"the class of a {text}, judging by its name"))
+            notes.append(
+                assumed("cpu", f"{host.name}, like {host.example}", f"the class that {text} belongs to, judging by its name")
+            )
         return host
     host = find_host(_DEFAULT_HOST)
-    effect = f"{host.launch_s * 1e6:.0f} µs to issue an op; matters for small models; `--cpu laptop` sets another"
+    effect = (
+        f"it takes {host.launch_s * 1e6:.0f} µs to issue an op, which matters for small models; change it with `--cpu laptop`"
+    )
     if not _any_measured(gpus):
         makers = " or ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
-        effect = f"assumed because no host of {makers} devices was measured; {effect}"
+        effect = f"assumed, because no machine with {makers} devices was measured; {effect}"
     notes.append(assumed("cpu", f"{host.name}, like {host.example}", effect))
     return host
 
@@ -288,7 +306,11 @@ def _host(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
 def _link(text: str) -> float | None:
     if not text:
         return None
-    link = find_link(text)
+    try:
+        link = find_link(text)
+    except UnknownName as fault:
+        hint = "give the generation and the number of lanes, such as `--pcie 'PCIe 4.0 x16'`"
+        raise UnknownName(f"no PCIe link called '{text}'", looked_in=fault.looked_in, hint=hint) from None
     return link.bytes_per_s_one_way * link.achieved_fraction
 
 
@@ -301,7 +323,7 @@ def _measured(text: str, batch: int | None, notes: list[Assumption]) -> Measured
     seconds = parse(spaced, "time")
     if not 0 < seconds < 1e6:
         raise BadValue(
-            f"a measured step must be longer than 0 s and shorter than 1e6 s, got {value}",
+            f"a measured step must take more than 0 s and less than 1e6 s, not {value}",
             hint='for example `--measured "RTX 3090=412ms"`',
         )
     (gpu,), taken = named_gpus([name.strip()])
@@ -318,7 +340,7 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
     if query.run.decoder and not takes_images(workload):
         raise BadValue(
             f"{workload.model} takes no images, so there is nothing to decode",
-            hint="leave out `--image-decode`; `--loader-samples-per-s` sets the rate of any loader",
+            hint="leave out `--image-decode`; you can set the rate of any loader with `--loader-samples-per-s`",
         )
     return as_computed(workload)
 

@@ -11,7 +11,7 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import costs
-from gpuwise.money.costs import DEFAULT_REGION, MACHINE_USD, Tariff, find_region, utilization_of
+from gpuwise.money.costs import DEFAULT_REGION, MACHINE_USD, Tariff, find_region, utilization_of, years_of
 from gpuwise.money.currency import amount, fraction
 from gpuwise.money.prices import PriceBook, age_text, given_price, price_now, price_text, rent_median, rent_offers
 from gpuwise.money.types import Offer, Price, Region
@@ -221,8 +221,8 @@ def _use(utilization: float | None, hours_per_week: float | None, notes: list[As
 
 def _years(given: float | None, notes: list[Assumption]) -> float:
     if given is not None:
-        return amount(given, "a horizon in years", "for example `--years 3`")
-    notes.append(assumed("horizon", f"{_YEARS:g} years", "set yours with `--years 5`"))
+        return years_of(given)
+    notes.append(assumed("horizon", f"{_YEARS:g} years", "set another with `--years 5`"))
     return _YEARS
 
 

@@ -5,10 +5,12 @@ what it assumes beyond the question.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from gpuwise.advise.candidates import NEW_MONTHS, Candidate
 from gpuwise.advise.choosing import (
     CLEARLY_CHEAPER,
+    MOST_ROWS,
     NEARLY,
     RENT_BELOW,
     WORTH_A_CHANGE,
@@ -20,7 +22,7 @@ from gpuwise.advise.choosing import (
     shortfall,
     worth_usd,
 )
-from gpuwise.advise.jobs import WAYS, Job
+from gpuwise.advise.jobs import SHORT_WAYS, WAYS, Job
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
@@ -44,7 +46,7 @@ from gpuwise.questions.which.survey import (
     spent,
 )
 from gpuwise.questions.which.types import WhichAnswer
-from gpuwise.questions.which.words import reasons, rejections, verdict
+from gpuwise.questions.which.words import TROUBLE, reasons, rejections, renting, verdict
 
 __all__ = ["answer", "changes", "choose", "notes", "which"]
 
@@ -58,7 +60,9 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     """What to take, what else there is, and why."""
     survey = make_survey(query, progress)
     chosen = select(survey.options, query.limits)
-    shown = best_by_budget(survey.options) if query.general else chosen.shown
+    shown = best_by_budget(survey.options) if query.general else chosen.shown or _unpriced(survey)
+    if query.general and shown:  # the verdict and what would change it are about a card that is shown
+        chosen = replace(chosen, bought=min(shown, key=lambda option: option.usd_per_run or 0.0))
     best = chosen.best if not query.general else None
     spared = remedied(survey, chosen, progress)
     builds = {option.key: check_parts(survey, option) for option in shown if option.key in survey.build}
@@ -80,6 +84,12 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     )
 
 
+def _unpriced(survey: Survey) -> tuple[Candidate, ...]:
+    """The fastest options that only lack a price: shown where nothing else is, so that the user knows what to look for."""
+    lacking = [option for option in survey.options if shortfall(option, survey.query.limits) == "price"]
+    return tuple(sorted(lacking, key=lambda option: option.run.seconds)[:MOST_ROWS])
+
+
 # ---------------------------------------------------------------- what would change it: prices, hours, budget, memory, more cards
 
 _FEW = 4  # cards that are named
@@ -94,7 +104,12 @@ _FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
 def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     """What would change the recommendation: prices, hours, budget, memory, more cards."""
     taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
-    found = [_used_cards(survey, best), _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)] if best else []
+    said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
+    found = (
+        [_used_cards(survey, best), "" if said else _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)]
+        if best
+        else []
+    )
     found += [_roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
     return tuple(text for text in (*found, _memory(taken)) if text)
 
@@ -110,9 +125,9 @@ def _used_cards(survey: Survey, best: Candidate) -> str:
             name = f"{run.gpu.name} ({run.gpu.memory_bytes / GIB:.0f} GB)"
             always += [name] if price >= budget else []
             below += [f"{name} {survey.money(price)}"] if price < budget else []
-    cheaper = f"a used card has a lower cost per run than {a(best.name)}"
+    cheaper = f"these used cards have a lower cost per run than {a(best.name)}"
     parts = [f"at any price within the budget: {', '.join(always[:_FEW])}"] if always else []
-    parts += [f"below these prices: {', '.join(below[:_FEW])}"] if below else []
+    parts += [f"{'these do ' if always else ''}below the price given: {', '.join(below[:_FEW])}"] if below else []
     return f"{cheaper} {'; '.join(parts)}" if parts else ""
 
 
@@ -123,13 +138,12 @@ def _hours(survey: Survey, chosen: Selection) -> str:
     rate = survey.query.book.currency.show(chosen.rented.rent.usd_per_gpu_hour, 2)
     who, now = f"{a(chosen.rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
     if hours is None:
-        return f"renting {who} is cheaper at any number of hours"
+        return f"renting {who} is cheaper however many hours you use it"
     if chosen.best is chosen.rented:
-        return f"above {hours:.0f} hours a week owning {a(chosen.bought.name)} is cheaper"
+        return f"above {hours:.0f} hours of use a week, buying {a(chosen.bought.name)} is cheaper"
     if hours <= now:
-        return f"below {hours:.0f} hours a week renting {who} is cheaper"
-    trouble = "you would also have to copy data and wait for machines"
-    return f"renting {who} is cheaper up to {hours:.0f} hours a week, so also at {now:.0f}; {trouble}"
+        return f"below {hours:.0f} hours of use a week, renting {who} is cheaper"
+    return f"renting {who} is cheaper for up to {hours:.0f} hours of use a week (this answer counts {now:.0f}), but {TROUBLE}"
 
 
 def _faster(survey: Survey, chosen: Selection) -> str:
@@ -141,7 +155,9 @@ def _faster(survey: Survey, chosen: Selection) -> str:
     quick = best_bought([one for one in faster if kept.run.seconds >= WORTH_A_CHANGE * one.run.seconds], UserLimits())
     if quick is None or quick.upfront_usd is None:
         return ""
-    return f"{a(quick.name)} ({survey.money(quick.upfront_usd)}) is {kept.run.seconds / quick.run.seconds:.2f} times as fast"
+    return (
+        f"{a(quick.name)} ({survey.money(quick.upfront_usd)}) would be {kept.run.seconds / quick.run.seconds:.2f} times as fast"
+    )
 
 
 def _roomier(survey: Survey, best: Candidate) -> str:
@@ -158,8 +174,8 @@ def _roomier(survey: Survey, best: Candidate) -> str:
     if not able:
         return ""
     more = min(able, key=spent)
-    memory = f"{more.gpu.memory_bytes / GIB:.0f} GB instead of {best.gpu.memory_bytes / GIB:.0f}"
-    return f"{survey.money(spent(more) - spent(best))} more buys {a(more.name)}: equally fast, with {memory}"
+    memory = f"{more.gpu.memory_bytes / GIB:.0f} GB instead of {best.gpu.memory_bytes / GIB:.0f} GB"
+    return f"for {survey.money(spent(more) - spent(best))} more you get {a(more.name)}, which is just as fast and has {memory}"
 
 
 def _budget(survey: Survey, best: Candidate) -> str:
@@ -181,7 +197,8 @@ def _budget(survey: Survey, best: Candidate) -> str:
     if more is None:
         return ""
     over = survey.money((more.upfront_usd or 0.0) - budget)
-    return f"{over} more in the budget buys {a(more.name)}, {best.run.seconds / more.run.seconds:.2f} times as fast"
+    gain = best.run.seconds / more.run.seconds
+    return f"a budget {over} higher would buy {a(more.name)} and make a run {gain:.2f} times as fast"
 
 
 def _several_more(survey: Survey, best: Candidate) -> str:
@@ -196,15 +213,13 @@ def _several_more(survey: Survey, best: Candidate) -> str:
         return ""
     failed = [line.text for line in failures(survey, bought[0])]
     gain = best.run.seconds / bought[0].run.seconds
-    trouble = f", but {failed[0]}" if failed else ""
-    more = f"a second {best.gpu.name} makes" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} make"
+    trouble = f", but a typical machine cannot take {'it' if best.gpu_count == 1 else 'them'}: {failed[0]}" if failed else ""
+    added = f"a second {best.gpu.name}" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name}"
     if gain < _FASTER:
-        return f"{more} one job no faster ({gain:.2f} times: gradients wait for the link), but separate jobs run side by side"
-    return (
-        f"{more} a run {gain:.2f} times as fast if your code uses both{trouble}"
-        if best.gpu_count == 1
-        else (f"{more} a run {gain:.2f} times as fast if your code uses all of them{trouble}")
-    )
+        slow = f"{gain:.2f} times as fast, because gradients wait for the link"
+        return f"{added} would not speed up a single job ({slow}), but separate jobs could run at the same time"
+    used = "both" if best.gpu_count == 1 else "all of them"
+    return f"{added} would make a run {gain:.2f} times as fast if your code uses {used}{trouble}"
 
 
 def _memory(best: Candidate | None) -> str:
@@ -212,7 +227,8 @@ def _memory(best: Candidate | None) -> str:
         return ""
     usable = best.run.paces[0].usable_bytes
     needed = best.run.needed_bytes / GIB
-    return f"models that need more than {usable / GIB:.0f} GiB do not fit {a(best.gpu.name)}; this one needs {needed:.1f} GiB"
+    this = "this model" if len(best.run.paces) == 1 else "the largest job here"
+    return f"models that need more than {usable / GIB:.0f} GiB do not fit {a(best.gpu.name)}; {this} needs {needed:.1f} GiB"
 
 
 # ---------------------------------------------------------------- what it assumes beyond the question
@@ -236,18 +252,19 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
     if query.limits.budget_usd is not None:
         found["budget"] = _budget_note(survey)
     if survey.build:
-        effect = "ok: works; tight: works if you take care of what is named; `gpuwise build` checks your own machine"
-        found["build"] = assumed("build", "a usual machine", effect)
+        effect = "ok: it works; tight: it works if you attend to the item named; `gpuwise build` checks your own machine"
+        found["build"] = assumed("build", "a typical machine", effect)
     bought = [option.price for option in survey.options if option.price is not None and option.price.kind != "given"]
     if bought:
-        yours = f'give yours with `--price "{bought[0].gpu}=…"`'
-        effect = f"shops may differ; {yours}; a card counts as sold new for {NEW_MONTHS} months after launch"
-        found["prices"] = assumed("prices", f"the newest with a date: {_kinds_of(bought)}", effect)
+        yours = f'set your own with `--price "{bought[0].gpu}=…"`'
+        effect = f"your shops may differ; {yours}; a card counts as sold new for {NEW_MONTHS} months after launch"
+        found["prices"] = assumed("prices", f"the newest known: {_kinds_of(bought)}", effect)
     rents = [option.rent for option in survey.options if option.rent is not None]
     if rents:
         newest = max(rent.dated for rent in rents)
-        effect = f"of {newest.isoformat()}, {age_text(newest, query.book.today)}; single offers differ by a factor of two to four"
-        found["rents"] = assumed("rents", "median of clouds", effect)
+        dated = f"the data is from {newest.isoformat()} and {age_text(newest, query.book.today)}"
+        effect = f"{dated}; individual offers differ by a factor of two to four"
+        found["rents"] = assumed("rents", "median of the clouds' prices", effect)
     unseen = [option.gpu for option in survey.options if not knows(option.gpu) and not option.gpu.is_cpu]
     for makers in (False, True):
         alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
@@ -257,7 +274,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
             effect = f"no GPU of these vendors was measured: {names}"
             found["assumed ranges"] = assumed("ranges of unmeasured vendors", f"{low:g} to {high:g} times the time", effect)
         elif names:
-            value = "the errors seen on generations left out of the fit"
+            value = "as seen for GPU generations left out of the fit"
             found["ranges"] = assumed("ranges", value, f"no GPU of these generations was measured: {names}")
     return tuple(found.values())
 
@@ -266,7 +283,7 @@ def _batches(survey: Survey) -> Assumption:
     """How many samples make a step; on small cards in parts."""
     sizes = [(priced.job.model, max((pace.batch for pace in priced.paces.values()), default=0)) for priced in survey.priced]
     value = str(sizes[0][1]) if len(sizes) == 1 else ", ".join(f"{model} {size}" for model, size in sizes)
-    effect = "the usual size, in micro-batches where it does not fit at once; set yours with `--batch`, or auto for the fastest"
+    effect = "the usual size, split into micro-batches where it does not fit; set your own with `--batch`, or use `--batch auto`"
     return assumed("batch", value, effect)
 
 
@@ -277,43 +294,44 @@ def _rule(query: WhichQuery) -> Assumption:
         value = "the rented GPU with the lowest cost per run"
     elif budget is None:
         value = "the card with the lowest cost per run"
-        effect += [f"renting only if it costs less than {RENT_BELOW:g} of that"] if "rent" in query.kinds else []
+        effect += [f"renting is recommended only if it costs less than {RENT_BELOW:.0%} of that"] if "rent" in query.kinds else []
     else:
         value = "the fastest card that the budget buys"
-        effect.append(f"a card with {NEARLY:g} of its speed for {CLEARLY_CHEAPER:g} of its price is preferred")
-        effect.append(f"several cards are preferred to one only if {WORTH_A_CHANGE:g} times as fast")
-    effect += [f"what you have is kept unless that card is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
+        effect.append(f"a card with {NEARLY:.0%} of its speed for at most {CLEARLY_CHEAPER:.0%} of its price is preferred")
+        effect.append(f"several cards are preferred to one only if they are {WORTH_A_CHANGE:g} times as fast")
+    effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
     return assumed("rule", value, "; ".join(effect) or "no other rule applies")
 
 
 def _budget_note(survey: Survey) -> Assumption:
     """What the budget covers."""
     query = survey.query
-    rents = f"; for renting it must cover all {query.terms.years:g} years" if "rent" in query.kinds else ""
-    what = "cards and the rest of the machine" if query.machine_given else "cards"
-    effect = f"covers {what} upfront, without electricity{rents}"
+    rents = f"; if you rent, it must cover all {query.terms.years:g} years" if "rent" in query.kinds else ""
+    what = "the cards and the rest of the machine" if query.machine_given else "the cards"
+    effect = f"covers what {what} cost upfront, but not electricity{rents}"
     return assumed("budget", survey.money(query.limits.budget_usd), effect)
 
 
 def _kinds_of(prices: Sequence[Price]) -> str:
     """How many cards have which kind of price, and of when."""
-    told = []
-    for kind, words in (("launch", "at launch"), ("new", "of shops"), ("used", "used")):
+    said = []
+    for kind, words in (("launch", "launch"), ("new", "shop"), ("used", "used")):
         days = {price.gpu: price.dated for price in prices if price.kind == kind}
         first, last = min(days.values(), default=None), max(days.values(), default=None)
         if first and last:
             span = f"{first:%Y-%m}" + (f" to {last:%Y-%m}" if f"{first:%Y-%m}" != f"{last:%Y-%m}" else "")
-            told.append(f"{len(days)} {words} ({', '.join(days) + ', ' if len(days) <= _FEW_PRICES else ''}{span})")
-    return ", ".join(told)
+            named = ", ".join(days) + ", " if len(days) <= _FEW_PRICES else ""
+            said.append(f"{len(days)} {words} price{'' if len(days) == 1 else 's'} ({named}{span})")
+    return ", ".join(said)
 
 
 def _way(job: Job, priced: Priced) -> str:
     """Why a job is run this way, and which other ways there are."""
     if priced.skipped:
-        names = [way for way, _ in priced.skipped]
-        return f"{' and '.join(names)} fit{'' if len(names) > 1 else 's'} no GPU within reach"
+        return f"no GPU within your limits holds it {' or '.join(SHORT_WAYS[way] for way, _ in priced.skipped)}"
     sparing = job.ways[job.ways.index(priced.way) + 1 :]
-    return f"{' or '.join(sparing)} would fit smaller GPUs" if sparing else "the usual way for this task"
+    smaller = " or ".join(SHORT_WAYS[way] for way in sparing)
+    return f"it would fit smaller GPUs {smaller}" if sparing else "the usual way for this task"
 
 
 which = face(WhichOptions, answer)

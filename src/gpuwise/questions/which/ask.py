@@ -14,7 +14,17 @@ from gpuwise.advise.jobs import Job, Task, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.costs import DEFAULT_REGION, MACHINE_USD, Tariff, find_region, flat, of_region, parse_tariff, utilization_of
+from gpuwise.money.costs import (
+    DEFAULT_REGION,
+    MACHINE_USD,
+    Tariff,
+    find_region,
+    flat,
+    of_region,
+    parse_tariff,
+    utilization_of,
+    years_of,
+)
 from gpuwise.money.currency import Currency, amount
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.gpu_list import MOST_IN_A_MACHINE, counted, named_gpus, parse_min_memory
@@ -84,7 +94,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         terms=terms,
         book=book,
         most_gpus=options.max_gpus,
-        psu_watts=None if options.psu is None else amount(options.psu, "a power supply", "its watts, such as `--psu 750`"),
+        psu_watts=None if options.psu is None else amount(options.psu, "a power supply", "give its watts, such as `--psu 750`"),
         general=not (specific or kinds <= {"rent", "keep"}),
         machine_given=options.machine is not None,
         vendor_given=bool(options.vendor),
@@ -96,18 +106,20 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
 def _check_together(options: WhichOptions) -> None:
     """Refuse options that contradict each other."""
     if options.model and options.task:
-        raise BadValue("a model and a task were both given", hint="leave `--task` out: it stands in for models")
+        raise BadValue("`--model` and `--task` cannot be combined", hint="leave out `--task`: it only stands in for a model")
     if not 1 <= options.max_gpus <= MOST_IN_A_MACHINE:
-        raise BadValue(f"--max-gpus {options.max_gpus} is out of range", hint=f"between 1 and {MOST_IN_A_MACHINE}")
+        raise BadValue(f"--max-gpus {options.max_gpus} is out of range", hint=f"give a number between 1 and {MOST_IN_A_MACHINE}")
     if options.laptop and options.rent:
-        raise BadValue("clouds do not rent laptops", hint="leave `--laptop` or `--rent` out")
+        raise BadValue("laptop GPUs cannot be rented", hint="leave out `--laptop` or `--rent`")
 
 
 def _how_asked(options: WhichOptions) -> Asked:
     """How all jobs are run, checked."""
     size = parse_batch(options.batch)
     if options.precision and options.precision not in ("auto", *PRECISIONS):
-        raise BadValue(f"unknown precision '{options.precision}'", looked_in=", ".join(PRECISIONS), hint="or `--precision auto`")
+        raise BadValue(
+            f"unknown precision '{options.precision}'", looked_in=", ".join(PRECISIONS), hint="for example `--precision auto`"
+        )
     return Asked(
         batch="" if size is None else str(size) if size else "auto",
         precision=options.precision,
@@ -127,7 +139,9 @@ def _jobs(options: WhichOptions, models: Sequence[str], notes: list[Assumption])
         if count < 1:
             raise BadValue(f"--samples {count:g} is less than one sample", hint="for example `--samples 1e6`")
         if samples is None:
-            notes.append(assumed("run", f"{count:,.0f} samples", "set `--samples` to the number that one of your runs sees"))
+            notes.append(
+                assumed("run", f"{count:,.0f} samples", "use `--samples` to set how many samples one of your runs processes")
+            )
         jobs = tuple(_job(name, count, options.mode, options.phase, options.seq) for name in models)
         return ", ".join(models), jobs
     for option, value in {
@@ -137,9 +151,12 @@ def _jobs(options: WhichOptions, models: Sequence[str], notes: list[Assumption])
         "--seq": options.seq,
     }.items():
         if value:
-            raise BadValue(f"{option} needs --model; a task has its own", hint=f"for example `--model resnet50 {option} {value}`")
+            raise BadValue(
+                f"{option} only works with `--model`; a task sets its own",
+                hint=f"for example `--model resnet50 {option} {value}`",
+            )
     chosen = find_task(options.task or _DEFAULT_TASK)
-    why = "its jobs stand in for your model; `--model` names yours"
+    why = "these jobs stand in for your model; name your own with `--model`"
     notes.append(assumed("task" if not options.task else "run", f"{chosen.name}: {_describe_jobs(chosen)}", why))
     return chosen.name, chosen.jobs
 
@@ -186,7 +203,9 @@ def _condition(options: WhichOptions) -> str:
 
 def _vendor(text: str, notes: list[Assumption]) -> str:
     if not text:
-        notes.append(assumed("vendor", "NVIDIA", "most code and guides are written for it; `--vendor any` adds AMD and Intel"))
+        notes.append(
+            assumed("vendor", "NVIDIA", "most code and guides are written for NVIDIA GPUs; `--vendor any` adds AMD and Intel")
+        )
         return "NVIDIA"
     if text.lower() not in _VENDORS:
         raise BadValue(f"unknown vendor '{text}'", looked_in=", ".join(_VENDORS), hint="for example `--vendor any`")
@@ -196,7 +215,7 @@ def _vendor(text: str, notes: list[Assumption]) -> str:
 def _budget(budget: float | str | None, currency: Currency) -> float | None:
     if budget is None:
         return None
-    hint = "for example `--budget 800`; leave it out for a recommendation at each of several budgets"
+    hint = "for example `--budget 800`; without a budget you get recommendations for several budgets"
     value = currency.read(budget, "a budget", hint) if isinstance(budget, str) else budget
     return currency.to_usd(amount(value, "a budget", hint))
 
@@ -213,17 +232,25 @@ def _parse_deadline(text: str) -> float | None:
 
 def _terms(options: WhichOptions, book: PriceBook, owns: bool, notes: list[Assumption]) -> Terms:
     if options.hours_per_week is None:
-        notes.append(assumed("hours_per_week", f"{_HOURS_PER_WEEK:g}", "15 % of the time, a busy desktop; `--hours-per-week`"))
+        notes.append(
+            assumed(
+                "hours_per_week", f"{_HOURS_PER_WEEK:g}", "15% of the time, a busy desktop; change it with `--hours-per-week`"
+            )
+        )
     if options.years is None:
-        notes.append(assumed("years", f"{_YEARS:g}", "`--years` sets another horizon"))
+        notes.append(assumed("years", f"{_YEARS:g}", "change it with `--years`"))
     machine_usd = _machine(book, options.machine, owns, options.laptop, notes)
     watts = options.machine_watts
     if watts is None:
         watts = _MACHINE_WATTS[options.laptop]
-        notes.append(assumed("machine_watts", f"{watts:.0f} W", "beside the GPU, while it works; `--machine-watts`"))
+        notes.append(
+            assumed(
+                "machine_watts", f"{watts:.0f} W", "drawn by the rest of the machine under load; change it with `--machine-watts`"
+            )
+        )
     return Terms(
         utilization=utilization_of(_hours(options.hours_per_week)),
-        years=_YEARS if options.years is None else amount(options.years, "a horizon in years", "for example `--years 3`"),
+        years=_YEARS if options.years is None else years_of(options.years),
         tariff=_tariff(book, options.kwh_price, options.tariff, options.region, notes),
         grid=find_region(options.region or DEFAULT_REGION).grid,
         machine_watts=amount(watts, "a power", "for example `--machine-watts 100`", zero=True),
@@ -244,14 +271,14 @@ def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, not
     if laptop:
         return 0.0
     usd = 0.0 if owns else MACHINE_USD
-    bought = "the rest of a desktop, counted in the total but not upfront; `--machine 0` if you have one"
-    notes.append(assumed("machine", book.currency.show(usd), "new cards go into the machine you have" if owns else bought))
+    bought = "the rest of a desktop, counted in the total but not upfront; use `--machine 0` if you have one"
+    notes.append(assumed("machine", book.currency.show(usd), "new cards go into the machine that you have" if owns else bought))
     return usd
 
 
 def _tariff(book: PriceBook, kwh_price: float | None, tariff: str, region: str, notes: list[Assumption]) -> Tariff:
     if kwh_price is not None and tariff:
-        raise BadValue("--kwh-price and --tariff were both given", hint="leave one of them out")
+        raise BadValue("`--kwh-price` and `--tariff` cannot be combined", hint="leave one of them out")
     rate = book.currency.usd_per_unit
     if tariff:
         return parse_tariff(tariff, usd_per_unit=rate)
@@ -261,7 +288,9 @@ def _tariff(book: PriceBook, kwh_price: float | None, tariff: str, region: str, 
     shown = book.currency.show(place.electricity.usd_per_kwh, 3)
     notes.append(
         assumed(
-            "electricity", f"{shown} a kWh", f"households, {place.name} {place.electricity.year}; `--kwh-price` or `--region`"
+            "electricity",
+            f"{shown} per kWh",
+            f"household price in {place.name}, {place.electricity.year}; change it with `--kwh-price` or `--region`",
         )
     )
     return of_region(place.electricity)

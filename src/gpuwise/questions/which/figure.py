@@ -28,13 +28,13 @@ def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
     subtitle = f"{answer.query.title}; {hours:.0f} hours a week for {years:g} years" if chart != "speed" else answer.query.title
     titles = {"cost": "Time against money", "value": "Runs for the money", "speed": "Speed"}
     return Figure(
-        title=f"{titles[chart]}: {answer.best.name if answer.best else 'the best by budget'}",
+        title=f"{titles[chart]}: {answer.best.name if answer.best else 'the best at each budget'}",
         subtitle=subtitle,
         panels=(panel,),
         legend=tuple((kind, place) for place, kind in enumerate(_KINDS) if any(one.kind == kind for one in answer.every))
         if chart == "cost"
         else (),
-        footer=f"gpuwise which. Purchase prices: yours, dated, or at launch. Rental prices of {answer.data_date}.",
+        footer=f"gpuwise which. Purchase prices are yours, dated or from the launch. Rental prices are from {answer.data_date}.",
     )
 
 
@@ -51,7 +51,10 @@ def _alone(answer: WhichAnswer) -> list[Candidate]:
 def _cost(answer: WhichAnswer) -> Plot:
     options, money = _alone(answer), answer.query.book.currency
     if not options:
-        raise BadValue("nothing to draw: no option both fits and has a price", hint="see the text")
+        raise BadValue(
+            "there is nothing to draw: no option both fits and has a price",
+            hint="leave out `--figure`, or add a price with `--price`",
+        )
     front = pareto(options)
     named = _keys_to_name([*answer.options, *front])
     series = tuple(
@@ -62,7 +65,7 @@ def _cost(answer: WhichAnswer) -> Plot:
     steps = [(_total(option, answer), option.run.seconds) for option in sorted(front, key=lambda option: option.total_usd or 0.0)]
     return Plot(
         title="lower and further left is better; the line joins the options that no other beats",
-        x=Axis(title=f"{money.code} over the years", low=min(costs) / 1.5, high=max(costs) * 1.5, log=True),
+        x=Axis(title=f"total cost in {money.code}", low=min(costs) / 1.5, high=max(costs) * 1.5, log=True),
         y=Axis(title="time per run", low=min(times) / 1.5, high=max(times) * 1.5, unit="s", log=True),
         series=tuple(one for one in series if one.marks),
         lines=(Line(points=tuple(steps)),) if len(steps) > 1 else (),

@@ -142,7 +142,10 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     near = [gpu for gpu, price in sold if budget is None or price is None or price.usd <= budget]
     near = [*near, *owns] or [gpu for gpu, _ in rents]
     if not (near or sold):
-        raise BadValue("no such GPU is on sale or for rent", hint="leave `--vendor` or `--laptop` out, or give a `--price`")
+        raise BadValue(
+            "no GPU on sale or for rent matches these options",
+            hint="leave out `--min-memory`, `--vendor` or `--laptop`, or add a `--price`",
+        )
     priced = _in_one_way(
         query, near or [gpu for gpu, _ in sold], _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents), *used]), progress
     )
@@ -163,8 +166,8 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
-            f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} that way",
-            hint="leave `--precision` out, or consider more GPUs with `--vendor any`",
+            f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} as you asked",
+            hint="leave out `--precision`, or consider more GPUs with `--vendor any`",
         )
     failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
     refused = [option for option in options if option.key in failing and option.gpu_count > 1]
@@ -268,7 +271,7 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
     for option in (*_short(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
         if option.gpu.memory_bytes <= too_little:
             continue
-        progress(f"trying remedies on {option.gpu.name}")
+        progress(f"looking for memory savings on {option.gpu.name}")
         one = _with_remedies(survey, option)
         if one is None:
             too_little = option.gpu.memory_bytes
@@ -356,13 +359,13 @@ def describe_remedy(survey: Survey, one: Remedied) -> str:
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         rungs = one.rungs.get(priced.job.model, ())
         if rungs:
-            what = f"{priced.job.model} as asked, at batch {pace.batch}"
-            room = f"{pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
+            room = f"it then needs {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
             means = ", ".join(rung.title for rung in rungs)
-            jobs.append(f"{what} ({means}: {room}, a step takes {rungs[-1].cost:.2f}x as long as without them)")
-    see = f"`{_fit_of(survey, one)}` explains how"
+            slower = f"a step takes {rungs[-1].cost:.2f} times as long"
+            jobs.append(f"{priced.job.model} at batch {pace.batch} with these changes: {means} ({room}, and {slower})")
+    see = f"`{_fit_of(survey, one)}` shows the details"
     cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{describe_card(survey, option)} holds {' and '.join(jobs)}; a run takes {time_text(option.run)}{cost}; {see}"
+    return f"{describe_card(survey, option)} can hold {'; and '.join(jobs)}. A run takes {time_text(option.run)}{cost}; {see}"
 
 
 def _fit_of(survey: Survey, one: Remedied) -> str:

@@ -47,20 +47,20 @@ def _remarks(answer: WhichAnswer, width: int, most: int) -> list[str]:
     """The first few of each kind."""
     return [
         _list("Notes", _notes(answer)[:most], width),
-        _list("With remedies", [text for _, text in answer.remedied][:1], width),
+        _list("With memory savings", [text for _, text in answer.remedied][:1], width),
         _list("What would change this", list(answer.changes_if)[:most], width),
     ]
 
 
 def _details(answer: WhichAnswer, width: int) -> list[str]:
     return [
-        _list("How the total is made up", [_sum(answer, answer.best)] if answer.best else [], width),
+        _list("How the total adds up", [_sum(answer, answer.best)] if answer.best else [], width),
         _list("Notes", _notes(answer), width),
-        _list("With remedies", [text for _, text in answer.remedied], width),
+        _list("With memory savings", [text for _, text in answer.remedied], width),
         _list("What would change this", list(answer.changes_if), width),
         _list("Left out", [f"{name}: {reason}" for name, reason in answer.rejected[:_OTHERS]], width),
         _list("Assumptions", [f"{note.name} = {note.value} ({note.effect})" for note in answer.assumptions], width),
-        f"rental prices of {answer.data_date.isoformat()}",
+        f"Rental prices are from {answer.data_date.isoformat()}.",
     ]
 
 
@@ -69,6 +69,7 @@ def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
     show = query.book.currency.show
     options = answer.options
     several = len({option.kind for option in options}) > 1
+    by_cost = query.limits.budget_usd is None  # then the cost per run decides, and its column must stay
     columns = [
         Column(title="  option", cells=[f"{_mark(answer, option)} {option.name}" for option in options], right=False),
         Column(title="how", cells=[option.kind for option in options], right=False, drop=0 if several else 6),
@@ -77,8 +78,12 @@ def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
         Column(title="time per run", cells=[_run(option) for option in options]),
         Column(title="range", cells=[_range(option) for option in options], drop=3),
         Column(title="upfront", cells=[_money(show, option.upfront_usd) for option in options]),
-        Column(title=f"{query.terms.years:g}-year total", cells=[_money(show, option.total_usd) for option in options], drop=2),
-        Column(title="cost per run", cells=[_money(show, option.usd_per_run) for option in options], drop=4),
+        Column(
+            title=f"{query.terms.years:g}-year total",
+            cells=[_money(show, option.total_usd) for option in options],
+            drop=4 if by_cost else 2,
+        ),
+        Column(title="cost per run", cells=[_money(show, option.usd_per_run) for option in options], drop=2 if by_cost else 4),
         Column(title="CO2", cells=[f"{option.kg_co2e:,.0f} kg" for option in options], drop=8),
         Column(title="build", cells=[_build(answer, option) for option in options], right=False, drop=5),
     ]
@@ -114,7 +119,7 @@ def _sum(answer: WhichAnswer, option: Candidate) -> str:
     """The parts of the total cost, in the user's numbers."""
     show, terms = answer.query.book.currency.show, answer.query.terms
     if option.total_usd is None:
-        return f"the price of {option.name} is not published"
+        return f"no price is published for {option.name}"
     machine = option.machine_usd or 0.0
     several = f"{option.gpu_count} x " if option.gpu_count > 1 else ""
     if option.rent is not None:

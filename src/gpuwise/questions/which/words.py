@@ -26,9 +26,10 @@ from gpuwise.questions.which.survey import (
 )
 from gpuwise.scale.cluster.shape import takes_bridge
 
-__all__ = ["reasons", "rejections", "verdict"]
+__all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
 
 _FAR = 3.0  # times the budget: listed last
+TROUBLE = "you have to copy your data and wait for free machines"
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
@@ -52,29 +53,30 @@ def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
     if not spared:
         return ""
     option = spared[0].option
-    return f" With remedies it fits {describe_card(survey, option)} as asked: {format_si(option.run.seconds, 's')} per run."
+    able = f"{describe_card(survey, option)} can run it as you asked; a run then takes {format_si(option.run.seconds, 's')}"
+    return f" With the memory savings that `gpuwise fit` lists, {able}."
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
-    time = f"{_describe_ways(survey)}a run takes {time_text(run)}{_in_time(survey, run)}"
+    have = chosen.kept if chosen.kept and chosen.kept.run.fits and chosen.kept is not best else None
+    ratio = f", {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}" if have else ""
+    time = f"{_describe_ways(survey)}a run takes {time_text(run)}{ratio}{_in_time(survey, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."
-    have = chosen.kept if chosen.kept and chosen.kept.run.fits else None
-    ratio = f", {have.run.seconds / run.seconds:.1f} times as fast as your {have.name}" if have else ""
     if best.kind == "rent" and best.rent is not None:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = _half_of(survey, chosen) if chosen.bought else _why_not_bought(survey)
-        return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}{ratio}; {why}."
+        return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}; {why}."
     price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{price_kind(best)}"
-    more = f"{_renting(survey, chosen, best)}{_to_change(survey, best)}"
-    return f"Buy {a(best.name)} ({price}): {time}{ratio}; {_why_best(survey, chosen)}.{more}"
+    more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
+    return f"Buy {a(best.name)} ({price}): {time}; {_why_best(survey, chosen)}.{more}"
 
 
 def _describe_ways(survey: Survey) -> str:
     """Jobs that must be run in another way than usual because the usual way fits no card."""
-    ways = [f"{priced.job.model} {_sparing(priced)}" for priced in survey.priced if priced.skipped]
-    return f"{', '.join(ways)}; " if ways else ""
+    ways = [f"{priced.job.model} runs {_sparing(priced)}" for priced in survey.priced if priced.skipped]
+    return f"{' and '.join(ways)}; " if ways else ""
 
 
 def _sparing(priced: Priced) -> str:
@@ -84,13 +86,13 @@ def _sparing(priced: Priced) -> str:
         return taken
     (_, first), *others = priced.skipped
     usual = "full training" if priced.way in ("lora", "qlora") else "the usual way"
-    needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} {SHORT_WAYS[way]}" for way, need in others)]
+    needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
     return f"{taken} ({', '.join(needs)}{_at_once(priced)})"
 
 
 def _at_once(priced: Priced) -> str:
     """Needs are stated for the smallest micro-batch."""
-    return ", one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
+    return ", even one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
 
 
 def _in_time(survey: Survey, run: TaskRun) -> str:
@@ -98,8 +100,8 @@ def _in_time(survey: Survey, run: TaskRun) -> str:
     deadline = survey.query.limits.deadline_s
     if deadline is None:
         return ""
-    unless = "" if run.seconds * run.high <= deadline else " unless it is slower than expected"
-    return f", within the deadline of {format_si(deadline, 's')}{unless}"
+    unless = "" if run.seconds * run.high <= deadline else " unless the run is slower than expected"
+    return f", which meets the deadline of {format_si(deadline, 's')}{unless}"
 
 
 def _to_change(survey: Survey, best: Candidate) -> str:
@@ -107,8 +109,8 @@ def _to_change(survey: Survey, best: Candidate) -> str:
     failed = failures(survey, best)
     if not failed:
         return ""
-    whose = "your supply" if survey.query.psu_watts else "a usual machine"
-    return f" With {whose} the build fails: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
+    whose = "with your power supply" if survey.query.psu_watts else "in a typical machine"
+    return f" It does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
 
 def _several(option: Candidate) -> str:
@@ -121,12 +123,12 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
         known = best is not None and best.upfront_usd is not None
-        least = f"its cost per run is the lowest of all {_sold(survey, best)}" if best else ""
-        return least if known else "no card of this kind is faster at any price"
+        least = f"it has the lowest cost per run of all {_sold(survey, best)}" if best else ""
+        return least if known else "no comparable card is faster at any price"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in buys(survey))
-        return f"no faster {'single card' if several else 'option'} is sold for {survey.money(limits.budget_usd)} or less"
+        return f"no faster {'single card' if several else 'option'} costs {survey.money(limits.budget_usd)} or less"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
     return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
 
@@ -140,7 +142,7 @@ def _sold(survey: Survey, best: Candidate) -> str:
     return f"single cards on sale{timely}" if cheaper else f"cards on sale{timely}"
 
 
-def _renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
+def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     """Whether renting would cost less than the recommendation: the table shows it, so the verdict must mention it."""
     rented, terms = chosen.rented, survey.query.terms
     if survey.query.limits.budget_usd is not None or rented is None or rented.usd_per_run is None or not best.usd_per_run:
@@ -149,39 +151,38 @@ def _renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     if less < SAME:
         return ""
     hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
-    reach = "at any number of hours" if hours is None else f"up to {hours:.0f} hours a week"
-    pace = f" and takes {slower:.1f} times as long" if slower >= _SLOWER else ""
-    pace = f" and is {1 / slower:.1f} times as fast" if slower * _SLOWER <= 1 else pace
-    now = f"{168 * terms.utilization:.0f} hours a run costs {less:.0%} less"
-    trouble = "you would have to copy data and wait for machines"
-    return f" Renting {a(rented.name)} is cheaper {reach}: at {now}{pace}; {trouble}."
+    reach = "however many hours you use it" if hours is None else f"for up to {hours:.0f} hours of use a week"
+    pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
+    pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
+    now = f"{168 * terms.utilization:.0f} hours, a run costs {less:.0%} less"
+    return f" Renting {a(rented.name)} is cheaper {reach}: at {now}{pace} {TROUBLE}."
 
 
 def _half_of(survey: Survey, chosen: Selection) -> str:
     rented, limits = chosen.rented, survey.query.limits
     able = [one.usd_per_run for one in buys(survey) if not shortfall(one, limits) and one.usd_per_run is not None]
     every = rented is not None and all(2 * (rented.usd_per_run or 0.0) <= each for each in able)
-    return f"a run costs less than half as much as on any {'' if every else 'single '}card on sale"
+    return f"a run costs less than half of what it would on any {'' if every else 'single '}card on sale"
 
 
 def _nothing_better(survey: Survey, chosen: Selection) -> str:
     best = chosen.bought or chosen.rented
     if best is None or chosen.kept is None:
-        return "nothing else is within your limits"
+        return "no other option meets your limits"
     gain = chosen.kept.run.seconds / best.run.seconds
     budget = survey.query.limits.budget_usd
     note = ", which you would hardly notice" if gain > 1 else ""
     if budget is not None:
         return f"the best card for {survey.money(budget)}, {a(best.name)}, is only {gain:.2f} times as fast{note}"
     among = _sold(survey, best) if best is chosen.bought else "GPUs for rent"
-    return f"{a(best.name)}, with the lowest cost per run of all {among}, is {gain:.2f} times as fast"
+    return f"{a(best.name)}, which has the lowest cost per run of all {among}, is {gain:.2f} times as fast"
 
 
 def _why_not_bought(survey: Survey) -> str:
     return (
-        "nothing on sale is within your limits"
+        "no card on sale meets your limits"
         if survey.query.kinds & {"buy new", "buy used"}
-        else "its cost per run is the lowest"
+        else "it has the lowest cost per run of all GPUs for rent"
     )
 
 
@@ -194,9 +195,9 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     faster = f"; {a(fastest.name)} ({survey.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
     price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
-        f"The best value is {a(value.name)} ({price}): its cost per run is the lowest of these{faster}."
-        f"{_renting(survey, chosen, value)} "
-        "The other rows are the best cards at other budgets; add `--model` and `--budget` for an answer of your own."
+        f"The best value is {a(value.name)} ({price}): it has the lowest cost per run of the cards below{faster}."
+        f"{renting(survey, chosen, value)} "
+        "The other rows are the best cards at other budgets. To get an answer for your own case, add `--model` and `--budget`."
     )
 
 
@@ -207,27 +208,31 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     if not fitting:
         most = max(survey.options, key=lambda option: option.run.paces[0].usable_bytes)
         need = min(option.run.needed_bytes for option in survey.options)
-        split = "" if spared else " Split the model over several GPUs (`gpuwise plan`), or see `gpuwise fit`."
+        split = "" if spared else " Split the model over several GPUs (`gpuwise plan`), or see what `gpuwise fit` suggests."
         return (
-            f"Nothing fits: even in the way that needs least memory a GPU needs {need / GIB:.1f} GiB, and {a(most.name)} "
-            f"has {most.run.paces[0].usable_bytes / GIB:.1f}.{split}"
+            f"Nothing fits: even run in the way that needs the least memory, it needs {need / GIB:.1f} GiB on one GPU, and "
+            f"{a(most.name)} has {most.run.paces[0].usable_bytes / GIB:.1f} GiB.{split}"
         )
     timely = [option for option in fitting if limits.deadline_s is None or option.run.seconds <= limits.deadline_s]
     if not timely:
         fastest = min(fitting, key=lambda option: option.run.seconds)
-        more = "Allow more time, or use more GPUs: see `gpuwise plan`."
-        return f"Nothing meets the deadline: the fastest, {a(fastest.name)}, takes {time_text(fastest.run)} per run. {more}"
+        more = "Allow more time, or use more GPUs (see `gpuwise plan`)."
+        return (
+            f"No option meets the deadline: even the fastest, {a(fastest.name)}, takes {time_text(fastest.run)} per run. {more}"
+        )
     cheapest = min(timely, key=spent)
     if spent(cheapest) == float("inf"):
-        give = f'give yours with `--price "{cheapest.gpu.name}=…"`'
-        return f"No price is published for what fits, so the budget cannot be checked: {give}."
+        known = (
+            f"No price is published for any GPU that fits, so the budget of {survey.money(limits.budget_usd)} cannot be checked"
+        )
+        return f'{known}. These are the fastest; if you know a price, add it with `--price "{cheapest.gpu.name}=…"`.'
     done = " and meets the deadline" if limits.deadline_s is not None else ""
     what = f"the cheapest that fits{done} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
-    what += f" of rent over {survey.query.terms.years:g} years" if cheapest.kind == "rent" else ""
+    what += f" (rent for {survey.query.terms.years:g} years)" if cheapest.kind == "rent" else ""
     used = [run.gpu for run in survey.older if run.fits]
     near = min(used, key=lambda gpu: abs((gpu.launch_usd or 0.0) - (limits.budget_usd or 0.0)), default=None)
-    hint = f' Most used cards have no published price; `--price "{near.name}=…"` adds one.' if near else ""
-    return f"No option costs {survey.money(limits.budget_usd)} or less: {what}.{hint}"
+    hint = f' Most used cards have no published price; you can add one with `--price "{near.name}=…"`.' if near else ""
+    return f"No option costs {survey.money(limits.budget_usd)} or less; {what}.{hint}"
 
 
 # ---------------------------------------------------------------- beside it: several cheaper cards, rent
@@ -257,11 +262,11 @@ def _rent_instead(survey: Survey) -> str:
     hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
     rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
     weekly = 168 * terms.utilization
-    lasts = f"{hours / weekly:,.0f} weeks at {weekly:.0f} hours"
+    lasts = f"enough for {hours / weekly:,.0f} weeks at {weekly:.0f} hours a week"
     lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
     does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
-    hired = f"{a(best.name)} for {hours:,.0f} hours ({rate} an hour)"
-    return f" {survey.money(budget)} would instead rent {hired}: {lasts}, or {does}."
+    hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour"
+    return f" For {survey.money(budget)} you could instead rent {hired}: {lasts}, or {does}."
 
 
 # ---------------------------------------------------------------- reasons
@@ -272,20 +277,20 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
     found = []
     if option is chosen.best and not survey.query.general:
         found.append("the verdict")
-    found += [f"{priced.job.model} {_sparing(priced)}" for priced in survey.priced if priced.way != "usual"]
+    found += [f"{priced.job.model} runs {_sparing(priced)}" for priced in survey.priced if priced.way != "usual"]
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if not pace.fits:
             found.append(_does_not_fit(priced, pace))
         elif pace.micro_batch < pace.batch:
             found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
         elif pace.bound == "launch":
-            found.append(f"{priced.job.model} waits for the host")
+            found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
     if whole(option.gpu) and not survey.query.wanted.laptop:
-        found.append("a whole computer: no other machine is counted")
+        found.append("this is a whole computer, so no other machine is counted")
     if option.gpu_count > 1:
-        found.append("memory does not add up: each GPU holds the whole model")
+        found.append("each GPU holds the whole model, so their memory does not add up")
         if takes_bridge(option.gpu) and option.kind != "rent":
-            found.append("without an NVLink bridge between them; `gpuwise matters nvlink` shows what one would gain")
+            found.append("no NVLink bridge is assumed; `gpuwise matters nvlink` shows what one would gain")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
         found.append(f"needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software instead of CUDA")
     found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(survey, option)]
@@ -293,9 +298,10 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
 
 
 def _does_not_fit(priced: Priced, pace: JobPace) -> str:
-    part = f", {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
+    part = f" even at {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
     fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
-    return f"{priced.job.model} {fits}: {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB{part}"
+    needs = f"it needs {pace.memory_bytes / GIB:.1f} GiB{part}"
+    return f"{priced.job.model} {fits}: {needs}, and {pace.usable_bytes / GIB:.1f} GiB is usable"
 
 
 def _costs_less(one: Candidate, other: Candidate) -> bool:
@@ -329,10 +335,10 @@ def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chos
     if broken == "deadline":
         return f"a run takes {format_si(option.run.seconds, 's')}, longer than the deadline"
     if broken == "price":
-        return "no price is published; give one with --price"
+        return "no price is published; add one with `--price`"
     if broken == "budget":
         over = spent(option) - (limits.budget_usd or 0.0)
-        return f"{survey.money(spent(option))} is {survey.money(over)} over the budget"
+        return f"at {survey.money(spent(option))} it is {survey.money(over)} over the budget"
     failed = failures(survey, option)
     return failed[0].text if failed else _describe_rival(survey, option, shown, chosen)
 
@@ -340,7 +346,7 @@ def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chos
 def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
     """What beats this option: one that is shown before one that is not, of the same number of GPUs before others."""
     if option.total_usd is None:
-        return "no price is published, and it is slower than those shown"
+        return "no price is published, and it is slower than the options shown"
     if survey.query.general:
         return _not_a_pick(survey, option)
     rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
@@ -352,8 +358,8 @@ def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate
         return f"slower and more expensive than renting {a(rent[0].name)}"
     faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
     slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    between = f"between {faster.name} and {slower.name}" if faster and slower else "at one end of the options shown"
-    return f"{between} in time and cost; only some such options are shown"
+    between = f"falls between {faster.name} and {slower.name}" if faster and slower else "falls outside the options shown"
+    return f"{between} in time and cost; the table shows only a selection"
 
 
 def _not_a_pick(survey: Survey, option: Candidate) -> str:
@@ -365,8 +371,10 @@ def _not_a_pick(survey: Survey, option: Candidate) -> str:
             f"costs more than {survey.money(TIERS_USD[-1])}" if tier is None else "cheaper than the option shown for its budget"
         )
     ratio = option.run.seconds / pick.run.seconds
-    pace = f"{ratio:.2f} times as fast" if ratio >= 1 + SAME else "as fast" if ratio > 1 - SAME else f"{1 - ratio:.0%} slower"
-    return f"at a budget of {survey.money(tier)} {a(pick.name)} is better: {pace} for {survey.money(pick.upfront_usd)}"
+    pace = (
+        f"{ratio:.2f} times as fast" if ratio >= 1 + SAME else "just as fast" if ratio > 1 - SAME else f"{1 - ratio:.0%} slower"
+    )
+    return f"at a budget of {survey.money(tier)}, {a(pick.name)} is better: {pace} for {survey.money(pick.upfront_usd)}"
 
 
 def _beats(other: Candidate, option: Candidate) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
 
 from gpuwise.core.errors import BadValue
@@ -31,11 +32,12 @@ _MEANT = {
 def usage_error(fault: Any, command: str) -> BadValue:
     """What the parser of the command line says of a command, in our words; it is one of its `UsageError`s."""
     said = fault.format_message().split(" (Possible options")[0].rstrip(".")
+    said = re.sub(r"Got (unexpected) extra (argument)(?:\(s\)|s)? \((.*)\)", r"\1 \2 '\3'", said)
     option = getattr(fault, "option_name", "") if "No such option" in said else ""
     if command not in COMMANDS:
         return _unknown_command(said)
     hints = []
-    if meant := _MEANT.get((command, option)) if option or "unexpected extra argument" in said else None:
+    if meant := _MEANT.get((command, option)) if option or "unexpected" in said else None:
         hints.append(f"use {meant} instead.")
     elif near := getattr(fault, "possibilities", None):
         hints.append(f"did you mean {difflib.get_close_matches(option, near, n=1, cutoff=0.0)[0]}?")

@@ -115,9 +115,11 @@ def entry(model: str) -> Entry:
         hint = (
             "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
             if near
-            else "any model of timm: or hf: can be captured"
+            else "use a prefix for models from elsewhere: `timm:NAME` or `hf:NAME`"
         )
-        raise UnknownName(f"the zoo has no model '{model}'", looked_in=f"{len(entries())} models and their aliases", hint=hint)
+        raise UnknownName(
+            f"there is no built-in model '{model}'", looked_in=f"{len(entries())} models and their aliases", hint=hint
+        )
     return entries()[name]
 
 
@@ -185,15 +187,15 @@ def _refuse_what_needs_a_capture(found: Entry, request: Request) -> None:
         size = f" at image {found.image}" if found.image else ""
         known = found.source.split(",")[0]
         anew = known.startswith(("timm:", "torchvision:", "hf:"))
-        where = f"`{known}`, which captures it anew" if anew else "your own code of it, as `file.py:Net`"
-        raise BadValue(f"the zoo holds {found.name}{size} as it is and cannot answer {asked[0]}", hint=f"ask for {where}")
+        where = f"`{known}`, which captures the model again" if anew else "your own code, as `file.py:Net`"
+        raise BadValue(f"the built-in {found.name} was captured{size} and cannot be changed with {asked[0]}", hint=f"use {where}")
 
 
 def _refuse_too_long(found: Entry, request: Request) -> None:
     if request.seq is not None and found.longest is not None and request.seq > found.longest:
         raise BadValue(
-            f"{found.name} has positions for {found.longest:,} tokens, not {request.seq:,}",
-            hint=f"at most `--seq {found.longest}`, or a model with a longer context",
+            f"{found.name} has positions for at most {found.longest:,} tokens, so --seq {request.seq} is too long",
+            hint=f"use at most `--seq {found.longest}`, or a model with a longer context",
         )
 
 
@@ -203,15 +205,16 @@ def _graph(found: Entry, settings: Settings, phase: str) -> tuple[Stored, Graph]
     if not rows:
         known = sorted({f"{row.mode} {row.phase}".strip() for row in found.graphs})
         raise BadValue(
-            f"the zoo has no {f'{settings.mode} {phase}'.strip()} workload of {found.name}",
+            f"there is no built-in {f'{settings.mode} {phase}'.strip()} workload for {found.name}",
             looked_in=", ".join(known),
-            hint=f"for example `--mode {known[0].split()[0]}`",
+            hint="leave out `--phase`" if phase else f"for example `--mode {known[0].split()[0]}`",
         )
     mixed = settings.precision.startswith("amp")
     wanted = "amp" if mixed else "bf16" if settings.precision in _LOW and "bf16" in rows else "fp32"
     if wanted not in rows:
         raise BadValue(
-            f"{found.name} has no {settings.precision} {phase} workload", hint="use `--precision bf16`, as serving does"
+            f"there is no built-in {settings.precision} {phase} workload for {found.name}",
+            hint="use `--precision bf16`, as servers do",
         )
     graph = packing.unpack((_DATA / f"{found.name}.json.gz").read_bytes(), rows[wanted], f"the zoo's {found.name}")
     return found.graphs[rows[wanted]], _in_precision(graph, settings.precision, wanted)
