@@ -82,7 +82,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
     from gpuwise.evidence.tables import read_table
     from gpuwise.evidence.types import Table
 
-    asked = "training and inference steps of transformers in fp32: error on its published labels"
+    asked = "transformer training and inference steps in fp32: error on its published labels"
     table = read_table(options.evidence / "e2e.csv")
     rows = [row for row, value in enumerate(table.columns.get("peer_prediction_ms", ())) if value]
     if not rows:
@@ -98,7 +98,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
         raise Absent("none of its rows could be asked")
     gpus = ", ".join(sorted({question.gpu.name for question in found}))
     note = f"{len(ours)} of {len(rows)} rows on {gpus}. NeuSight was trained on operators measured on these GPUs; "
-    note += "each of our predictions comes from a fit without any row of that GPU."
+    note += "each of our predictions comes from a fit without any rows for that GPU."
     if skipped:
         note += f" Left out: {', '.join(f'{reason} ({count})' for reason, count in skipped.items())}."
     figures = [(name, pick(theirs), pick(ours)) for name, pick in (("median", np.median), ("mean", np.mean))]
@@ -126,7 +126,7 @@ def hta(options: argparse.Namespace) -> list[Row]:
         why.write_large(path, why.source_events(source), options.megabytes * 10**6)
         size = path.stat().st_size / 1e6
         ours, theirs = why.run([sys.executable, "-c", why.OURS, str(path)]), why.run([str(python), "-c", why.HTA, str(path)])
-    asked = f"a Kineto trace of {size:,.0f} MB, read and diagnosed"
+    asked = f"reading and diagnosing a {size:,.0f} MB Kineto trace"
     version = _version(python, "HolisticTraceAnalysis")
     note = f"HTA {version} loads the trace and computes four breakdowns; gpuwise loads it and runs all checks."
     return [
@@ -173,12 +173,12 @@ def calculon(options: argparse.Namespace) -> list[Row]:
     return [
         Row(
             peer="Calculon",
-            asked=f"all plans of Llama-2-70B on {8 * nodes} H100, batch {batch}: processor time",
+            asked=f"all plans for Llama-2-70B on {8 * nodes} H100 GPUs, batch size {batch}: CPU time",
             theirs=f"{theirs:.0f} s, {count:,} plans",
             ours=f"{ours:.1f} s, {tried:,} plans",
-            ratio=f"{theirs / ours:.0f} times as fast, {(theirs / max(count, 1)) / (ours / tried):.1f} times a plan",
-            why="Each tool used one core. We searched the part of its space that is closest to ours: no offload, no choice of "
-            "overlaps, and no debug records. The two searches define a plan differently.",
+            ratio=f"{theirs / ours:.0f} times as fast, {(theirs / max(count, 1)) / (ours / tried):.1f} times as fast per plan",
+            why="Each tool used one CPU core. We searched the part of its space that is closest to ours: no offload, no choice "
+            "of overlaps, and no debug records. The two searches define a plan differently.",
         )
     ]
 
@@ -202,8 +202,9 @@ def memory(options: argparse.Namespace) -> list[Row]:
     measured = np.array([entry.measured_bytes for entry in asked])
     ours = np.median(np.abs(np.array([predicted_bytes(entry) for entry in asked]) / measured - 1))
     names = ", ".join(dict.fromkeys(str(entry.cells["model"]) for entry in asked))
-    title = "device memory of training timm models on an A100: median error"
-    note = f"{len(asked)} rows: {names}, at their smallest and largest batch. The tool counts only weights, gradients and states."
+    title = "device memory for training timm models on an A100: median error"
+    note = f"{len(asked)} rows: {names}, at their smallest and largest batch sizes. "
+    note += "The tool counts only weights, gradients and states."
     told = (
         ("accelerate estimate-memory", 0, note),
         ("torch MemTracker", 1, "The rows are the same. The tool counts tensors, but neither the allocator nor the context."),
@@ -247,7 +248,7 @@ def page() -> str:
         "# Compared with other tools",
         "",
         f"`benchmarks/peers.py` wrote this page ({'; '.join(runs)}; Python {platform.python_version()}, {platform.machine()}).",
-        "Each tool ran in its own environment, in the same run as gpuwise, on a machine that others were using too.",
+        "Each tool ran in its own environment, in the same run as gpuwise, on a machine that was also used by others.",
         "Look at the ratios rather than the seconds.",
         "",
         "| tool | question | its answer | gpuwise | ratio |",

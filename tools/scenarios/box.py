@@ -11,7 +11,7 @@ from scenarios.types import Asked, Choice, Reply, scenario, unanswered
 __all__ = ["ENTRIES"]
 
 
-@scenario("S109", question="GTX 1080 Ti in an office machine of 400 W", how="build --psu 400", given=("psu_w",))
+@scenario("S109", question="GTX 1080 Ti in an office machine with a 400 W supply", how="build --psu 400", given=("psu_w",))
 def _office(value: Mapping[str, Any]) -> Reply:
     found = line("psu", "GTX 1080 Ti", psu=str(value["psu_w"]))
     return {"fits": Choice(agrees=(found.verdict != "fail") is value["fits"], text=f"no: {found.text}")}
@@ -19,8 +19,8 @@ def _office(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S110",
-    question="cards two slots thick on a board with four long slots",
-    how="build --board 'slots=7,x16=4,spacing=2' --case-slots 7: the most that pass",
+    question="two-slot cards on a board with four long slots",
+    how="build --board 'slots=7,x16=4,spacing=2' --case-slots 7: the largest number that passes",
 )
 def _board(value: Mapping[str, Any]) -> Reply:
     box = {"board": "slots=7,x16=4,spacing=2", "case_slots": 7, "lanes": "X99"}
@@ -43,27 +43,29 @@ def _itx(value: Mapping[str, Any]) -> Reply:
     question="four GPUs on 1,300 W",
     how="build --gpu '4x GTX 1080 Ti' --psu 1300 --lanes X99",
     given=("n",),
-    why="94 % for hours, and above its rating for 100 µs: we say 1,600 W, as a later reader did",
+    why="94 % for hours, and above its rating for 100 µs; we recommend 1,600 W, as a later reader did",
 )
 def _four(value: Mapping[str, Any]) -> Reply:
     found = line("psu", f"{value['n']}x GTX 1080 Ti", psu=str(value["psu_w"]), lanes="X99")
     return {"psu_w": Choice(agrees=found.verdict == "pass", text=f"{found.verdict}: {found.text}")}
 
 
-@scenario("S144", question="three GTX 1080 on 1,300 W", how="build --gpu '3x GTX 1080' --psu 1300 --lanes X99", given=("n",))
+@scenario(
+    "S144", question="three GTX 1080 cards on 1,300 W", how="build --gpu '3x GTX 1080' --psu 1300 --lanes X99", given=("n",)
+)
 def _three(value: Mapping[str, Any]) -> Reply:
     found = [line(check, f"{value['n']}x GTX 1080", psu=str(value["psu_w"]), lanes="X99") for check in ("psu", "transients")]
     return {"psu_w": Choice(agrees=all(each.verdict == "pass" for each in found), text=found[0].text)}
 
 
-@scenario("S189", question="watts of RTX 2070 and 2080 Ti", how="gpus")
+@scenario("S189", question="rated power of the RTX 2070 and 2080 Ti", how="gpus")
 def _watts(value: Mapping[str, Any]) -> Reply:
     return {key: card(name).tdp_watts or 0.0 for key, name in (("tdp2070", "RTX 2070"), ("tdp2080ti", "RTX 2080 Ti"))}
 
 
 _adjacent = unanswered(
     "S198",
-    question="two open-air cards beside each other: temperature",
+    question="the temperature of two open-air cards next to each other",
     why="temperatures are not modelled; `gpuwise build` says which cards are at risk",
 )
 

@@ -12,16 +12,18 @@ from scenarios.types import Asked, Ours, Reply, over, scenario, unanswered
 __all__ = ["ENTRIES"]
 
 _TITAN_X = "Titan X Maxwell"
-_THEN = "before cuDNN 5, kernels for Kepler were poor: our efficiencies of Kepler are not measured and too kind to it"
+_THEN = "before cuDNN 5, kernels for Kepler were poor; our Kepler efficiencies are not measured and are too high"
 _V100_OVER_2080TI = 8  # of the price: Lambda, best GPU for TensorFlow, 2019-02 ("only 1/8th of the price")
 
 
-@scenario("S002", question="P100 against Titan Xp, and 16 bits on it", how="compare GP100, Titan Xp; fp32, then fp16")
+@scenario(
+    "S002", question="P100 against Titan Xp, and its gain from 16-bit precision", how="compare GP100, Titan Xp; fp32, then fp16"
+)
 def _p100(value: Mapping[str, Any]) -> Reply:
     return {"P100/TitanXp": ratio("Quadro GP100", "Titan Xp"), "fp16_gain": gain("Quadro GP100", "fp16")}
 
 
-@scenario("S014", question="Titan X against GTX 980", how="compare; nets of 2015, fp32")
+@scenario("S014", question="Titan X against GTX 980", how="compare; networks from 2015, fp32")
 def _titan_x(value: Mapping[str, Any]) -> Reply:
     return {"TitanX/980": ratio(_TITAN_X, "GTX 980", EARLY)}
 
@@ -30,7 +32,7 @@ def _titan_x(value: Mapping[str, Any]) -> Reply:
     "S017",
     question="Titan X against GTX 580 on MNIST, measured",
     how="predict mnist_cnn, batch 64",
-    why="cuDNN never ran on Fermi, so an older, slower library ran there; our model takes one library for both",
+    why="cuDNN never ran on Fermi, so an older, slower library was used; our model assumes the same library for both",
     at_least=("TitanX/GTX580_mnist",),
 )
 def _fermi(value: Mapping[str, Any]) -> Reply:
@@ -39,15 +41,15 @@ def _fermi(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S018",
-    question="the GPU of AWS g2 against Titan X",
-    how="compare GRID K520, Titan X; nets of 2015",
-    why="by its sheet it has 0.37 of the arithmetic and 0.48 of the bandwidth; our model lets Kepler reach less of its peak",
+    question="the GPU in AWS g2 against Titan X",
+    how="compare GRID K520, Titan X; networks from 2015",
+    why="its spec sheet gives 0.37 of the arithmetic and 0.48 of the bandwidth; in our model, Kepler reaches less of its peak",
 )
 def _g2(value: Mapping[str, Any]) -> Reply:
     return {"g2/TitanX": ratio("GRID K520", _TITAN_X, EARLY)}
 
 
-@scenario("S023", question="chart of 2015, Titan X = 1", how="compare; nets of 2015", why=f"GTX 580 and 960: {_THEN}")
+@scenario("S023", question="a chart from 2015, Titan X = 1", how="compare; networks from 2015", why=f"GTX 580 and 960: {_THEN}")
 def _chart(value: Mapping[str, Any]) -> Reply:
     names = {"g2": "GRID K520", "Titan": "GTX Titan"}
     return {key: ratio(names.get(key, f"GTX {key}"), _TITAN_X, EARLY) for key in value}
@@ -55,16 +57,21 @@ def _chart(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S025",
-    question="CaffeNet in Caffe with the first cuDNN: images a second",
-    how="predict alexnet, batch 256, the oldest stack we know (torch7 with cuDNN 4)",
-    why=f"Caffe with cuDNN 1 or 2 is no stack we have measurements of, and {_THEN}",
+    question="CaffeNet in Caffe with the first cuDNN: images per second",
+    how="predict alexnet, batch 256, the oldest stack we have (torch7 with cuDNN 4)",
+    why=f"we have no measurements for Caffe with cuDNN 1 or 2, and {_THEN}",
 )
 def _caffe(value: Mapping[str, Any]) -> Reply:
     names = {"K40": "K40m", "GTX770": "GTX 770", "GTX960": "GTX 960"}
     return {f"img_s.{key}": step("alexnet", names[key], "256", stack="torch7-4").samples_per_s for key in value["img_s"]}
 
 
-@scenario("S027", question="Quadro K5000 against GTX 680", how="compare; nets of 2015", why="its clock is 0.7 of a GTX 680's")
+@scenario(
+    "S027",
+    question="Quadro K5000 against GTX 680",
+    how="compare; networks from 2015",
+    why="its clock is 0.7 times that of a GTX 680",
+)
 def _k5000(value: Mapping[str, Any]) -> Reply:
     return {"K5000/680": ratio("Quadro K5000", "GTX 680", EARLY)}
 
@@ -72,8 +79,8 @@ def _k5000(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S046",
     question="Quadro M2000M against GTX 960",
-    how="compare; nets of 2015",
-    why="by its sheet the laptop chip has 0.6 of the cores and 0.7 of the bandwidth: the quoted answer cannot be",
+    how="compare; networks from 2015",
+    why="by its spec sheet, the laptop chip has 0.6 of the cores and 0.7 of the bandwidth, so the quoted answer cannot be right",
 )
 def _m2000m(value: Mapping[str, Any]) -> Reply:
     return {"M2000M/960": ratio("Quadro M2000M", "GTX 960", EARLY)}
@@ -83,7 +90,7 @@ def _m2000m(value: Mapping[str, Any]) -> Reply:
     "S053",
     question="GT 635 against a six-core Xeon",
     how="predict mnist_cnn and alexnet on both (nearest CPU: Xeon E5-2630 v3, eight cores)",
-    why="which GT 635 and which program is not said; ours has 14 GB/s, and today's CPU libraries are several times faster",
+    why="the question does not say which GT 635 or program; ours has 14 GB/s, and today's CPU libraries are several times faster",
 )
 def _gt635(value: Mapping[str, Any]) -> Reply:
     return {"GT635/xeon6": ratio("GT 635", "Xeon E5-2630 v3", {"mnist_cnn": "64", "alexnet": "16"})}
@@ -93,7 +100,7 @@ def _gt635(value: Mapping[str, Any]) -> Reply:
     "S055",
     question="AlexNet in Caffe, GTX 1080 slower than 980 Ti",
     how="predict alexnet --mode infer, batch 128, torch7 with cuDNN 5 (4 for the third)",
-    why="an old library chose bad kernels on a new chip: the reader's two versions differ by a quarter on one card",
+    why="an old library chose poor kernels on a new chip: the reader's two versions differ by a quarter on one card",
 )
 def _alexnet(value: Mapping[str, Any]) -> Reply:
     rate = {
@@ -104,7 +111,7 @@ def _alexnet(value: Mapping[str, Any]) -> Reply:
     return {"1080": new, "980Ti_cudnn4": four, "980Ti_cudnn5": five, "ratio": new / four}
 
 
-@scenario("S093", question="GTX 1060 in a laptop against the card", how="compare; fp32")
+@scenario("S093", question="laptop GTX 1060 against the desktop card", how="compare; fp32")
 def _laptop(value: Mapping[str, Any]) -> Reply:
     return {"1060M/1060": ratio("GTX 1060 Mobile", "GTX 1060 6GB")}
 
@@ -114,16 +121,16 @@ def _small(value: Mapping[str, Any]) -> Reply:
     return {"1050Ti/960": ratio("GTX 1050 Ti", "GTX 960")}
 
 
-@scenario("S126", question="GTX 1060 with faster memory", how="gpus: bandwidth of both")
+@scenario("S126", question="GTX 1060 with faster memory", how="gpus: the bandwidth of both")
 def _faster_memory(value: Mapping[str, Any]) -> Reply:
     return {"bw_ratio": card("GTX 1060 6GB 9Gbps").memory_bytes_per_s / card("GTX 1060 6GB").memory_bytes_per_s}
 
 
 @scenario(
     "S142",
-    question="detection with a ResNet-101 one image at a time: CPU to GTX 1080 Ti",
+    question="detection with ResNet-101, one image at a time: CPU against GTX 1080 Ti",
     how="compare 'Core i7-4770K', 'GTX 1080 Ti' on resnet101 and mask_rcnn --mode infer --batch 1, with its stated range",
-    why="what the reader's program did for a minute an image is not known; a CPU is told within a factor of two or so only",
+    why="nobody knows why the reader's program took a minute per image; CPU predictions are only good to a factor of two",
 )
 def _detection(value: Mapping[str, Any]) -> Reply:
     names, nets = ["Core i7-4770K", "GTX 1080 Ti"], ["resnet101", "mask_rcnn"]
@@ -145,7 +152,7 @@ def _next(value: Mapping[str, Any]) -> Reply:
     "S169",
     question="a 3D CNN five times slower on a K80 than on a Titan Xp",
     how="predict resnet50 and unet on both",
-    why="the cards alone explain three times; the rest lies outside of the GPU: the reader augmented images on the CPU",
+    why="the cards alone explain a factor of three; the rest lies outside the GPU: the reader augmented images on the CPU",
 )
 def _k80(value: Mapping[str, Any]) -> Reply:
     return {"slowdown": ratio("Titan Xp", "K80", {"resnet50": "32", "unet": "2"})}
@@ -162,7 +169,7 @@ def _titan_v(value: Mapping[str, Any]) -> Reply:
     "S193",
     question="RTX 2070 and 2080 Ti against GTX 1080 Ti",
     how="predict resnet50 in amp against fp32; word_lstm likewise",
-    why="readers measured 0 to 15 % where the guide says 30 %; with tensor cores in use ours is more, in fp32 less than 1",
+    why="readers measured 0 to 15 % where the guide says 30 %; our ratio is higher with tensor cores and below 1 in fp32",
 )
 def _turing(value: Mapping[str, Any]) -> Reply:
     return {
@@ -173,15 +180,20 @@ def _turing(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S196",
-    question="ResNet-152: RTX 2080 Ti in 16 bits against GTX 1080 Ti in fp32",
+    question="ResNet-152: RTX 2080 Ti in 16-bit precision against GTX 1080 Ti in fp32",
     how="predict resnet152, batch 32: amp against fp32",
-    why="16-bit kernels of 2018 were young (Lambda, 2019-02: 1.6 times a GTX 1080 Ti in 16 bits); our stacks are later",
+    why="16-bit kernels were immature in 2018 (Lambda, 2019-02: 1.6 times a GTX 1080 Ti in 16 bits); our stacks are newer",
 )
 def _resnet152(value: Mapping[str, Any]) -> Reply:
     return {"2080Ti16/1080Ti32": _mixed("RTX 2080 Ti", "GTX 1080 Ti", "resnet152", "32")}
 
 
-@scenario("S197", question="16 bits on a GTX 1080 Ti", how="predict in fp16 against fp32", why="readers saw 10 to 15 %")
+@scenario(
+    "S197",
+    question="16-bit precision on a GTX 1080 Ti",
+    how="predict in fp16 against fp32",
+    why="readers saw a gain of 10 to 15 %",
+)
 def _pascal(value: Mapping[str, Any]) -> Reply:
     return {"speedup": gain("GTX 1080 Ti", "fp16")}
 
@@ -189,15 +201,15 @@ def _pascal(value: Mapping[str, Any]) -> Reply:
 _ncs = unanswered(
     "S210",
     question="Intel's compute stick against RTX 2070",
-    why="the quoted answer is wrong by more than ten times; the stick is no GPU and not in the catalogue",
+    why="the quoted answer is wrong by a factor of more than ten; the stick is not a GPU and not in the catalogue",
 )
 
 
 @scenario(
     "S212",
-    question="16 bits on GTX 1080 Ti, measured",
+    question="16-bit precision on a GTX 1080 Ti, measured",
     how="predict in fp16 against fp32",
-    why="halved traffic against conversions: ours loses where the reader gained; no such step is in our calibration",
+    why="half the traffic, but added conversions: we predict a loss, the reader saw a gain; our calibration has no such step",
 )
 def _pascal_measured(value: Mapping[str, Any]) -> Reply:
     found = gain("GTX 1080 Ti", "fp16")
@@ -207,7 +219,7 @@ def _pascal_measured(value: Mapping[str, Any]) -> Reply:
 _shared_memory = unanswered(
     "S219",
     question="why RTX is weak at word RNNs",
-    why="speculation that the later edition contradicts; shared memory is not in the catalogue; we find RTX no weaker there",
+    why="speculation that the later edition contradicts; shared memory is not in the catalogue; we find no such weakness",
 )
 
 

@@ -16,9 +16,9 @@ _HARD_DISK = 150.0  # MB/s, as `gpuwise matters ssd` takes it
 
 @scenario(
     "S004",
-    question="a quad-core of 2007 beside a GTX 970",
-    how="matters cpu; nets of 2015 and a small MLP",
-    why="nothing where the GPU is busy; only small nets feel the CPU",
+    question="a quad-core CPU from 2007 with a GTX 970",
+    how="matters cpu; networks from 2015 and a small MLP",
+    why="no effect where the GPU is busy; the CPU matters only for small networks",
 )
 def _old_cpu(value: Mapping[str, Any]) -> Reply:
     return {"cpu_penalty": matters_over("cpu", "GTX 970", {**EARLY, "mnist_mlp": "128"})}
@@ -26,9 +26,9 @@ def _old_cpu(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S009",
-    question="the machine for up to four GTX 980",
-    how="build --gpu '4x GTX 980'; matters cpu, ssd; nets of 2015",
-    why="issuing ops hides behind the GPU's work, so a slow clock costs usual nets nothing; RAM as large as the GPUs' is enough",
+    question="a machine for up to four GTX 980 cards",
+    how="build --gpu '4x GTX 980'; matters cpu, ssd; networks from 2015",
+    why="issuing ops is hidden behind GPU work, so a slow CPU costs typical networks nothing; as much RAM as VRAM is enough",
 )
 def _desktop(value: Mapping[str, Any]) -> Reply:
     reads = [matter("ssd", model, "GTX 980", batch=batch).value for model, batch in EARLY.items()]
@@ -42,20 +42,20 @@ def _desktop(value: Mapping[str, Any]) -> Reply:
     }
 
 
-@scenario("S032", question="a superclocked Titan X", how="matters brand; nets of 2015")
+@scenario("S032", question="a superclocked Titan X", how="matters brand; networks from 2015")
 def _superclocked(value: Mapping[str, Any]) -> Reply:
     return {"oc_gain": matters_over("brand", "Titan X Maxwell", EARLY)}
 
 
-@scenario("S038", question="how hot a card may run", how="matters cooling: the temperature it names", quoted=True)
+@scenario("S038", question="how hot a card may run", how="matters cooling: the temperature it gives", quoted=True)
 def _hot(value: Mapping[str, Any]) -> Reply:
     return {"max_temp_c": _degrees(r"below (\d+) °C")[0]}
 
 
 _equal_cards = unanswered(
     "S071",
-    question="two machines alike, a third five times slower",
-    why="a measurement whose cause was never found; `gpuwise why` would need a profile of it",
+    question="two identical machines, and a third that is five times slower",
+    why="a measurement whose cause was never found; `gpuwise why` would need a profile",
 )
 
 
@@ -73,7 +73,7 @@ def _clocks(value: Mapping[str, Any]) -> Reply:
     "S114",
     question="a CPU at a third of its clock: MNIST, ImageNet",
     how="predict mnist_cnn, alexnet on a GTX 970: --cpu 'old quad-core' against a desktop twice as fast",
-    why="our CPUs are named classes, twice apart at most; the net decides: an MLP loses 8 %, a CNN nothing",
+    why="our CPU classes differ by a factor of two at most; the network decides: an MLP loses 8 %, a CNN nothing",
 )
 def _third_clock(value: Mapping[str, Any]) -> Reply:
     def lost(model: str) -> float:
@@ -86,11 +86,11 @@ def _third_clock(value: Mapping[str, Any]) -> Reply:
 _offboard = unanswered(
     "S118",
     question="a drone that computes over a radio link: latency",
-    why="the latency of a mobile network; nothing of it is a GPU's",
+    why="this is the latency of a mobile network and does not depend on a GPU",
 )
 
 
-@scenario("S162", question="what a case's fans cool", how="matters cooling: the range it names for a case", quoted=True)
+@scenario("S162", question="how much a case's fans cool", how="matters cooling: the range it gives for a case", quoted=True)
 def _case(value: Mapping[str, Any]) -> Reply:
     low, high = _degrees(r"a case by (\d+) to (\d+) °C")
     return {"case_dC": Ours(value=(low + high) / 2, low=low, high=high, unit="°C")}

@@ -22,9 +22,9 @@ _COPY = f"{Path(__file__).with_name('copied.py')}:Copy"
 
 @scenario(
     "S011",
-    question="one Titan X against the four GPUs of AWS g2.8xlarge",
-    how="compare '4x GRID K520' as one job; nets of 2015",
-    why="no virtual machine stands between the GPUs of ours",
+    question="one Titan X against the four GPUs in AWS g2.8xlarge",
+    how="compare '4x GRID K520' as one job; networks from 2015",
+    why="our prediction assumes no virtual machine",
     at_least=("TitanX_ge_4x_g2",),
 )
 def _g2_8xlarge(value: Mapping[str, Any]) -> Reply:
@@ -40,9 +40,9 @@ def _g2_8xlarge(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S016",
-    question="bandwidthTest of a GTX 980: which slot, and is it healthy",
-    how="links: PCIe 3.0 x16, 2.0 x16; predict copied.py:Copy --mode infer: bytes a second of a copy of 32 MiB, as in that test",
-    why="so short a copy does not reach what the sheet says (224)",
+    question="bandwidthTest on a GTX 980: which slot is it in, and is it healthy",
+    how="links: PCIe 3.0 x16, 2.0 x16; predict copied.py:Copy --mode infer: bytes per second for a 32 MiB copy, as in that test",
+    why="such a short copy does not reach the spec-sheet rate (224)",
 )
 def _bandwidth_test(value: Mapping[str, Any]) -> Reply:
     copy = step(_COPY, "GTX 980", "1", mode="infer", input=("x=batch,8,1024,1024:fp32",)).by_op[0]
@@ -60,8 +60,8 @@ def _razer(value: Mapping[str, Any]) -> Reply:
 
 _two_processes = unanswered(
     "S062",
-    question="two independent processes on two cards reach 1.14 times one",
-    why="a measurement whose cause was never found; independent jobs come to 2 in our model",
+    question="two independent processes on two cards reach 1.14 times the speed of one",
+    why="a measurement whose cause was never found; in our model, independent jobs reach 2",
 )
 
 
@@ -72,9 +72,9 @@ def _lanes(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S079",
-    question="an LSTM on two GTX 1080 Ti, by framework; the figures are said to hold for 100 to 200 steps, and to be less for 24",
-    how="predict word_lstm --seq 150 --batch 64 --gpus 2, stacks tf-1.15 and torch-1.4; CNTK is none we know: as PyTorch",
-    why="for 24 steps ours is 1.1, as gradients of so short a step do not hide; frameworks overlap differently",
+    question="an LSTM on two GTX 1080 Ti cards, by framework; the figures are for 100 to 200 steps, and said to be lower for 24",
+    how="predict word_lstm --seq 150 --batch 64 --gpus 2, stacks tf-1.15 and torch-1.4; CNTK is not supported, so we use PyTorch",
+    why="for 24 steps we predict 1.1, because so short a step cannot hide its gradients; frameworks overlap differently",
 )
 def _lstm(value: Mapping[str, Any]) -> Reply:
     def speedup(stack: str) -> float:
@@ -86,9 +86,9 @@ def _lstm(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S082",
-    question="two GTX 1080 Ti at x8 each",
+    question="two GTX 1080 Ti cards at x8 each",
     how="predict --gpus 2 and matters pcie-lanes; three kinds of work",
-    why="at these batches gradients of a CNN hide behind its backward pass, those of transformers and RNNs do not",
+    why="at these batch sizes, a CNN's gradients are hidden behind its backward pass; those of transformers and RNNs are not",
 )
 def _two_at_x8(value: Mapping[str, Any]) -> Reply:
     def speedup(model: str, batch: str) -> float:
@@ -102,7 +102,7 @@ def _two_at_x8(value: Mapping[str, Any]) -> Reply:
     "S086",
     question="GTX 1080 Ti in PCIe 2.0 slots",
     how="matters pcie-gen, one and two GPUs; three kinds of work",
-    why="next to nothing for CNNs, what is quoted for RNNs",
+    why="next to nothing for CNNs, the quoted loss for RNNs",
 )
 def _pcie2(value: Mapping[str, Any]) -> Reply:
     return {"pcie2_1gpu": matters_over("pcie-gen", _GTX, gpus=2), "pcie2_2gpu": _together("pcie-gen", _GTX, 2)}
@@ -112,7 +112,7 @@ def _pcie2(value: Mapping[str, Any]) -> Reply:
     "S089",
     question="an external GPU for NLP",
     how="matters egpu; GTX 1080 Ti, bert-base, word_lstm, gnmt",
-    why="words are few bytes: next to nothing crosses the cable while training, so ours is nothing",
+    why="words take few bytes: next to nothing crosses the cable during training, so we predict no loss",
 )
 def _egpu_nlp(value: Mapping[str, Any]) -> Reply:
     return {"egpu_penalty": matters_over("egpu", _GTX, {"bert-base": "16", "word_lstm": "64", "gnmt": "32"})}
@@ -122,7 +122,7 @@ def _egpu_nlp(value: Mapping[str, Any]) -> Reply:
     "S094",
     question="Thunderbolt 3: rate and loss",
     how="links: Thunderbolt 3; matters egpu",
-    why="of 40 Gbit/s on the wire at most 32 carry PCIe, and 2.4 GB/s arrive",
+    why="of the 40 Gbit/s on the wire, at most 32 carry PCIe, and 2.4 GB/s arrive",
 )
 def _thunderbolt(value: Mapping[str, Any]) -> Reply:
     return {"tb3_gbs": _achieved("Thunderbolt 3"), "penalty": matters_over("egpu", _GTX)}
@@ -132,7 +132,7 @@ def _thunderbolt(value: Mapping[str, Any]) -> Reply:
     "S123",
     question="a third GPU at eight lanes",
     how="matters pcie-lanes --gpus 3; three kinds of work",
-    why="next to nothing for CNNs, what is quoted for transformers and RNNs",
+    why="next to nothing for CNNs, the quoted loss for transformers and RNNs",
 )
 def _third(value: Mapping[str, Any]) -> Reply:
     return {"3gpu_penalty": _together("pcie-lanes", _GTX, 3)}
@@ -143,7 +143,7 @@ def _egpu_large(value: Mapping[str, Any]) -> Reply:
     return {"egpu_penalty": matters_over("egpu", "RTX 2080 Ti")}
 
 
-@scenario("S171", question="rate between two Titan X on one switch", how="links: PCIe 3.0 x16")
+@scenario("S171", question="transfer rate between two Titan X cards on one switch", how="links: PCIe 3.0 x16")
 def _peers(value: Mapping[str, Any]) -> Reply:
     return {"p2p_gbs": _achieved("PCIe 3.0 x16")}
 
@@ -167,7 +167,7 @@ def _host_for_four(value: Mapping[str, Any]) -> Reply:
     "S181",
     question="NVLink between two RTX cards",
     how="matters nvlink; RTX 2080 Ti, two GPUs, three kinds of work",
-    why="the author's count of messages is dubious: CNNs gain nothing, transformers and RNNs at small batches do",
+    why="the author's message count is dubious: CNNs gain nothing, but transformers and RNNs at small batch sizes do",
 )
 def _nvlink(value: Mapping[str, Any]) -> Reply:
     found = matters_over("nvlink", "RTX 2080 Ti", gpus=2)
@@ -176,8 +176,8 @@ def _nvlink(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S183",
-    question="lanes behind the switches of a board that shows four x16",
-    how="build --gpu '4x GTX 1080 Ti' --lanes X99 --board 'slots=7,x16=4,spacing=2,switch=yes': lanes that all share",
+    question="lanes behind the switches on a board with four x16 slots",
+    how="build --gpu '4x GTX 1080 Ti' --lanes X99 --board 'slots=7,x16=4,spacing=2,switch=yes': lanes that all cards share",
 )
 def _switch(value: Mapping[str, Any]) -> Reply:
     return {"lanes": _shared_lanes(_GTX)}
@@ -194,15 +194,15 @@ def _sockets(value: Mapping[str, Any]) -> Reply:
     return {name: find_link(link).bytes_per_s_one_way / 1e9 for name, link in (("qpi", "QPI"), ("x16", "PCIe 3.0 x16"))}
 
 
-@scenario("S207", question="rate of PCIe 3.0 x1", how="links: PCIe 3.0 x1")
+@scenario("S207", question="transfer rate of PCIe 3.0 x1", how="links: PCIe 3.0 x1")
 def _x1(value: Mapping[str, Any]) -> Reply:
     return {"x1_mbs": find_link("PCIe 3.0 x1").bytes_per_s_one_way / 1e6}
 
 
 _cluster = unanswered(
     "S223",
-    question="96 GPUs with gradients of 8 bits",
-    why="a cluster, its network and its network's use are not said, and gradients of 8 bits are none of our plans",
+    question="96 GPUs with 8-bit gradients",
+    why="the cluster, its network and the network load are not stated, and our plans do not cover 8-bit gradients",
 )
 
 

@@ -18,9 +18,9 @@ _ENOUGH = 16  # samples at once, below which training is a pain
 
 @scenario(
     "S005",
-    question="why AlexNet takes so much more than its parameters",
+    question="why AlexNet takes so much more memory than its parameters",
     how="fit alexnet --batch 256, fp32",
-    why="61 million parameters are 0.24 GB, not 0.4; the rest is gradients, momentum, activations and workspace",
+    why="61 million parameters take 0.24 GB, not 0.4; the rest is gradients, momentum, activations and workspace",
 )
 def _alexnet(value: Mapping[str, Any]) -> Reply:
     found = held("alexnet", "Titan X Maxwell", "256").memory
@@ -29,12 +29,12 @@ def _alexnet(value: Mapping[str, Any]) -> Reply:
 
 _offload = unanswered(
     "S015",
-    question="activations kept in the host's memory at 8 GB/s: what it costs",
-    why="no remedy of ours moves activations out; ours moves the optimizer (5 % for vgg16 on a Titan)",
+    question="the cost of keeping activations in host memory at 8 GB/s",
+    why="none of our remedies offloads activations; ours offloads the optimizer (5 % for vgg16 on a Titan)",
 )
 
 
-@scenario("S034", question="memory of one GPU of a Titan Z", how="gpus 'Titan Z'")
+@scenario("S034", question="memory of one GPU on a Titan Z", how="gpus 'Titan Z'")
 def _titan_z(value: Mapping[str, Any]) -> Reply:
     return {"TitanZ_usable_gb": card("Titan Z").usable_memory_bytes / GIB}
 
@@ -46,8 +46,8 @@ def _gtx970(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S085",
-    question="share of NLP work that 8 GB are enough for",
-    how="fit seven language models of 2017 on a GTX 1070, fp32: how many take 16 samples at once",
+    question="share of NLP work for which 8 GB is enough",
+    how="fit seven language models from 2017 on a GTX 1070, fp32: how many can run 16 samples at once",
 )
 def _nlp(value: Mapping[str, Any]) -> Reply:
     fitting = [held(model, "GTX 1070").max_batch >= _ENOUGH for model in _NLP_2017]
@@ -61,16 +61,16 @@ _volumes = unanswered(
 )
 
 
-@scenario("S137", question="memory a desktop takes of a laptop's GTX 1050 Ti", how="matters display")
+@scenario("S137", question="memory that a desktop takes on a laptop's GTX 1050 Ti", how="matters display")
 def _display(value: Mapping[str, Any]) -> Reply:
     return {"vram_gb": _desktop("GTX 1050 Ti Mobile", GIB)}
 
 
 @scenario(
     "S173",
-    question="memory a desktop takes of a GTX 1080 Ti",
+    question="memory that a desktop takes on a GTX 1080 Ti",
     how="matters display",
-    why="desktops take more than in 2018; our range is 0.3 to 1.5 GB",
+    why="desktops use more than they did in 2018; our range is 0.3 to 1.5 GB",
 )
 def _display_desktop(value: Mapping[str, Any]) -> Reply:
     return {"vram_mb": _desktop("GTX 1080 Ti", 1e6)}
@@ -84,8 +84,8 @@ def _desktop(gpu: str, unit: float) -> Ours:
 
 @scenario(
     "S152",
-    question="memory of each of many loaded models with a file of 93 MB",
-    how="fit resnet50 --mode infer --batch 1: allocated, without what the framework takes once (its file has 98 MB)",
+    question="memory per model when many are loaded, each from a 93 MB file",
+    how="fit resnet50 --mode infer --batch 1: allocated, without the framework's one-time overhead (its file is 98 MB)",
 )
 def _many_models(value: Mapping[str, Any]) -> Reply:
     return {"mb_per_model": held("resnet50", "GTX 1080 Ti", "1", mode="infer").memory.allocated_bytes / 1e6}
@@ -93,9 +93,9 @@ def _many_models(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S190",
-    question="fp32 memory that 11 GB in 16 bits stand for",
-    how="fit: largest batch in amp over that in fp32, times 11",
-    why="contradicts the same author's rule of 50 % more; it depends on the model",
+    question="fp32 memory to which 11 GB is equivalent in 16-bit precision",
+    how="fit: largest batch in amp divided by that in fp32, times 11",
+    why="contradicts the same author's 50 % rule; it depends on the model",
 )
 def _doubled(value: Mapping[str, Any]) -> Reply:
     found = _more_batch("RTX 2080 Ti")
@@ -104,7 +104,7 @@ def _doubled(value: Mapping[str, Any]) -> Reply:
 
 
 @scenario(
-    "S192", question="two cards of 8 GB for a BERT that needs 12", how="fit bert-base --gpus 2 at the batch that fills 12 GB"
+    "S192", question="two 8 GB cards for a BERT that needs 12 GB", how="fit bert-base --gpus 2 at the batch size that fills 12 GB"
 )
 def _pooled(value: Mapping[str, Any]) -> Reply:
     batch = str(held("bert-base", "Titan V").max_batch)
@@ -132,16 +132,18 @@ def _medical(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S200",
-    question="largest batch of Faster R-CNN on 11 GB",
+    question="largest batch for Faster R-CNN on 11 GB",
     how="fit mask_rcnn on a GTX 1080 Ti, fp32",
-    why="another network at another image size: which of both is not said; ours is Mask R-CNN with a ResNet-50",
+    why="a different network at a different image size, neither stated exactly; ours is Mask R-CNN with a ResNet-50",
 )
 def _detector(value: Mapping[str, Any]) -> Reply:
     return {"batch_max_11gb": float(held("mask_rcnn", "GTX 1080 Ti").max_batch)}
 
 
 @scenario(
-    "S202", question="batch gained by 16 bits on an RTX 2070 (image models)", how="fit resnet50: largest batch in amp and fp32"
+    "S202",
+    question="gain in batch size from 16-bit precision on an RTX 2070 (image models)",
+    how="fit resnet50: largest batch in amp and fp32",
 )
 def _batch_gain(value: Mapping[str, Any]) -> Reply:
     return {"batch_gain": held("resnet50", "RTX 2070", precision="amp").max_batch / held("resnet50", "RTX 2070").max_batch}
@@ -149,9 +151,9 @@ def _batch_gain(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S224",
-    question="fp32 memory that 8 GB in 16 bits stand for, as a factor",
-    how="fit: largest batch in amp over that in fp32",
-    why="twice for CNNs, hardly more for transformers and RNNs trained with fp32 weights: one factor for all is wrong",
+    question="fp32 memory to which 8 GB is equivalent in 16-bit precision, as a factor",
+    how="fit: largest batch in amp divided by that in fp32",
+    why="a factor of two for CNNs, hardly any gain for transformers and RNNs with fp32 weights: no single factor fits all",
 )
 def _half_more(value: Mapping[str, Any]) -> Reply:
     return {"factor": _more_batch("RTX 2070")}

@@ -47,11 +47,11 @@ def page(found: Sequence[Judged]) -> str:
 
 _HEAD = f"""# Buyers' questions, and what gpuwise answers
 
-`python tools/check_scenarios.py` writes this page. The questions come from readers of a guide to GPUs between 2014 and 2019,
-with the answers they got: opinions and measurements of their time. The script asks each question through the public interface,
-as a user would. If their answer is a figure, ours counts within {NEAR:.0%} of it. If theirs is a range, ours counts inside it or
-within {NEAR:.0%} of its nearer end. If a question names no model, we answer with a range over kinds of work; overlapping ranges
-then count too and are marked. A question counts if all its figures do.
+`python tools/check_scenarios.py` writes this page. Readers of a GPU buying guide asked these questions between 2014 and 2019.
+The answers they got are opinions and measurements from that time. The script asks each question through the public interface,
+as a user would. If their answer is a figure, ours counts if it is within {NEAR:.0%} of it. If theirs is a range, ours counts if
+it is inside the range or within {NEAR:.0%} of the nearer end. If a question names no model, we answer with a range over several
+kinds of work; overlapping ranges then count too and are marked. A question counts as answered if all its figures count.
 """
 
 
@@ -65,9 +65,9 @@ def _summary(found: Sequence[Judged]) -> str:
     silent = sum(each.asked.ask is None for each in counted)
     return textwrap.fill(
         f"gpuwise answers {answered} of {total} questions ({answered / total:.0%}) and {near} of {len(parts)} figures "
-        f"({near / len(parts):.0%}). It answers {loose} of these questions only by overlapping ranges and {quoted} by repeating "
-        f"a rule of the guide. It has no answer at all to {silent} of the others. {len(found) - total} more questions are listed "
-        "separately, because the evidence casts doubt on the quoted answer.",
+        f"({near / len(parts):.0%}). Of those {answered}, {loose} count only because the ranges overlap, and {quoted} only "
+        f"repeat a rule from the guide. gpuwise has no answer at all to {silent} of the others. {len(found) - total} more "
+        "questions are listed separately, because the evidence casts doubt on the quoted answer.",
         _WIDTH,
     )
 
@@ -78,7 +78,7 @@ def _row(each: Judged) -> str:
 
     asked = each.asked
     why = "; ".join(text for text in (asked.how if asked.how != "-" else "", asked.why) if text)
-    quoted = ["a rule of the guide, repeated"] if asked.quoted else []
+    quoted = ["repeats a rule from the guide"] if asked.quoted else []
     doubt = [f"evidence: {each.doubt}"] if each.doubt else []
     cells = [
         asked.id,
