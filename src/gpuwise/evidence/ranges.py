@@ -35,7 +35,7 @@ UNMEASURED_RANGE = (0.6, 1.8)  # assumed: libraries of a maker whose GPUs are in
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Measured over predicted time: the bounds that hold 80 %, and how many rows say so. Without rows they are assumed."""
+    """Measured over predicted time: the bounds that hold 80%, and how many rows say so. Without rows they are assumed."""
 
     low: float
     high: float

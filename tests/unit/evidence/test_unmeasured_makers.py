@@ -57,8 +57,8 @@ def test_the_sentence_and_the_assumptions_say_that_nothing_was_measured(name: st
     (result,) = answer.results
     told = notes(result)
     assert result.range_basis == "assumed"
-    assert f"no measurement of {maker}" in told[f"{name} range"]
-    assert told[f"{name} backend"].startswith(f"{backend}: not measured")
+    assert f"because no {maker}" in told[f"{name} range"]
+    assert told[f"{name} backend"].startswith(f"{backend}: it was not measured")
     assert f"through {backend}" in told["stack"]
     assert maker in told["cpu"]
     assert "80% of measurements" not in render(answer)
@@ -102,7 +102,7 @@ def test_comparing_says_which_ratios_are_assumed() -> None:
     (pair,) = answer.pairs
     assert pair.range_basis == "assumed"
     assert "assumed" in ratios_figure(answer).footer
-    assert any("no measurement of Intel" in note.effect for note in answer.assumptions)
+    assert any("because no Intel" in note.effect for note in answer.assumptions)
 
 
 def test_a_step_measured_on_the_gpu_itself_needs_no_assumed_range() -> None:
@@ -118,7 +118,7 @@ def test_a_plan_on_an_unmeasured_maker_is_as_unsure() -> None:
     best = found["plans"][0]
     assert best["step_low_s"] <= UNMEASURED_RANGE[0] * best["step_s"] * 1.001
     assert best["step_high_s"] >= UNMEASURED_RANGE[1] * best["step_s"] * 0.999
-    assert any("no measurement of Intel" in note["effect"] for note in found["assumptions"])
+    assert any("because no Intel" in note["effect"] for note in found["assumptions"])
 
 
 def test_a_gain_on_an_unmeasured_maker_is_assumed_too() -> None:

@@ -171,7 +171,7 @@ def test_a_script_is_run_for_some_steps_and_its_settings_are_changed_from_outsid
 
 def test_a_script_that_fails_or_takes_no_setting_is_told(here: Path) -> None:
     failing = run_script(Script(path=Path("train.py"), arguments=("--fail",), flags={}), BASELINE, seconds=1.0, timeout_s=100)
-    assert failing.fault == "it ended with code 1; it last said: no such data"
+    assert failing.fault == "it exited with code 1; its last output: no such data"
     Path("idle.py").write_text("import time; time.sleep(600)")
     idle = run_script(Script(path=Path("idle.py"), flags={}), BASELINE, seconds=1.0, timeout_s=3)
     assert (idle.kind, idle.fault) == ("timeout", "no steady steps within 3 s")

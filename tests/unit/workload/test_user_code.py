@@ -171,7 +171,7 @@ def test_tokens_are_guessed_within_the_positions_the_model_has(file: Path) -> No
     workload = captured(f"{file}:Language")
     assert workload.seq == 64
     assert "attention" in kinds(workload)
-    assert any("kept at the captured size" in note for note in workload.notes)  # all positions are used: nothing is cut off
+    assert any("valid only at the captured size" in note for note in workload.notes)  # all positions are used: nothing is cut off
     assert captured(f"{file}:Language", seq=48).symbols == ("batch", "seq")
 
 
@@ -276,7 +276,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 @pytest.mark.afresh
 def test_a_missing_module() -> None:
-    assert "no Python module 'no_such_package'" in failure(UnknownName, "no_such_package.models:Net")
+    assert "Python module 'no_such_package' not found" in failure(UnknownName, "no_such_package.models:Net")
 
 
 def test_a_syntax_error_names_the_line(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_inputs_that_cannot_be_guessed_are_named(file: Path) -> None:
 
 
 def test_an_input_of_another_name(file: Path) -> None:
-    assert "no input called a" in failure(BadValue, f"{file}:TwoInputs", "a=batch,4", "target=batch,4")
+    assert "unknown input a" in failure(BadValue, f"{file}:TwoInputs", "a=batch,4", "target=batch,4")
 
 
 def test_an_input_of_the_wrong_shape(file: Path) -> None:
