@@ -105,7 +105,7 @@ def test_a_stack_that_replaces_the_one_asked_for_is_named_in_the_brief_answer() 
     told = (
         CliRunner().invoke(app, ["predict", "resnet50", "--gpu", "RTX 5090", "--gpu", "GTX 970", "--stack", "torch-2.7"]).stdout
     )
-    assert "assumes stack torch-2.5 instead of torch-2.7," in told
+    assert "assumptions: stack = torch-2.5 instead of torch-2.7," in told
 
 
 def test_int4_is_refused_by_what_is_asked_of_it() -> None:

@@ -108,10 +108,13 @@ def _within(field: str, low: float, high: float, unit: str) -> Callable[[Gpu, da
     def rule(gpu: Gpu, _: date) -> Iterator[Fault]:
         value = getattr(gpu, field)
         if value is not None and not low <= value <= high:
-            bounds = f"{format_si(low, unit)} to {format_si(high, unit)}"
-            yield Fault(field=field, message=f"{format_si(value, unit)} is outside {bounds}")
+            yield Fault(field=field, message=f"{_show(value, unit)} is outside {_show(low, unit)} to {_show(high, unit)}")
 
     return rule
+
+
+def _show(value: float, unit: str) -> str:
+    return f"${value:,.0f}" if unit == "$" else format_si(value, unit)
 
 
 def _order(gpu: Gpu, _: date) -> Iterator[Fault]:
@@ -213,7 +216,7 @@ _LIMITS: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
     _within("tdp_watts", 1, 2000, "W"),
     _within("power_min_watts", 1, 2000, "W"),
     _within("power_max_watts", 1, 2500, "W"),
-    _within("launch_usd", 10, 100_000, "USD"),
+    _within("launch_usd", 10, 100_000, "$"),
     _within("slots", 1, 5, "slots"),
 )
 _RELATIONS: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (

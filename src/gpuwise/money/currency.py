@@ -146,5 +146,5 @@ def parse_currency(text: str) -> Currency:
         )
     value = amount(number(rate, f"the rate of {code}", _HINT), f"the rate of {code}", _HINT)
     if code == "USD" and value != 1.0:
-        raise BadValue(f"one USD is always worth 1 US dollar, not {value:g}", hint=_HINT)
+        raise BadValue(f"the rate of USD is always 1, not {value:g}", hint=_HINT)
     return Currency(code=code, usd_per_unit=value)

@@ -59,7 +59,7 @@ def test_the_sentence_and_the_assumptions_say_that_nothing_was_measured(name: st
     assert result.range_basis == "assumed"
     assert f"because no {maker}" in told[f"{name} range"]
     assert told[f"{name} backend"].startswith(f"{backend}: it was not measured")
-    assert f"through {backend}" in told["stack"]
+    assert f"with {backend}" in told["stack"]
     assert maker in told["cpu"]
     assert "80% of measurements" not in render(answer)
     assert "assumed, not measured" in render(answer)

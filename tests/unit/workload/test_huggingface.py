@@ -311,7 +311,7 @@ def test_a_folder_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "model.json").mkdir()
     with pytest.raises(BadFile, match="is a folder"):
         capture(str(tmp_path / "model.json"))
-    with pytest.raises(BadFile, match="no file"):
+    with pytest.raises(BadFile, match="not found"):
         capture(str(tmp_path / "config.json"))
 
 
@@ -355,7 +355,7 @@ def test_absurd_figures_are_refused(tmp_path: Path, change: dict[str, Any], says
         (Request(model="hf:roberta-base", seq=513), "at most 512 positions"),
         (Request(model="hf:gpt2", seq=-1), "cannot be captured"),
         (Request(model="hf:gpt2", phase="decode"), "training has no decode"),
-        (Request(model="hf:gpt2", phase="dream", settings=Settings(mode="infer")), "no phase"),
+        (Request(model="hf:gpt2", phase="dream", settings=Settings(mode="infer")), "unknown phase"),
         (Request(model="hf:bert-base-uncased", phase="decode", settings=Settings(mode="infer")), "generates no text"),
         (Request(model="hf:gpt2", image=224), "takes no images"),
         (Request(model="hf:google/vit-base-patch16-224", image=225), "patches of 16"),

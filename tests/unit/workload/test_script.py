@@ -107,7 +107,7 @@ def test_mixed_precision_checkpoints_and_reading_values(tmp_path: Path) -> None:
     assert sum(count for phase, count in attention if phase == 1) == 4  # computed again, then backward
     notes = " ".join(workload.notes)
     line = MIXED.splitlines().index("    if loss < 0.1:") + 1
-    assert f"taken as false (train.py line {line})" in notes
+    assert f"false is assumed (train.py line {line})" in notes
     for expected in ("torch.compile was left out", "several GPUs", "torch.save was left out", "1 is assumed"):
         assert expected in notes
 

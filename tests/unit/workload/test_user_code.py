@@ -271,7 +271,7 @@ def test_a_name_that_is_not_there_lists_those_that_are(file: Path) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    assert "no file" in failure(BadFile, f"{tmp_path / 'no.py'}:Net")
+    assert "not found" in failure(BadFile, f"{tmp_path / 'no.py'}:Net")
 
 
 @pytest.mark.afresh
@@ -315,7 +315,7 @@ def test_data_dependent_control_flow_names_the_line(file: Path) -> None:
 
 
 def test_a_function_that_returns_no_model(file: Path) -> None:
-    assert "gives a NoneType, not a model" in failure(BadValue, f"{file}:nothing")
+    assert "returns a NoneType, not a model" in failure(BadValue, f"{file}:nothing")
 
 
 def test_a_name_that_is_no_model(file: Path) -> None:

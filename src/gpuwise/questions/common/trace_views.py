@@ -52,7 +52,7 @@ def _scene(path: Path, trace: Trace) -> Scene:
         lost = "; ".join(loss.what for loss in trace.losses)
         raise BadFile(
             f"'{path.name}' contains no event with a duration" + (f" ({lost})" if lost else ""),
-            hint="check that something was recorded: run at least three steps inside the profiler",
+            hint="run at least three steps inside the profiler",
         )
     scene = make_scene(trace)
     if trace.cut is not None:
