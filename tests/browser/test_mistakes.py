@@ -80,7 +80,7 @@ def test_an_old_answer_does_not_stay_under_an_error(page: Page) -> None:
         field = page.driver.find_element("css selector", "input[name=gpu]")
         field.clear()
         field.send_keys(key)
-        wanted = "no GPU called" if "9999" in key else "RTX 4090 trains"
+        wanted = "unknown GPU" if "9999" in key else "RTX 4090 trains"
         page.until(f"return document.querySelector('main').innerText.includes('{wanted}') && !document.querySelector('.waiting')")
         assert (page.run(_VISIBLE) <= 1) == ("9999" in key)
 

@@ -278,7 +278,7 @@ def test_a_number_can_be_opened_with_the_keyboard(page: Page) -> None:
 def test_a_mistake_is_said_with_its_hint(page: Page) -> None:
     page.open(view="model", gpu="RTX 9999")
     said = page.run("return document.querySelector('[role=alert]').innerText")
-    assert "no GPU called" in said
+    assert "unknown GPU" in said
     assert [line for line in page.complaints() if "400" not in line] == []
 
 

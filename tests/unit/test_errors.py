@@ -4,8 +4,8 @@ from gpuwise.core.errors import GpuwiseError, MissingExtra
 
 
 def test_error_text_has_all_three_parts() -> None:
-    error = GpuwiseError("no GPU called 'x'", looked_in="3 GPUs", hint="try `gpuwise gpus`")
-    assert str(error) == "error: no GPU called 'x'\n  looked in: 3 GPUs\n\nhint: try `gpuwise gpus`"
+    error = GpuwiseError("unknown GPU 'x'", looked_in="3 GPUs", hint="try `gpuwise gpus`")
+    assert str(error) == "error: unknown GPU 'x'\n  looked in: 3 GPUs\n\nhint: try `gpuwise gpus`"
 
 
 def test_error_text_without_parts_is_one_line() -> None:

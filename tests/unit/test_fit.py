@@ -350,7 +350,7 @@ def test_the_language_model_that_overflows_is_told_in_one_screen() -> None:
     ("arguments", "error", "part"),
     [
         (["resnet50"], BadValue, "no GPU"),
-        (["resnet50", "--gpu", "RTX 9999"], UnknownName, "no GPU called"),
+        (["resnet50", "--gpu", "RTX 9999"], UnknownName, "unknown GPU"),
         (["resnot50", "--gpu", "RTX 3090"], UnknownName, "no model"),
         (["resnet50", "--gpu", "RTX 3090", "--batch", "0"], BadValue, "invalid batch size"),
         (["resnet50", "--gpu", "RTX 3090", "--batch", "99999999999"], BadValue, "invalid batch size"),
@@ -377,7 +377,7 @@ def test_a_workload_file_says_what_it_decides_itself(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["capture", "lenet5", "--batch", "32", "-o", str(path)]).exit_code == 0
     (found,) = gpuwise.fit(model=str(path), gpu=("RTX 3090",)).results
     assert found.max_batch > 32
-    assert "sets by itself" in dict(found.advice.not_applicable)["amp"]
+    assert "sets its own run options" in dict(found.advice.not_applicable)["amp"]
 
 
 def test_a_cpu_is_a_device_whose_memory_is_the_system_s() -> None:

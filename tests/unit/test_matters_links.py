@@ -50,7 +50,7 @@ def test_a_bridge_is_for_plain_data_parallel_and_brings_less_where_the_split_sui
     gain = 100 * (split[0].estimate.step_s / split[1].estimate.step_s - 1)
     assert f"they are {gain:.1f}% faster." in found.answer
     assert found.value > 2 * gain
-    assert found.unit.endswith("plain data parallelism")
+    assert found.unit.endswith("data parallelism")
 
 
 def test_a_bridge_of_a_job_that_is_not_planned_is_answered_without_a_split() -> None:

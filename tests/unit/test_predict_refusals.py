@@ -85,8 +85,8 @@ def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
 @pytest.mark.parametrize(
     ("model", "gpu", "says", "hint"),
     [
-        ("resnet5O", "RTX 3090", "no model called 'resnet5O'", "did you mean `resnet50`?"),
-        ("resnet50", "3090xyz", "no GPU called '3090xyz'", "did you mean `RTX 3090` or `RTX 3090 Ti`?"),
+        ("resnet5O", "RTX 3090", "unknown model 'resnet5O'", "did you mean `resnet50`?"),
+        ("resnet50", "3090xyz", "unknown GPU '3090xyz'", "did you mean `RTX 3090` or `RTX 3090 Ti`?"),
         (str(Path(__file__).parent), "RTX 3090", "is a folder, not a model", "config.json"),
         ("README.md", "RTX 3090", "is not a file that gpuwise can read a model from", "`my_model.py:Net`"),
     ],
@@ -105,7 +105,7 @@ def test_a_stack_that_replaces_the_one_asked_for_is_named_in_the_brief_answer() 
     told = (
         CliRunner().invoke(app, ["predict", "resnet50", "--gpu", "RTX 5090", "--gpu", "GTX 970", "--stack", "torch-2.7"]).stdout
     )
-    assert "assumes stack torch-2.5 instead of torch-2.7," in told
+    assert "assumptions: stack = torch-2.5 instead of torch-2.7," in told
 
 
 def test_int4_is_refused_by_what_is_asked_of_it() -> None:

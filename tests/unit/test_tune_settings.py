@@ -136,7 +136,7 @@ def test_a_run_of_a_named_model_goes_from_the_question_to_the_verdict(monkeypatc
     batch = next(entry for entry in answer.assumptions if entry.name == "batch at the start")
     assert int(batch.value) < 128
     assert "predicted to take more than" in batch.effect
-    with pytest.raises(BadValue, match=r"cpu \(some CPU\) does not support tf32"):
+    with pytest.raises(BadValue, match=r"some CPU \(cpu\) does not support tf32"):
         gpuwise.tune("resnet18", precision="tf32")
     monkeypatch.setattr(
         tune_measuring, "run_model", lambda *order, **more: Trial(fault="out of memory at batch 8", kind="memory")
@@ -212,9 +212,9 @@ def test_a_script_that_does_not_wait_needs_no_more_workers() -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"subject": "resnet5o"}, UnknownName, "no model called"),
+        ({"subject": "resnet5o"}, UnknownName, "unknown model"),
         ({"subject": "mnist_cnn"}, BadValue, "no installed library can build it"),
-        ({"subject": "nowhere.py"}, BadFile, "no script"),
+        ({"subject": "nowhere.py"}, BadFile, "not found"),
         ({"subject": "resnet50", "try_": "colour"}, BadValue, "unknown setting 'colour'"),
         ({"subject": "resnet50", "seconds": 1.0}, BadValue, "invalid --seconds 1"),
         ({"subject": "resnet50", "timeout": -1.0}, BadValue, "invalid --timeout -1"),
@@ -224,7 +224,7 @@ def test_a_script_that_does_not_wait_needs_no_more_workers() -> None:
         (
             {"subject": __file__, "set": ["colour=--colour {}"]},
             BadValue,
-            "'colour' is a setting of your own, so list the values to try",
+            "'colour' is your own setting, so list the values to try",
         ),
         ({"subject": __file__, "set": ["colour:a,b=--colour"]}, BadValue, "not where they go"),
         ({"subject": __file__, "set": ["colour:a='--colour"]}, BadValue, "cannot be split"),

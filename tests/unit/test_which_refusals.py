@@ -27,7 +27,7 @@ def refused(*arguments: str) -> GpuwiseError:
         (("--budget", "-5"), "must be above zero"),
         (("--budget", "nan"), "must be a finite number"),
         (("--budget", "inf"), "must be a finite number"),
-        (("--currency", "XYZ=2"), "no currency called 'XYZ'"),
+        (("--currency", "XYZ=2"), "unknown currency 'XYZ'"),
         (("--currency", "EUR"), "the exchange rate of EUR is missing"),
         (("--task", "dancing"), "unknown task 'dancing'"),
         (("--model", "resnet50", "--task", "nlp"), "cannot be combined"),

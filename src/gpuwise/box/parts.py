@@ -171,7 +171,7 @@ def _find(name: str, known: Mapping[str, _Named], kind: str) -> _Named:
     near = [by_key[key].name for key in difflib.get_close_matches(_key(name), by_key, n=3, cutoff=0.5)]
     listed = dict.fromkeys(near or known)
     hint = ("did you mean " if near else "use one of ") + ", ".join(f"`{other}`" for other in listed) + ("?" if near else "")
-    raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} {kind}s and their aliases", hint=hint)
+    raise UnknownName(f"unknown {kind} '{name}'", looked_in=f"{len(known)} {kind}s and their aliases", hint=hint)
 
 
 # ---------------------------------------------------------------- which GPUs can be put into a slot

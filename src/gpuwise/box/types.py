@@ -102,7 +102,7 @@ class PsuStandard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiency:
-    """Least efficiency at 20, 50 and 100 % of the rating, at 115 V and at 230 V."""
+    """Least efficiency at 20, 50 and 100% of the rating, at 115 V and at 230 V."""
 
     at_115_volts: tuple[float, float, float]
     at_230_volts: tuple[float, float, float]

@@ -13,7 +13,9 @@ _LEAST_LEFT = 0.05  # of a step, whatever is mended
 _ROUNDING = 1.005
 _REPORTED = ("gpu_fault",)  # by the driver: sure, however much is lost by it
 _WIDE = 3.0  # high over low: a gain known no better is not told with high confidence
-_ALL_GONE = "the upper end assumes that all of this time goes and nothing else takes its place; the lower end is a modest fix"
+_ALL_GONE = (
+    "the upper end assumes that all of this time is saved and nothing else takes its place; the lower end assumes a modest fix"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ class Finding:
 
     @property
     def severity(self) -> str:
-        """`minor` where even the upper end is below 5 %, `major` where the middle of the range is above 20 %."""
+        """`minor` where even the upper end is below 5%, `major` where the middle of the range is above 20%."""
         if self.gain.high < _MINOR:
             return "minor"
         return "major" if self.gain.middle >= _MAJOR else "moderate"

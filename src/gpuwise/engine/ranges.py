@@ -110,7 +110,7 @@ def _words(ratio: float) -> str:
 # ---------------------------------------------------------------- widths
 
 _UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
-_REPEATS = 1.03  # a number of the user's own, taken again: another node with the same GPU and code moves a step by up to 2.9 %
+_REPEATS = 1.03  # a number of the user's own, taken again: another node with the same GPU and code moves a step by up to 2.9%
 _LAUNCH = BOUNDS.index("launch")
 
 
@@ -174,8 +174,8 @@ def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
     """What the ranges of plans rest on, for those kinds of plans that are shown."""
     published = f"{unknown_range().rows:,} published steps of split language models"
     kinds = (
-        ("range where samples alone are divided", alone, "holds 8 measured steps in 10, as in `gpuwise predict`"),
-        ("range of other plans", divided, f"holds that, and 8 in 10 of {published}"),
+        ("range where only the samples are divided", alone, "contains 80% of the measured steps, as in `gpuwise predict`"),
+        ("range of other plans", divided, f"contains those and 80% of {published}"),
     )
     return [
         assumed(name, f"{one.low:.2f} to {one.high:.2f} times the step", effect, basis="measured")

@@ -338,7 +338,7 @@ def power_curve(
     for limit in limits_watts:
         if not 0 < limit < math.inf:
             raise BadValue(
-                f"a GPU cannot be held to {limit:g} W", looked_in="the power limits asked for", hint="give watts above 0"
+                f"a GPU cannot be limited to {limit:g} W", looked_in="the power limits asked for", hint="give watts above 0"
             )
     limits = (*map(float, limits_watts), math.inf)
     size = batch or workload.batch

@@ -114,9 +114,9 @@ def _machine(cells: Mapping[str, str]) -> tuple[Cluster, int, int]:
     if count < 2:
         raise ValueError("one GPU sends nothing")
     if cells["op"] not in OPS:
-        raise ValueError(f"a collective we do not know: {cells['op']}")
+        raise ValueError(f"unknown collective: {cells['op']}")
     if "between NVLink pairs" in link:
-        raise ValueError("the source does not say what joins these GPUs")
+        raise ValueError("the source does not say what connects these GPUs")
     if "between nodes" in link:
         return _over_nodes(cells, count, link)
     if "NVSwitch" in link or ("NVLink" in link and "pair" not in link and _is_module(cells["gpu"])):

@@ -143,7 +143,7 @@ def _number(cells: Mapping[str, str], name: str, default: str, what: str) -> flo
     try:
         return float(text)
     except ValueError:
-        raise _Unusable(f"{what} that is no number") from None
+        raise _Unusable(f"{what} that is not a number") from None
 
 
 def _step_s(cells: Mapping[str, str], samples: float) -> float:

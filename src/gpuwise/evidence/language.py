@@ -79,7 +79,9 @@ def _pattern(name: str, compiled: bool) -> Workload:
 
 def _sizes(model: LanguageModel) -> dict[str, int]:
     if model.hidden % model.heads and not model.head_dim:
-        raise BadValue(f"a width of {model.hidden} has no {model.heads} equal heads", hint="give the width of a head")
+        raise BadValue(
+            f"a width of {model.hidden} cannot be divided into {model.heads} equal heads", hint="give the width of a head"
+        )
     head = model.head_dim or model.hidden // model.heads
     kv_heads, inner = model.kv_heads or model.heads, model.inner or 4 * model.hidden
     return {

@@ -32,7 +32,7 @@ __all__ = ["MemoryQuestion", "fitted_half", "memory_baselines", "memory_question
 
 MIB = 2**20
 # GPUMemNet states neither optimizer nor precision. Inferred on the families that constants are fitted on: fp32, and SGD with
-# momentum; plain SGD leaves large models 17 % short, Adam makes them 9 % too large.
+# momentum; plain SGD leaves large models 17% short, Adam makes them 9% too large.
 _GPUMEMNET = Settings(mode="train", precision="fp32", optimizer="momentum")
 _HUGGING_FACE = {"pythia-410m-deduped": "hf:EleutherAI/pythia-410m", "bert-base-uncased": "hf:bert-base-uncased"}
 # Bytes that backward keeps of each attention score without a fused kernel: after softmax in fp32 and again in fp16 (GPT-NeoX);
@@ -83,7 +83,7 @@ def memory_questions(
         except _Unusable as reason:
             reasons.add(number, str(reason))
         except (ValueError, OverflowError):
-            reasons.add(number, "a field that is no number")
+            reasons.add(number, "a field that is not a number")
     workloads = _workloads([entry.request for entry in begun if entry.request is not None], progress)
     found = []
     for entry in begun:
@@ -107,7 +107,7 @@ def _question(number: int, cells: Mapping[str, str], stored: bool) -> MemoryQues
         on_device="device memory" in cells["kind"],
     )
     if cells["source"] == "diffusers_amused":
-        raise _Unusable("a diffusion model that no source of ours builds")
+        raise _Unusable("a diffusion model that gpuwise cannot build")
     if cells["source"] == "litgpt" or cells["task"] == "generate":
         counted = counted_bytes(cells)
         if isinstance(counted, str):

@@ -65,7 +65,7 @@ def counted_bytes(cells: Mapping[str, str]) -> float | str:
     model, shape = _model(cells["model"])
     weights = _WEIGHTS.get(cells["precision"])
     if shape is None:
-        return "a language model whose shape we do not have"
+        return "a language model whose shape is unknown"
     if weights is None:
         return f"unknown precision {cells['precision']}"
     if cells["task"] == "generate":
@@ -127,7 +127,7 @@ def _model(name: str) -> tuple[LanguageModel | None, DecoderShape | None]:
 def _count(text: str) -> int:
     """A whole number that a batch, a sequence or a number of GPUs can be; ValueError where it is none."""
     if not 1 <= (found := int(text)) < 2**31:
-        raise ValueError(f"{found:g} is no number of anything")
+        raise ValueError(f"{found:g} is not a valid number")
     return found
 
 

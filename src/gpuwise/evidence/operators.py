@@ -44,7 +44,7 @@ _GATES = {"lstm": 4.0, "gru": 3.0}
 _PASSES = {"fwd": 0.0, "bwd-data": 1.0, "bwd-weights": 2.0}
 _DEEPBENCH_TYPES = {"fp32": "fp32", "fp16 in, mixed math": "fp16"}
 _FITTED_TABLE = {"ops_fp32": "fp32", "gemm_lowp": "lowp/{name}", "attention": "attention", "deepbench": "deepbench"}
-# Its P100 reaches 9.1 TFLOP/s, 98 % of the PCIe card's peak and 86 % of the SXM module's, as other cards do of theirs.
+# Its P100 reaches 9.1 TFLOP/s, 98% of the PCIe card's peak and 86% of the SXM module's, as other cards do of theirs.
 _MEANT = {("deepbench", "P100"): "P100 SXM 16GB"}
 Columns = dict[str, Array]
 
@@ -87,7 +87,7 @@ def batches(table: Table) -> tuple[list[Batch], Skipped]:
             continue
         batch = _batch(table, name, gpu, rows)
         for number in sorted({*rows} - {*batch.rows}):
-            reasons.add(number, "a field that is no number, or none that can be")
+            reasons.add(number, "a field that is not a number, or is out of range")
         if batch.rows:
             found.append(batch)
     return found, reasons
@@ -199,13 +199,13 @@ def _deepbench_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
     dtype = _DEEPBENCH_TYPES.get(str(cells["precision"]))
     kind = str(cells["kind"])
     if kind not in ("gemm", "conv", "rnn"):
-        return f"{kind} is no dense operator"
+        return f"{kind} is not a dense operator"
     if dtype is None:
         return f"precision {cells['precision']}"
     if str(cells["pass"]) not in (_PASSES if kind == "conv" else (*_PASSES, "bwd")):
         return f"unknown pass {cells['pass']}"
     if kind == "rnn" and cells["pass"] == "bwd-weights":
-        return "weight gradients of RNNs, timed apart"
+        return "weight gradients of RNNs, timed separately"
     return (str(cells["gpu"]), f"{kind}/{dtype}/{cells['pass']}")
 
 

@@ -182,7 +182,7 @@ def parallel_questions(table: Table) -> tuple[list[ParallelQuestion], Skipped]:
         except _Unusable as reason:
             reasons.add(number, str(reason))
         except (ValueError, OverflowError):
-            reasons.add(number, "a field that is no number")
+            reasons.add(number, "a field that is not a number")
     return found, reasons
 
 
@@ -250,7 +250,7 @@ def _model(cells: Mapping[str, str]) -> LanguageModel:
         sizes: dict[str, Any] = msgspec.structs.asdict(known)
         return LanguageModel(**{name: value for name, value in sizes.items() if name != "source"})
     if not all(cells.get(name) for name in ("hidden", "heads", "layers")):
-        raise _Unusable(f"sizes of {cells['model']} are not known")
+        raise _Unusable(f"the sizes of {cells['model']} are unknown")
     hidden, heads, layers, seq = (_whole(cells, name, 0) for name in ("hidden", "heads", "layers", "seq"))
     if not (1 <= hidden <= _WIDEST and 1 <= layers <= _DEEPEST and heads >= 1 and seq >= 1):
         raise _Unusable("sizes that no model has")

@@ -32,11 +32,11 @@ __all__ = [
 
 # How much of a measured deviation carries over to other GPUs: the least error, every source and pair of GPUs counting once.
 TRUST = 0.7
-UNMEASURED_RANGE = (0.6, 1.8)  # assumed: libraries of a maker whose GPUs are in no fit, between those of GPUs and of CPUs
+UNMEASURED_RANGE = (0.5, 2.5)  # assumed for a maker whose GPUs are in no fit: as wide as the widest of those that are
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Measured over predicted time: the bounds that hold 80 %, and how many rows say so. Without rows they are assumed."""
+    """Measured over predicted time: the bounds that hold 80%, and how many rows say so. Without rows they are assumed."""
 
     low: float
     high: float

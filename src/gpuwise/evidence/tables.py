@@ -28,23 +28,23 @@ KINDS: Mapping[str, frozenset[str]] = {
 
 def read_table(path: Path) -> Table:
     """The table of this file."""
-    hint = "the columns of a table are in docs/reference/evidence.md"
+    hint = "docs/reference/evidence.md lists the columns of each table"
     if path.is_dir():
-        raise BadFile(f"{path} is a folder", hint="name a .csv or .parquet file")
+        raise BadFile(f"{path} is a folder", hint="give a .csv or .parquet file")
     try:
         columns, odd = (_parquet(path), {}) if path.suffix == ".parquet" else _csv(path)
     except FileNotFoundError:
-        raise BadFile(f"no file {path}", hint="name a .csv or .parquet file of measurements") from None
+        raise BadFile(f"file {path} not found", hint="give a .csv or .parquet file of measurements") from None
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise BadFile(f"{path} cannot be read: {fault}", hint=hint) from None
     for kind, needed in KINDS.items():
         if needed <= columns.keys():
             if not columns["gpu"]:
-                raise BadFile(f"{path} has a header but no rows", hint="each measurement is a row under it")
+                raise BadFile(f"{path} has a header but no rows", hint="each measurement is a row below the header")
             return Table(kind=kind, columns=columns, odd=odd)
     known = ", ".join(KINDS)
     raise BadFile(
-        f"{path} has the header of no table we know", looked_in=f"{known}; it has {', '.join(columns)[:200]}", hint=hint
+        f"the header of {path} does not match any known table", looked_in=f"{known}; it has {', '.join(columns)[:200]}", hint=hint
     )
 
 
@@ -52,11 +52,11 @@ def _csv(path: Path) -> tuple[dict[str, tuple[Any, ...]], dict[int, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     if not rows or not rows[0]:
-        raise BadFile(f"{path} is empty", hint="a first line with the names of the columns is needed")
+        raise BadFile(f"{path} is empty", hint="the first line must contain the column names")
     head, body = rows[0], [row for row in rows[1:] if row]  # lines that are empty are no rows
     odd = {number: f"{len(row)} fields, not {len(head)}" for number, row in enumerate(body) if len(row) != len(head)}
     if len(odd) == len(body) > 0:
-        raise BadFile(f"{path} line 2 has {odd[0]}, and no other is whole", hint="is the file whole?")
+        raise BadFile(f"{path} line 2 has {odd[0]}, and no other line is complete", hint="check that the file is complete")
     usable = [[""] * len(head) if number in odd else row for number, row in enumerate(body)]
     return {name: tuple(row[place] for row in usable) for place, name in enumerate(head)}, odd
 
@@ -72,5 +72,5 @@ def _parquet(path: Path) -> dict[str, tuple[Any, ...]]:
     try:
         table = pyarrow.parquet.read_table(path)
     except pyarrow.ArrowException as fault:
-        raise BadFile(f"{path} is no whole Parquet file: {fault}", hint="is the file whole?") from None
+        raise BadFile(f"{path} is not a complete Parquet file: {fault}", hint="check that the file is complete") from None
     return {name: tuple(table[name].to_pylist()) for name in table.column_names}

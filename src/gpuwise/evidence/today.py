@@ -102,14 +102,14 @@ def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
     value = _number(cells["value"], "a value")
     precision = _PRECISIONS.get(cells["precision"], cells["precision"])
     if precision not in _KNOWN:
-        raise _Unusable(f"no precision we know: {cells['precision']}")
+        raise _Unusable(f"unknown precision: {cells['precision']}")
     if cells["quantisation"]:
         raise _Unusable(f"weights in {cells['quantisation']} are not predicted")
     engine = _ENGINES.search(cells["stack"])
     if engine:
-        raise _Unusable(f"{engine[0].strip('_')} is no software that is predicted")
+        raise _Unusable(f"{engine[0].strip('_')} is software that gpuwise does not predict")
     if cells["mode"] == "train" and _OTHERWISE.search(said):
-        raise _Unusable("adapters, accumulated gradients or recomputation, which a row does not say enough of")
+        raise _Unusable("adapters, accumulated gradients or recomputation, which a row does not describe fully")
     gpu = _gpu(cells)
     if precision not in supported(gpu):
         raise _Unusable(f"{gpu.name} has no {precision}")
@@ -129,7 +129,7 @@ def _number(text: str, what: str) -> float:
     try:
         found = float(text)
     except ValueError:
-        raise _Unusable(f"{what} that is no number" if text else f"no {what.partition(' ')[2]}") from None
+        raise _Unusable(f"{what} that is not a number" if text else f"no {what.partition(' ')[2]}") from None
     if not 0 < found < 2**40:
         raise _Unusable(f"{what} that is not positive")
     return found
@@ -140,7 +140,7 @@ def _request(cells: Mapping[str, str]) -> Request:
     mode = "train" if cells["mode"] == "train" else "infer"
     phase = cells["mode"] if cells["mode"] in ("prefill", "decode") else ""
     if cells["mode"] not in ("train", "infer", "prefill", "decode"):
-        raise _Unusable(f"no mode we know: {cells['mode']}")
+        raise _Unusable(f"unknown mode: {cells['mode']}")
     precision = _PRECISIONS.get(cells["precision"], cells["precision"])
     settings = Settings(mode=mode, precision="fp32" if precision == "tf32" else precision, optimizer=_optimizer(cells, mode))
     library, _, rest = cells["model"].partition(" ")
@@ -152,9 +152,9 @@ def _request(cells: Mapping[str, str]) -> Request:
             return Request(model=entry.name, phase=phase, settings=settings)
         if zoo.has(f"{entry.name}_{size}"):
             return Request(model=zoo.entry(f"{entry.name}_{size}").name, settings=settings)
-        raise _Unusable(f"the zoo holds {entry.name} at {entry.image} pixels, not at {size or 'an unknown size'}")
+        raise _Unusable(f"the zoo has {entry.name} at {entry.image} pixels, not at {size or 'an unknown size'}")
     if library not in _FROM_LIBRARIES:
-        raise _Unusable(f"no model {cells['model']}")
+        raise _Unusable(f"unknown model {cells['model']}")
     return Request(model=f"{library}:{name}", image=size, settings=settings)
 
 
@@ -192,7 +192,7 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
     cells = row.cells
     count = int(_number(cells["gpu_count"] or "1", "a number of GPUs"))
     if not 1 <= count <= MOST_GPUS or (count > 1 and cells["mode"] not in ("train", "infer")):
-        raise _Unusable("a model divided over several GPUs in a way that the row does not say")
+        raise _Unusable("a model divided across several GPUs in a way that the row does not describe")
     sizes = _sizes(cells, workload, count)
     framework, version, how = _software(cells)
     told = {**cells, "precision": row.precision, "framework": framework, "framework_version": version, "stack": how}
@@ -225,7 +225,7 @@ def _sizes(cells: Mapping[str, str], workload: Workload, count: int) -> _Sizes:
     if unit == "tokens_per_s":
         each = 1.0 if cells["mode"] == "decode" else seq
         if each is None or cells["mode"] == "infer":
-            raise _Unusable("tokens of whole answers, of which a row does not say enough")
+            raise _Unusable("tokens of whole answers, which a row does not describe fully")
         return _Sizes(batch=batch, seq=seq, counted=batch * count * each)
     return _Sizes(batch=batch, seq=seq, counted=batch * count)
 
@@ -259,7 +259,7 @@ def _seconds(row: TodayQuestion, counted: float) -> float:
         return counted / row.value
     if row.unit == "GiB":
         return 1.0  # it is no step: memory is compared
-    raise _Unusable(f"no unit we know: {row.unit}")
+    raise _Unusable(f"unknown unit: {row.unit}")
 
 
 # ---------------------------------------------------------------- predictions

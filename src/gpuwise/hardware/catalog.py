@@ -383,7 +383,7 @@ class Catalog:
             hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? `gpuwise gpus` lists all GPUs"
         else:
             hint = f"list all GPUs with `gpuwise gpus`, or type the specs of yours: {specs.EXAMPLE}"
-        return UnknownName(f"no GPU called '{name}'", looked_in=f"{len(self.gpus):,} GPUs and their aliases", hint=hint)
+        return UnknownName(f"unknown GPU '{name}'", looked_in=f"{len(self.gpus):,} GPUs and their aliases", hint=hint)
 
 
 def load_catalog(own: Path | None = None) -> Catalog:

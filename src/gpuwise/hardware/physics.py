@@ -61,7 +61,7 @@ def faults(gpu: Gpu, *, today: date | None = None) -> tuple[Fault, ...]:
 
 
 def _peaks(gpu: Gpu, _: date) -> Iterator[Fault]:
-    """Published peaks are dense and follow from units x clock x rate within 3 %."""
+    """Published peaks are dense and follow from units x clock x rate within 3%."""
     for engine, by_dtype in gpu.published_flops_per_s.items():
         for dtype, published in by_dtype.items():
             derived = gpu.peak_flops_per_s.get(engine, {}).get(dtype)
@@ -94,7 +94,7 @@ def _bandwidth(gpu: Gpu, _: date) -> Iterator[Fault]:
             f"not {gpu.memory_bytes_per_s / 1e9:.1f}",
         )
     if gpu.memory_type not in _RATE_RANGE:
-        yield Fault(field="memory_type", message=f"'{gpu.memory_type}' is no memory type we know")
+        yield Fault(field="memory_type", message=f"unknown memory type '{gpu.memory_type}'")
         return
     low, high = _RATE_RANGE[gpu.memory_type]
     if not low <= rate / 1e9 <= high:
@@ -108,10 +108,13 @@ def _within(field: str, low: float, high: float, unit: str) -> Callable[[Gpu, da
     def rule(gpu: Gpu, _: date) -> Iterator[Fault]:
         value = getattr(gpu, field)
         if value is not None and not low <= value <= high:
-            bounds = f"{format_si(low, unit)} to {format_si(high, unit)}"
-            yield Fault(field=field, message=f"{format_si(value, unit)} is outside {bounds}")
+            yield Fault(field=field, message=f"{_show(value, unit)} is outside {_show(low, unit)} to {_show(high, unit)}")
 
     return rule
+
+
+def _show(value: float, unit: str) -> str:
+    return f"${value:,.0f}" if unit == "$" else format_si(value, unit)
 
 
 def _order(gpu: Gpu, _: date) -> Iterator[Fault]:
@@ -127,7 +130,7 @@ def _order(gpu: Gpu, _: date) -> Iterator[Fault]:
         if low is not None and high is not None and low > high:
             yield Fault(field=low_name, message=f"{low:g} is above {high_name} {high:g}")
     if gpu.usable_memory_bytes + gpu.slow_memory_bytes > gpu.memory_bytes:
-        yield Fault(field="slow_memory_bytes", message="fast and slow memory together are above memory_bytes")
+        yield Fault(field="slow_memory_bytes", message="fast and slow memory together exceed memory_bytes")
     if bool(gpu.slow_memory_bytes) != bool(gpu.slow_memory_bytes_per_s):
         yield Fault(field="slow_memory_bytes_per_s", message="slow memory needs both its size and its speed")
     elif gpu.slow_memory_bytes_per_s and gpu.slow_memory_bytes_per_s > 0.5 * gpu.memory_bytes_per_s:
@@ -171,7 +174,7 @@ def _memory_chips(gpu: Gpu, _: date) -> Iterator[Fault]:
         return
     size = gpu.memory_bytes / GIB
     if not 0.1 <= size / (gpu.memory_bus_bits / 32) <= 6:
-        yield Fault(field="memory_bytes", message=f"{size:g} GiB do not fit a {gpu.memory_bus_bits} bit bus")
+        yield Fault(field="memory_bytes", message=f"{size:g} GiB does not match a {gpu.memory_bus_bits} bit bus")
 
 
 _NVLINK_GB_PER_S = {1: 160, 2: 300, 3: 600, 4: 900, 5: 1800}  # the most a GPU of each generation has had
@@ -213,7 +216,7 @@ _LIMITS: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
     _within("tdp_watts", 1, 2000, "W"),
     _within("power_min_watts", 1, 2000, "W"),
     _within("power_max_watts", 1, 2500, "W"),
-    _within("launch_usd", 10, 100_000, "USD"),
+    _within("launch_usd", 10, 100_000, "$"),
     _within("slots", 1, 5, "slots"),
 )
 _RELATIONS: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (

@@ -40,7 +40,7 @@ def _count(text: str) -> int:
 
 def _accumulate(text: str) -> bool:
     if text not in ("half", "full"):
-        raise BadValue(f"accumulate is half or full, not '{text}'", hint="GeForce cards have half, others full")
+        raise BadValue(f"accumulate must be half or full, not '{text}'", hint="use half for GeForce cards, full for others")
     return text == "half"
 
 
@@ -75,7 +75,7 @@ def find_architecture(name: str) -> Architecture:
         return known[key]
     near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else f"one of: {', '.join(known)}"
-    raise UnknownName(f"no architecture called '{name}'", looked_in=f"{len(known)} architectures", hint=hint)
+    raise UnknownName(f"unknown architecture '{name}'", looked_in=f"{len(known)} architectures", hint=hint)
 
 
 def gpu_from_text(text: str) -> Gpu:
@@ -125,9 +125,11 @@ def _complete(fields: dict[str, Any], source: Source) -> Gpu:
             if estimate is not None:
                 fields[field], exceptions[field] = estimate.value, estimate
     if architecture.half_accumulate and "half_accumulate" not in fields:
-        exceptions["half_accumulate"] = _assumed(False, "full matrix rate; a GeForce card has accumulate=half")
+        exceptions["half_accumulate"] = _assumed(False, "full matrix rate; set accumulate=half for a GeForce card")
     if "matrix" in architecture.ops_per_unit_per_clock:
-        exceptions["matrix_clock_hz"] = _assumed(fields["boost_clock_hz"], "matrix engine taken at the boost clock")
+        exceptions["matrix_clock_hz"] = _assumed(
+            fields["boost_clock_hz"], "the matrix engine is assumed to run at the boost clock"
+        )
     return Gpu(**fields, vendor=architecture.vendor, segment="typed", curated=False, source=source, exceptions=exceptions)
 
 
@@ -156,7 +158,7 @@ def read_catalog(path: Path) -> tuple[Gpu, ...]:
             if "name" not in row:
                 raise BadValue("it has no name", hint='add `name = "…"`')
             if str(row["name"]).lower() in (gpu.name.lower() for gpu in gpus):
-                raise BadValue("its name stands there twice", hint="give each GPU a name of its own")
+                raise BadValue("its name appears twice", hint="give each GPU its own name")
             gpus.append(gpu_from_spec({key: str(value) for key, value in row.items()}, source=source))
         except GpuwiseError as fault:
             label = f" ({row['name']})" if "name" in row else ""
@@ -165,16 +167,16 @@ def read_catalog(path: Path) -> tuple[Gpu, ...]:
 
 
 def _catalog_rows(path: Path) -> list[Mapping[str, Any]]:
-    hint = "a catalogue holds [[gpu]] tables with the keys " + ", ".join(KEYS)
+    hint = "a catalogue contains [[gpu]] tables with the keys " + ", ".join(KEYS)
     try:
         table = tables.parse_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadFile(f"no catalogue file {path}", hint="check the path given to --catalog") from None
+        raise BadFile(f"catalogue file {path} not found", hint="check the path given to --catalog") from None
     except (OSError, UnicodeDecodeError) as fault:
         raise BadFile(f"catalogue {path} cannot be read: {fault}", hint=hint) from None
     except (ValueError, RecursionError) as fault:
         raise BadFile(f"catalogue {path} is not valid TOML: {fault}", hint=hint) from None
     rows = table.get("gpu")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-        raise BadFile(f"catalogue {path} holds no [[gpu]] table", hint=hint)
+        raise BadFile(f"catalogue {path} contains no [[gpu]] table", hint=hint)
     return rows

@@ -323,7 +323,7 @@ def find_region(name: str) -> Region:
     near = difflib.get_close_matches(key, known, n=2, cutoff=0.75)
     names = ", ".join(region.aliases[0] if region.aliases else region.name for region in regions())
     hint = f"did you mean {' or '.join(f'`{known[one].name}`' for one in near)}?" if near else f"use one of {names}"
-    raise UnknownName(f"no region called '{name}'", looked_in=f"{len(regions())} regions", hint=hint)
+    raise UnknownName(f"unknown region '{name}'", looked_in=f"{len(regions())} regions", hint=hint)
 
 
 def emissions_kg(energy_kwh: float, grid: Grid) -> float:

@@ -42,7 +42,7 @@ def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
 
 
 def fraction(value: float, what: str, option: str, example: str) -> float:
-    """A share in 0..1; 15 is taken for 15 % and refused with the way to write it."""
+    """A share in 0..1; 15 is taken for 15% and refused with the way to write it."""
     if not math.isfinite(value) or value < 0:
         raise BadValue(f"{what} of {value:g} is not a fraction between 0 and 1", hint=f"for example `{option} {example}`")
     if value > 1:
@@ -135,8 +135,9 @@ def parse_currency(text: str) -> Currency:
         return USD
     if code not in CODES:
         near = difflib.get_close_matches(code, sorted(CODES), n=2, cutoff=0.5)
-        hint = f"did you mean {' or '.join(f'`{name}`' for name in near)}? " if near else ""
-        raise UnknownName(f"no currency called '{code}'", looked_in=f"{len(CODES)} ISO 4217 codes", hint=hint + _HINT)
+        meant = " or ".join(f"`{name}`" for name in near)
+        hint = f"did you mean {meant}? give its value in US dollars too, such as `--currency EUR=1.08`" if near else _HINT
+        raise UnknownName(f"unknown currency '{code}'", looked_in=f"{len(CODES)} ISO 4217 codes", hint=hint)
     if not equals:
         raise BadValue(
             f"the exchange rate of {code} is missing",
@@ -145,5 +146,5 @@ def parse_currency(text: str) -> Currency:
         )
     value = amount(number(rate, f"the rate of {code}", _HINT), f"the rate of {code}", _HINT)
     if code == "USD" and value != 1.0:
-        raise BadValue(f"one USD is always worth 1 US dollar, not {value:g}", hint=_HINT)
+        raise BadValue(f"the rate of USD is always 1, not {value:g}", hint=_HINT)
     return Currency(code=code, usd_per_unit=value)

@@ -119,7 +119,7 @@ def table_of(items: Iterable[Any], today: date) -> tuple[list[dict[str, str]], d
 def _row(cloud: str, gpu: str, usual: list[float], spot: list[float], today: date, several: bool) -> dict[str, str]:
     hourly, cheap = median(usual), median(spot) if spot else None
     market = cloud in _MARKETPLACES
-    notes = ("marketplace" if market else "", "form not said" if several else "")
+    notes = ("marketplace" if market else "", "form factor not given" if several else "")
     return {
         "cloud": cloud,
         "gpu": gpu,

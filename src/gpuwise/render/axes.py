@@ -41,7 +41,7 @@ def labels(axis: Axis, values: Sequence[float]) -> list[str]:
     >>> labels(Axis(title="", low=0, high=2), [0.5, 1.0, 1.5])
     ['0.5', '1.0', '1.5']
     >>> labels(Axis(title="", low=0, high=1, unit="%"), [0.25, 0.5])
-    ['25 %', '50 %']
+    ['25%', '50%']
     """
     if axis.unit == "%":
         return [f"{text}%" for text in _plain([100 * value for value in values], even=not axis.log)]

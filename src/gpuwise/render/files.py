@@ -21,8 +21,8 @@ def check_figure(path: Path) -> None:
     """Whether a figure can be written here: asked before long work, not after it."""
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
-            f"{path} does not have the ending of a figure file",
-            looked_in=f"known endings: {', '.join(ENDINGS)}",
+            f"{path} does not have a supported figure file extension",
+            looked_in=f"supported extensions: {', '.join(ENDINGS)}",
             hint=f"for example `--figure {path.stem or 'figure'}.svg`",
         )
     check_place(path, "figure.svg")

@@ -174,7 +174,7 @@ def unknown(model: str) -> GpuwiseError:
     meant = "did you mean " + " or ".join(f"`{name}`" for name in near) + "? " if near else ""
     other = "Otherwise" if near else "list the built-in models with `gpuwise models`, or"
     return UnknownName(
-        f"no model called '{model}'",
+        f"unknown model '{model}'",
         looked_in=f"the {len(zoo.names())} built-in models; models from timm, torchvision, hf and keras need a prefix",
         hint=f"{meant}{other} use a prefix or a file, such as `timm:{model}`, `hf:{model}` or `my_model.py:Net`",
     )

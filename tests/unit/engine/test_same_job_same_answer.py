@@ -78,7 +78,7 @@ def test_plans_that_divide_more_are_never_surer_than_the_plain_one(model: str) -
 def test_the_answer_says_what_ranges_rest_on() -> None:
     answer = planned("resnet50", "RTX 3090", 4, 32, "amp")
     notes = {note.name: note for note in answer.assumptions if note.name.startswith("range")}
-    assert set(notes) == {"range where samples alone are divided", "range of other plans"}
+    assert set(notes) == {"range where only the samples are divided", "range of other plans"}
     assert all(note.basis == "measured" for note in notes.values())
     assert not [note for note in planned("resnet50", "Arc B580", 2, 32, "amp").assumptions if note.name.startswith("range")]
 

@@ -57,10 +57,10 @@ def answered(folder: Path, *changes: dict[str, str]) -> ValidateAnswer:
     ("change", "reason"),
     [
         ({"gpu_count": "99999999"}, "a number of GPUs that is not between"),
-        ({"gpu_count": "two"}, "a number of GPUs that is no number"),
+        ({"gpu_count": "two"}, "a number of GPUs that is not a number"),
         ({"batch_per_gpu": "1000000000000"}, "a batch that cannot be run"),
         ({"batch_per_gpu": ""}, "no batch"),
-        ({"image_or_seq": "big"}, "an image size or sequence length that is no number"),
+        ({"image_or_seq": "big"}, "an image size or sequence length that is not a number"),
         ({"step_ms": "-12"}, "a step time that is not positive"),
         ({"step_ms": "nan"}, "a step time that is not positive"),
         ({"step_ms": ""}, "no step time"),
@@ -140,7 +140,7 @@ def test_nothing_predicted_is_an_error_with_the_reasons_counted(tmp_path: Path) 
     path = written(tmp_path, {"gpu": "RTX 9999 Ultra"}, {"gpu": "RTX 9999 Ultra"}, {"step_ms": "-1"})
     done = CliRunner().invoke(app, ["validate", "--held-out", str(path)])
     assert done.exit_code != 0
-    with pytest.raises(BadValue, match="none of 3 rows") as caught:
+    with pytest.raises(BadValue, match="none of the 3 rows") as caught:
         validate(path)
     assert "2 rows: unknown GPU RTX 9999 Ultra" in caught.value.looked_in
     assert "1 row: a step time" in caught.value.looked_in

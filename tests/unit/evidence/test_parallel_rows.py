@@ -53,14 +53,14 @@ def test_a_row_says_its_plan() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"model": "Nemotron", "hidden": ""}, "sizes of Nemotron are not known"),
+        ({"model": "Nemotron", "hidden": ""}, "the sizes of Nemotron are unknown"),
         ({"task": "lora"}, "lora trains only part"),
         ({"tp": "3"}, "do not divide"),
         ({"iteration_ms": ""}, "no step time"),
         ({"iteration_ms": "inf"}, "no step time"),
         ({"tp": "0"}, "no step time"),
-        ({"seq": "long"}, "no number"),
-        ({"gpu_count": "many"}, "no number"),
+        ({"seq": "long"}, "not a number"),
+        ({"gpu_count": "many"}, "not a number"),
         ({"gpu": "Banana 9000"}, "unknown GPU Banana 9000"),
         ({"precision": "int2"}, "no int2 products"),
     ],

@@ -27,10 +27,10 @@ def written(folder: Path, text: str, name: str = "e2e.csv") -> Path:
     ("text", "says"),
     [
         ("", "empty"),
-        ("a,b\n1,2\n", "no table we know"),
+        ("a,b\n1,2\n", "does not match any known table"),
         (HEAD, "no rows"),
         (HEAD + "mine,RTX 3090\n", "line 2 has 2 fields, not 14"),
-        ("\x00\x01", "no table we know"),
+        ("\x00\x01", "does not match any known table"),
     ],
 )
 def test_what_is_no_table_is_refused(tmp_path: Path, text: str, says: str) -> None:
@@ -39,7 +39,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path, text: str, says: str) -> No
 
 
 def test_missing_files_folders_and_broken_parquet_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="no file"):
+    with pytest.raises(BadFile, match="not found"):
         read_table(tmp_path / "none.csv")
     with pytest.raises(BadFile, match="folder"):
         read_table(tmp_path)

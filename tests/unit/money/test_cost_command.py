@@ -216,8 +216,8 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--tariff", ","], "contains no tiers"),
         (["--bills", "200=50,600=20"], "lower than the bill for"),
         (["--household-kwh", "100"], "works only with a tiered tariff"),
-        (["--region", "Narnia"], "no region called"),
-        (["--currency", "EUX=1.1"], "no currency called"),
+        (["--region", "Narnia"], "unknown region"),
+        (["--currency", "EUX=1.1"], "unknown currency"),
         (["--currency", "EUR"], "the exchange rate of EUR is missing"),
         (["--cloud-price", "0"], "must be above zero"),
         (["--cloud-price", "2", "--cloud", "aws"], "sets the rent"),
@@ -232,7 +232,7 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--model", "resnet50"], "the size of the job is missing"),
         (["--model", "resnet50", "--samples", "0"], "must be above zero"),
         (["--prices", "nothing.toml"], "cannot be read"),
-        (["--figure", "cost.doc"], "does not have the ending of a figure file"),
+        (["--figure", "cost.doc"], "does not have a supported figure file extension"),
     ],
 )
 def test_bad_questions_are_refused(options: list[str], message: str) -> None:

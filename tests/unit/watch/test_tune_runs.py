@@ -118,7 +118,7 @@ def test_the_device_is_seen_and_one_that_is_not_there_refused(facts: DeviceFacts
     assert facts.device == "cpu"
     assert facts.memory_bytes > 0
     assert "amp-bf16" in facts.precisions
-    with pytest.raises(GpuwiseError, match="torch sees no cuda:7 here"):
+    with pytest.raises(GpuwiseError, match="torch finds no cuda:7 on this machine"):
         facts_of("cuda:7")
 
 
@@ -141,7 +141,7 @@ def test_a_model_is_timed(here: Path, facts: DeviceFacts, model: str, settings: 
 
 @pytest.mark.parametrize(
     ("name", "kind", "words"),
-    [("Greedy", "memory", "memory at batch 4"), ("Dying", "error", "signal 6"), ("Endless", "timeout", "no figure within 20 s")],
+    [("Greedy", "memory", "memory at batch 4"), ("Dying", "error", "signal 6"), ("Endless", "timeout", "no measurement within 20 s")],
 )
 def test_a_run_that_goes_wrong_is_told_and_leaves_nothing(
     here: Path, facts: DeviceFacts, name: str, kind: str, words: str
@@ -153,7 +153,7 @@ def test_a_run_that_goes_wrong_is_told_and_leaves_nothing(
 
 
 def test_a_model_that_runs_with_no_inputs_is_an_error_with_a_hint(here: Path, facts: DeviceFacts) -> None:
-    with pytest.raises(GpuwiseError, match="none of the inputs guessed") as refused:
+    with pytest.raises(GpuwiseError, match="does not run with any of the inputs guessed") as refused:
         run_model(order("models.py:Wrong"), facts, timeout_s=100, cache=here)
     assert "--input" in refused.value.hint
 
@@ -171,13 +171,13 @@ def test_a_script_is_run_for_some_steps_and_its_settings_are_changed_from_outsid
 
 def test_a_script_that_fails_or_takes_no_setting_is_told(here: Path) -> None:
     failing = run_script(Script(path=Path("train.py"), arguments=("--fail",), flags={}), BASELINE, seconds=1.0, timeout_s=100)
-    assert failing.fault == "it ended with code 1; it last said: no such data"
+    assert failing.fault == "it exited with code 1; its last output: no such data"
     Path("idle.py").write_text("import time; time.sleep(600)")
     idle = run_script(Script(path=Path("idle.py"), flags={}), BASELINE, seconds=1.0, timeout_s=3)
     assert (idle.kind, idle.fault) == ("timeout", "no steady steps within 3 s")
     Path("short.py").write_text("print('done')")
     short = run_script(Script(path=Path("short.py"), flags={}), (Change("workers", "2"),), seconds=1.0, timeout_s=60)
-    assert short.fault == "the script makes nothing that takes workers"
+    assert short.fault == "the script creates nothing that these settings apply to: workers"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

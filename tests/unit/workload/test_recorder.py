@@ -286,7 +286,7 @@ def test_a_model_that_is_not_affine_is_kept_at_its_size_with_a_note() -> None:
         [(2, None), (3, None), (5, None), (8, None)],
     )
     assert workload.symbols == ()
-    assert any("kept at the captured size" in note for note in workload.notes)
+    assert any("valid only at the captured size" in note for note in workload.notes)
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])

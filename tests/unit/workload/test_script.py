@@ -107,8 +107,8 @@ def test_mixed_precision_checkpoints_and_reading_values(tmp_path: Path) -> None:
     assert sum(count for phase, count in attention if phase == 1) == 4  # computed again, then backward
     notes = " ".join(workload.notes)
     line = MIXED.splitlines().index("    if loss < 0.1:") + 1
-    assert f"taken as false (train.py line {line})" in notes
-    for expected in ("torch.compile was left out", "several GPUs", "torch.save was left out", "taken as 1"):
+    assert f"false is assumed (train.py line {line})" in notes
+    for expected in ("torch.compile was left out", "several GPUs", "torch.save was left out", "1 is assumed"):
         assert expected in notes
 
 
@@ -132,7 +132,7 @@ def test_an_optimizer_that_does_not_come_again_is_named(tmp_path: Path, steps: i
     text = TWO_OPTIMIZERS.replace("    g.zero_grad()", "    if step == 0: g.zero_grad()").replace("range(9)", f"range({steps})")
     workload = captured(script(tmp_path, text.replace("g, d = torch.optim.Adam", "g, d = torch.optim.SGD")))
     assert workload.optimizer == "adam"
-    assert any("not in the step captured: the update of sgd" in note for note in workload.notes)
+    assert any("does not include the update of sgd" in note for note in workload.notes)
     assert Counter(call.phase for call in workload.calls if workload.ops[call.op].kind == "matmul")[0] == 2
     assert all(buffer.died <= len(workload.calls) for buffer in workload.buffers)
 
@@ -151,7 +151,7 @@ def test_real_data_is_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("1,1,1,1\n" * 30, encoding="utf-8")
     workload = captured(script(tmp_path, REAL_DATA), str(tmp_path / "rows.csv"))
     assert workload.batch == 8
-    assert any("all are taken" in note for note in workload.notes)
+    assert any("all are assumed" in note for note in workload.notes)
 
 
 @afresh
@@ -187,15 +187,15 @@ def failure(kind: type[GpuwiseError], model: str, *arguments: str, **options: ob
     [
         pytest.param(
             "import os\nprint('last words')\nos.abort()\n",
-            "ended by signal 6 (SIGABRT) at train.py line 3; it last said: last words",
+            "killed by signal 6 (SIGABRT) at train.py line 3; its last output: last words",
             marks=afresh,
         ),
-        pytest.param("import os\nos._exit(5)\n", "ended itself with code 5", marks=afresh),
+        pytest.param("import os\nos._exit(5)\n", "exited with code 5", marks=afresh),
         pytest.param("import sys\n\nsys.exit(3)\n", "ended the program at train.py line 3 (sys.exit(3))", marks=afresh),
         ("import numpy\n\nnumpy.loadtxt('data/train.csv')\n", "at train.py line 3: FileNotFoundError: data/train.csv"),
-        ("open('no/such.csv')\n", "'no/such.csv' is not there; paths are relative to"),
+        ("open('no/such.csv')\n", "'no/such.csv' not found; paths are relative to"),
         pytest.param("import flash_attn\n", "flash_attn is an extension for GPUs", marks=afresh),
-        pytest.param("input('go on?')\n", "waits for input from the keyboard", marks=afresh),
+        pytest.param("input('go on?')\n", "waits for keyboard input", marks=afresh),
         ("print('hello')\n", "ended without a step of any torch.optim optimizer"),
         (
             "import argparse\np = argparse.ArgumentParser()\np.add_argument('--data', required=True)\np.parse_args()\n",
@@ -215,7 +215,7 @@ def test_one_step_is_too_few(tmp_path: Path) -> None:
 
 
 def test_a_missing_script(tmp_path: Path) -> None:
-    assert "no script" in failure(BadFile, str(tmp_path / "no.py"))
+    assert "not found" in failure(BadFile, str(tmp_path / "no.py"))
 
 
 def test_a_script_cannot_infer_and_sets_its_own_batch(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_no_weights_of_a_backbone_are_fetched(name: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", _names(".detection")[:3])
 def test_a_detector_is_refused_with_those_of_the_zoo(name: str) -> None:
-    with pytest.raises(BadValue, match="chooses boxes by the values of tensors") as caught:
+    with pytest.raises(BadValue, match="selects boxes by tensor values") as caught:
         subject(Request(model=f"torchvision:{name}"))
     assert "`mask_rcnn`" in caught.value.hint
 

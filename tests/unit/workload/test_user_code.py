@@ -171,7 +171,7 @@ def test_tokens_are_guessed_within_the_positions_the_model_has(file: Path) -> No
     workload = captured(f"{file}:Language")
     assert workload.seq == 64
     assert "attention" in kinds(workload)
-    assert any("kept at the captured size" in note for note in workload.notes)  # all positions are used: nothing is cut off
+    assert any("valid only at the captured size" in note for note in workload.notes)  # all positions are used: nothing is cut off
     assert captured(f"{file}:Language", seq=48).symbols == ("batch", "seq")
 
 
@@ -271,12 +271,12 @@ def test_a_name_that_is_not_there_lists_those_that_are(file: Path) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    assert "no file" in failure(BadFile, f"{tmp_path / 'no.py'}:Net")
+    assert "not found" in failure(BadFile, f"{tmp_path / 'no.py'}:Net")
 
 
 @pytest.mark.afresh
 def test_a_missing_module() -> None:
-    assert "no Python module 'no_such_package'" in failure(UnknownName, "no_such_package.models:Net")
+    assert "Python module 'no_such_package' not found" in failure(UnknownName, "no_such_package.models:Net")
 
 
 def test_a_syntax_error_names_the_line(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_inputs_that_cannot_be_guessed_are_named(file: Path) -> None:
 
 
 def test_an_input_of_another_name(file: Path) -> None:
-    assert "no input called a" in failure(BadValue, f"{file}:TwoInputs", "a=batch,4", "target=batch,4")
+    assert "unknown input a" in failure(BadValue, f"{file}:TwoInputs", "a=batch,4", "target=batch,4")
 
 
 def test_an_input_of_the_wrong_shape(file: Path) -> None:
@@ -315,7 +315,7 @@ def test_data_dependent_control_flow_names_the_line(file: Path) -> None:
 
 
 def test_a_function_that_returns_no_model(file: Path) -> None:
-    assert "gives a NoneType, not a model" in failure(BadValue, f"{file}:nothing")
+    assert "returns a NoneType, not a model" in failure(BadValue, f"{file}:nothing")
 
 
 def test_a_name_that_is_no_model(file: Path) -> None:

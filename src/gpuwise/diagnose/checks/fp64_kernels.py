@@ -77,7 +77,7 @@ def check(view: View) -> Finding | None:
             f"{lost_s / view.step_s:.1%} of the step is in {view.count(chosen):,.0f} kernels {view.per} that compute in fp64",
             _rates(view.gpu),
         ),
-        remedy="find where doubles come in (NumPy arrays are fp64 unless told otherwise) and make them float32",
+        remedy="find where doubles come in (NumPy arrays are fp64 by default) and make them float32",
         verify="no kernel name should say double, dgemm or f64",
     )
 
@@ -100,8 +100,8 @@ def _rate_ratio(gpu: Gpu) -> float | None:
 def _rates(gpu: Gpu | None) -> str:
     ratio = _rate_ratio(gpu) if gpu else None
     if gpu is None or ratio is None:
-        return "how fast this GPU is in fp64 is not known: with --gpu the range would be narrower"
-    return f"{gpu.name} does fp64 at 1/{ratio:.0f} of its fp32 rate, and a double has twice the bytes"
+        return "the fp64 speed of this GPU is unknown; naming it with --gpu would narrow the range"
+    return f"{gpu.name} computes fp64 at 1/{ratio:.0f} of its fp32 rate, and a double has twice the bytes"
 
 
 def _faster(view: View, products: Mask, by: float, others: Mask, others_by: float) -> Change | None:

@@ -24,7 +24,7 @@ def stable_seconds(
     *,
     most_s: float = math.inf,
 ) -> tuple[float, float, int]:
-    """Seconds of one call, the half-width of its 95 % interval as a fraction, and the number of timings. `wait` ends a timing.
+    """Seconds of one call, the half-width of its 95% interval as a fraction, and the number of timings. `wait` ends a timing.
 
     After `budget_s` the fewest timings are enough, after `most_s` two.
     """
@@ -51,7 +51,7 @@ def stable_seconds(
 
 
 def summary(runs: Sequence[float]) -> tuple[float, float]:
-    """The lower quartile and the half-width of its 95 % interval, from the distance between the quartiles.
+    """The lower quartile and the half-width of its 95% interval, from the distance between the quartiles.
 
     >>> summary([1.0, 1.0, 1.0, 1.0, 3.0])
     (1.0, 0.0)

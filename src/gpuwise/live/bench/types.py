@@ -13,7 +13,7 @@ VERSION = 1
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One piece of work. `work` counts FLOP where the kind computes, else bytes (or images, or operations); `sizes` are what the
-    rate may depend on; `spread_fraction` is the half-width of a 95 % interval around the seconds."""
+    rate may depend on; `spread_fraction` is the half-width of a 95% interval around the seconds."""
 
     kind: str
     sizes: tuple[float, ...]

@@ -49,7 +49,7 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run gave. `spread_fraction` is the half-width of a 95 % interval around the step; `begin_s` what came before the
+    """What one run gave. `spread_fraction` is the half-width of a 95% interval around the step; `begin_s` what came before the
     first timed step; `watts` the mean over timed steps where a card counts its energy. Of scripts: `wait_s` for input in a step,
     `work_low_s` a step at its best without it, `cpu_s` its processor time. `fault` says why there is no figure, `kind` whether
     it was memory, time or an error."""

@@ -296,7 +296,7 @@ def _cooler(text: str) -> str | None:
     name = {"open": "open-air", "air": "open-air", "liquid": "water"}.get(text.lower(), text.lower())
     if name not in COOLERS:
         raise BadValue(
-            f"no cooler called '{text}'", looked_in=f"coolers: {', '.join(COOLERS)}", hint="for example `--cooler blower`"
+            f"unknown cooler '{text}'", looked_in=f"coolers: {', '.join(COOLERS)}", hint="for example `--cooler blower`"
         )
     return name
 

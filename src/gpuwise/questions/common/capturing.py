@@ -177,8 +177,8 @@ def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
         able = supported(gpu)
         if precision not in able:
             raise BadValue(
-                f"{gpu.name} ({gpu.architecture.title}) does not support {precision}",
-                looked_in=f"the precisions it supports ({', '.join(able)})",
+                f"{gpu.name} does not support {precision}",
+                looked_in=f"{gpu.architecture.title}, which supports {', '.join(able)}",
                 hint=f"for example `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
             )
 
@@ -194,7 +194,7 @@ def asker(query: CaptureQuery, gpus: Sequence[Gpu], progress: Callable[[str], No
         wanted = request
         if choices is not None:
             if own:
-                raise BadValue(f"{request.model} sets by itself how it runs", hint="change it there")
+                raise BadValue(f"{request.model} sets its own run options", hint="change them there")
             settings = replace(
                 request.settings,
                 precision=choices.precision,

@@ -32,17 +32,17 @@ __all__ = ["CutFile", "WhyAnswer", "diagnose", "finding_dict"]
 
 _FRAGMENT = 0.25  # of what was recorded on the device: a single step that covers less is a fragment; assumed
 _LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, do not represent a run; assumed
-_RECORD = "record three whole steps"
+_RECORD = "record at least three complete steps"
 _BEHIND = 0.1  # of the work outside of the steps, from which on it is mentioned; assumed
-_NO_GPU = ("no work of a GPU", "on a CPU `gpuwise bench` once, then `gpuwise watch --model` compares")
-_UNNAMED = ("no GPU that is known", "name it with --gpu")
+_NO_GPU = ("no GPU work", "on a CPU, run `gpuwise bench` once, then compare with `gpuwise watch --model`")
+_UNNAMED = ("no known GPU", "name it with --gpu")
 _STEPS_BY = {
     "profiler": "ProfilerStep marks",
     "steps line": "the Steps line of the device",
     "loader": "inferred: from one batch of the loader to the next",
     "optimizer": "inferred: from one Optimizer.step to the next",
-    "kernels": "inferred: the same kernels again and again",
-    "span": "none found: the whole recording is taken as one",
+    "kernels": "inferred: the same kernels repeat",
+    "span": "none found: the whole recording counts as one step",
 }
 
 
@@ -57,8 +57,8 @@ class CutFile:
     lost_steps: int
 
     def __str__(self) -> str:
-        share = "" if self.read_fraction is None else f", at most {self.read_fraction:.0%} of it is here"
-        rest = f"; {self.lost_steps} of its steps left out, not known to be whole" if self.lost_steps else ""
+        share = "" if self.read_fraction is None else f", and at most {self.read_fraction:.0%} of it is present"
+        rest = f"; {self.lost_steps} of its steps are left out because they may be incomplete" if self.lost_steps else ""
         return f"{self.file} is cut off {self.where}{share}{rest}; copy or export it again"
 
 
@@ -184,7 +184,7 @@ def _expected(view: View, model: str, progress: Progress) -> Expectation | Absta
     if view.gpu is None or view.scene.on_cpu:
         check_name(model)
         missing, then = _NO_GPU if view.scene.on_cpu else _UNNAMED
-        return Abstained(code=SLOWER, reason=f"{model} is not compared: the trace has {missing}", record_next=then)
+        return Abstained(code=SLOWER, reason=f"{model} cannot be compared, because the trace has {missing}", record_next=then)
     batch = shapes.batch_of(view.scene)
     precision = _precision(view)
     mode = "train" if _is_training(view.scene.trace) else "infer"
@@ -220,11 +220,11 @@ def _lacking(view: View) -> str:
     if not view.scene.steps.marked:
         few, short = len(work) < _LEAST_WORK, end - begin < _LEAST_NS
         held = f"{len(work):,} {'piece' if len(work) == 1 else 'pieces'} of work in {format_si((end - begin) * 1e-9, 's')}"
-        return f"too little: {held}, no steps" if few or short else ""
+        return f"because the recording is too short: {held}, and no steps" if few or short else ""
     span = int(work.end_ns.max() - work.start_ns.min())
     if len(view.scene.steps.start_ns) > 1 or (end - begin) >= _FRAGMENT * span:
         return ""
-    return f"a fragment: the only step covers {(end - begin) / max(span, 1):.0%} of what was recorded on the device"
+    return f"because it is a fragment: its only step covers {(end - begin) / max(span, 1):.0%} of what was recorded on the device"
 
 
 def _without_basis(
@@ -251,7 +251,7 @@ def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
         return f"the device is idle much of the time, and the trace does not show why ({busy})"
     if view.facts.busy_fraction >= 0.8:
         return f"healthy: {busy}, and no check found more than a minor loss"
-    return f"no single cause above minor was found ({busy})"
+    return f"every cause found is minor ({busy})"
 
 
 def _cut_files(views: Sequence[View]) -> tuple[CutFile, ...]:
@@ -273,22 +273,28 @@ def _cut_first(cut: Sequence[CutFile], file_count: int) -> str:
     if not cut:
         return ""
     if len(cut) > 1:
-        return f"{len(cut)} files are cut off, only whole steps count: "
+        return f"{len(cut)} files are cut off, so only their complete steps count: "
     whole, lost = cut[0].whole_steps, cut[0].lost_steps
-    count = f", {whole} of {whole + lost} steps count" if lost else f", {whole} whole steps count" if whole > 1 else ""
+    count = (
+        f", so only {whole} of {whole + lost} steps count"
+        if lost
+        else f", so only its {whole} complete steps count"
+        if whole > 1
+        else ""
+    )
     return f"{'the file' if file_count == 1 else cut[0].file} is cut off{count}: "
 
 
 def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     notes = []
     if view.scene.on_cpu:
-        notes.append("no GPU in the trace: the innermost ops on the host count as the work")
+        notes.append("the trace contains no GPU, so the innermost ops on the host count as the work")
     notes += view.scene.steps.notes
     if not view.scene.steps.marked:
-        notes.append("no steps were found; shares are of the whole recording, warm-up included")
+        notes.append("no steps were found, so shares are of the whole recording, including warm-up")
     several = view.scene.steps.marked and len(view.scene.steps.start_ns) > 1 and not view.scene.steps.lost_count
     if view.whole.outside_fraction > _BEHIND and several:
-        notes.append(f"the GPU runs behind the host: {view.whole.outside_fraction:.0%} of its work lies outside of the steps")
+        notes.append(f"the GPU runs behind the host: {view.whole.outside_fraction:.0%} of its work is outside the steps")
     if not view.scene.on_cpu and not _is_training(view.scene.trace):
         notes.append("there is no backward pass: this looks like inference")
     for rank in ranks:

@@ -51,19 +51,19 @@ def bar(shares: Sequence[tuple[str, float]], width: int | None = None) -> str:
     return "\n".join([f"[{''.join(cells).ljust(_BAR_WIDTH)}]", *legend])
 
 
-def finding_text(place: int, finding: Finding, *, width: int | None, colour: bool, verbose: bool, per: str = "a step") -> str:
+def finding_text(place: int, finding: Finding, *, width: int | None, colour: bool, verbose: bool, per: str = "per step") -> str:
     """What happens, what it costs and what to do; with `verbose` also the evidence and how to check it."""
     head = f"{place}. {finding.code} ({finding.severity}): {finding.title}"
-    lines = [cost(finding, per), *(finding.lines if verbose else ()), f"do: {finding.remedy}"]
+    lines = [cost(finding, per), *(finding.lines if verbose else ()), f"fix: {finding.remedy}"]
     lines += [f"check: {finding.verify}"] if verbose else []
     return "\n".join([bold(head, colour=colour), *(wrapped(f"   {line}", width, "     ") for line in lines)])
 
 
-def cost(finding: Finding, per: str = "a step") -> str:
+def cost(finding: Finding, per: str = "per step") -> str:
     """Seconds now, speed then."""
     now = f"{time_text(finding.seconds_per_step)} {per} ({finding.share_fraction:.0%})"
-    then = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times as fast"
-    return f"{now}; fixed: {then}; confidence {finding.confidence}"
+    then = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times the speed"
+    return f"{now}; fixing it gives {then}; confidence {finding.confidence}"
 
 
 def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str]:
@@ -72,7 +72,7 @@ def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str
     if more <= 0:
         return []
     names = ", ".join(finding.code for finding in findings[shown:])
-    where = "`--json` has all" if shown >= MOST_FINDINGS else "`-v` shows more"
+    where = "`--json` lists all" if shown >= MOST_FINDINGS else "`-v` shows more"
     return [f"{more} smaller finding{'s' if more > 1 else ''}: {names} ({where})"]
 
 
@@ -101,7 +101,7 @@ def describe_abstained(abstained: Sequence[Abstained], otherwise: str = "not in 
     for remedy, entries in groups.items():
         codes = ", ".join(entry.code for entry in entries)
         reason = entries[0].reason if len({entry.reason for entry in entries}) == 1 else otherwise
-        lines.append(f"cannot tell: {codes} ({reason}); {remedy}")
+        lines.append(f"not checked: {codes} ({reason}); {remedy}")
     return lines
 
 

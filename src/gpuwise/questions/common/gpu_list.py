@@ -114,7 +114,7 @@ def _find_known(name: str, known: set[str], kind: str) -> str:
         return by_key[key]
     near = difflib.get_close_matches(key, by_key, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(f'`{by_key[n]}`' for n in near)}?" if near else f"use one of {', '.join(sorted(known))}"
-    raise UnknownName(f"no {kind} called '{name}'", looked_in=f"{len(known)} names", hint=hint)
+    raise UnknownName(f"unknown {kind} '{name}'", looked_in=f"{len(known)} names", hint=hint)
 
 
 def parse_min_memory(text: str) -> float:

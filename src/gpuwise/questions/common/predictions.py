@@ -111,7 +111,7 @@ def _fit_note(query: StepQuery, results: Sequence[Prediction]) -> tuple[str, ...
     if not short:
         return ()
     names = ", ".join(gpu.name for gpu in short)
-    return (f"it does not fit {names}; to see what would make it fit, run `{fit_of(query, short)}`",)
+    return (f"it does not fit on {names}; to see what would make it fit, run `{fit_of(query, short)}`",)
 
 
 def _prediction(steps: Steps) -> Prediction:

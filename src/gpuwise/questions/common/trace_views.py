@@ -48,18 +48,18 @@ def _scene(path: Path, trace: Trace) -> Scene:
     """What is in a trace; refused where that is nothing, or only a part of what is needed."""
     if not len(trace.events):
         if trace.cut is not None:
-            raise _cut_off(path, trace, trace.cut, "no event that lasts is there")
+            raise _cut_off(path, trace, trace.cut, "it contains no event with a duration")
         lost = "; ".join(loss.what for loss in trace.losses)
         raise BadFile(
-            f"'{path.name}' holds no event that lasts" + (f" ({lost})" if lost else ""),
-            hint="was anything recorded? Run at least three steps inside the profiler",
+            f"'{path.name}' contains no event with a duration" + (f" ({lost})" if lost else ""),
+            hint="run at least three steps inside the profiler",
         )
     scene = make_scene(trace)
     if trace.cut is not None:
         return _whole_part(path, scene, trace.cut)
     if not len(scene.work):
         raise BadFile(
-            f"'{path.name}' holds neither kernels nor ops",
+            f"'{path.name}' contains neither kernels nor ops",
             looked_in=f"{len(trace.events):,} events",
             hint="record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
         )
@@ -71,7 +71,7 @@ def _whole_part(path: Path, scene: Scene, cut: CutOff) -> Scene:
     """Of a file that was cut off, the steps that are whole. One without the GPU's events is not taken for a run on the CPU."""
     kernels = not scene.on_cpu and scene.kernels.any()
     if not kernels and (cut.hides_gpu or len(scene.launches)):
-        raise _cut_off(path, scene.trace, cut, "no kernel that ran on a GPU is there, which profilers write last")
+        raise _cut_off(path, scene.trace, cut, "it contains no GPU kernels, which profilers write last")
     whole = with_whole_steps(scene) if len(scene.work) else None
     if whole is None:
         raise _cut_off(path, scene.trace, cut, _no_step(scene))
@@ -80,14 +80,14 @@ def _whole_part(path: Path, scene: Scene, cut: CutOff) -> Scene:
 
 def _no_step(scene: Scene) -> str:
     if not scene.steps.marked:
-        return "no steps are marked in it, so nothing tells what is missing"
+        return "it marks no steps, so there is no way to tell what is missing"
     if len(scene.steps.start_ns) == 1:
-        return "whether its only step is whole cannot be known"
-    return "no two of its steps hold the same work, so none is known to be whole"
+        return "its only step may be incomplete"
+    return "no two of its steps contain the same work, so any of them may be incomplete"
 
 
 def _cut_off(path: Path, trace: Trace, cut: CutOff, lacking: str) -> BadFile:
-    return ends_early(path.name, cut.where, lacking, f"{len(trace.events):,} events that are whole")
+    return ends_early(path.name, cut.where, lacking, f"{len(trace.events):,} complete events")
 
 
 def _check_gpu_recorded(path: Path, scene: Scene) -> None:
@@ -98,7 +98,7 @@ def _check_gpu_recorded(path: Path, scene: Scene) -> None:
         return
     lost = "; ".join(loss.what for loss in trace.losses)
     raise BadFile(
-        f"'{path.name}' is of a run on a GPU and holds nothing that ran there" + (f" ({lost})" if lost else ""),
+        f"'{path.name}' records a run on a GPU, but nothing that ran there" + (f" ({lost})" if lost else ""),
         looked_in=f"{len(trace.events):,} events, {len(scene.launches):,} of them launches",
         hint="record with ProfilerActivity.CUDA too",
     )
@@ -119,7 +119,7 @@ def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:
         told = assumed(
             "gpu",
             found.name,
-            f"by {device.sm_count} multiprocessors and {(device.memory_bytes or 0) / 1e9:.1f} GB; --gpu names it",
+            f"it has {device.sm_count} multiprocessors and {(device.memory_bytes or 0) / 1e9:.1f} GB; set another with `--gpu`",
         )
         if told not in notes:
             notes.append(told)

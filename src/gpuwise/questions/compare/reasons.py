@@ -26,18 +26,18 @@ def explain_ratio(base: Prediction, other: Prediction) -> str:
     if other.bound == "launch":
         return "limited by the host, so a faster GPU hardly helps"
     if base.bound != other.bound:
-        first, second = (_describe_limit(bound, base, other) for bound in (other.bound, base.bound))
-        return f"limited {first}; {base.gpu.name} is limited {second}"
+        return f"{_describe_own_limit(base, other)}; {_describe_base_limit(base, other)}"
     if other.bound == "memory":
         cache = _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
         more = f" and {cache:.2g} times the cache" if cache >= _MORE_CACHE or 0 < cache <= _LESS_CACHE else ""
         bandwidth = _resource_ratio("memory", base, other)
-        return f"limited by memory: it has {bandwidth:.2f} times the bandwidth{more}{_describe_second('compute', base, other)}"
+        second = _describe_second("compute", base, other)
+        return f"limited by memory: it has {bandwidth:.2f} times the bandwidth{more} of {base.gpu.name}{second}"
     if other.bound == "compute":
         arithmetic = _resource_ratio("compute", base, other)
         second = _describe_second("memory", base, other)
-        return f"limited by compute: it has {arithmetic:.2f} times the arithmetic throughput{second}"
-    return f"limited {_describe_limit(other.bound, base, other)}"
+        return f"limited by compute: it has {arithmetic:.2f} times the arithmetic throughput of {base.gpu.name}{second}"
+    return f"limited {_LIMITS[other.bound]}"
 
 
 def _cache_bytes(result: Prediction) -> float:
@@ -53,9 +53,20 @@ def _describe_second(second: str, base: Prediction, other: Prediction) -> str:
     return f", but {ratio:.2f} times the {_RESOURCES[second]}, which limits {share:.0%} of the step"
 
 
-def _describe_limit(bound: str, base: Prediction, other: Prediction) -> str:
-    """What limits a step, and where that is a figure of the GPU, the other one's as a multiple of the base's."""
-    return _LIMITS.get(bound) or f"by {bound} ({_resource_ratio(bound, base, other):.2f} times the {_RESOURCES[bound]})"
+def _describe_own_limit(base: Prediction, other: Prediction) -> str:
+    """What limits the step of `other`, and how much of that it has relative to `base`."""
+    if other.bound in _LIMITS:
+        return f"limited {_LIMITS[other.bound]}"
+    ratio, resource = _resource_ratio(other.bound, base, other), _RESOURCES[other.bound]
+    return f"limited by {other.bound} (it has {ratio:.2f} times the {resource} of {base.gpu.name})"
+
+
+def _describe_base_limit(base: Prediction, other: Prediction) -> str:
+    """What limits the step of `base`, and how much of that `other` has relative to it."""
+    if base.bound in _LIMITS:
+        return f"{base.gpu.name} is limited {_LIMITS[base.bound]}"
+    ratio, resource = _resource_ratio(base.bound, base, other), _RESOURCES[base.bound]
+    return f"{base.gpu.name} is limited by {base.bound} ({other.gpu.name} has {ratio:.2f} times its {resource})"
 
 
 def _resource_ratio(bound: str, base: Prediction, other: Prediction) -> float:

@@ -15,6 +15,6 @@ __all__ = ["DoctorOptions"]
 class DoctorOptions:
     """Show what is installed on this machine: Python, frameworks, drivers, and GPUs with their catalogue entries."""
 
-    catalog: Annotated[Optional[Path], Option(help="A TOML file that describes GPUs of your own.", page=False)] = field(
+    catalog: Annotated[Optional[Path], Option(help="A TOML file that describes your own GPUs.", page=False)] = field(
         default=None, kw_only=False
     )

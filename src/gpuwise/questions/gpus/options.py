@@ -32,4 +32,4 @@ class GpusOptions:
     min_memory: Annotated[str, Option(help="Only GPUs with at least this much memory, such as 24GB.", page=False)] = ""
     year: Annotated[str, Option(help="Only GPUs launched in these years: 2022, 2020-2023 or 2020-.", page=False)] = ""
     sort: Annotated[str, Option(help="Sort by name, memory, bandwidth, fp32, fp16, tdp, year or price.", page=False)] = ""
-    catalog: Annotated[Optional[Path], Option(help="A TOML file that describes GPUs of your own.", page=False)] = None
+    catalog: Annotated[Optional[Path], Option(help="A TOML file that describes your own GPUs.", page=False)] = None

@@ -80,7 +80,7 @@ def nvlink(case: MattersCase) -> Matter:
         topic="nvlink",
         question="Do I need NVLink?",
         value=value,
-        unit="% gained with plain data parallelism",
+        unit="% gained with data parallelism",
         answer=text,
         how="the time that gradients take over each link, minus the part hidden behind the backward pass",
         source="computed",
@@ -89,7 +89,7 @@ def nvlink(case: MattersCase) -> Matter:
 
 
 def _describe_bridge(case: MattersCase, slot: str, gain: float) -> str:
-    """The gain from NVLink with plain data parallel, whether a second card pays without it, and the gain with the best splits."""
+    """The gain from NVLink with data parallelism, whether a second card pays without it, and the gain with the best splits."""
     work = case.seconds() / case.seconds(count=case.count, gpu_link=slot)
     job = f"{case.count} {case.gpu.name} in one data-parallel job"
     lines = [f"{job} are {_format_gain(gain)} with NVLink than over {slot} each."]

@@ -29,7 +29,7 @@ _LIMITS = {
 }
 _FLAGS = {"zero_stage": "zero", "micro_batch": "micro-batch"}  # names of the command line, where they differ
 _MUCH = 0.08  # of a step: a second limit that takes more is named too
-_VISIBLE = 0.0005  # of a step: what rounds to 0.0 % is not called slower
+_VISIBLE = 0.0005  # of a step: what rounds to 0.0% is not called slower
 
 
 def describe_cluster(answer: PlanAnswer) -> str:
@@ -108,10 +108,10 @@ def _describe_misfit(answer: PlanAnswer) -> list[str]:
         return ["No plan is possible, for the reasons listed below."]
     usable = answer.cluster.gpu.usable_memory_bytes
     need = f"the smallest needs {format_gib(answer.least_bytes)} per GPU, but each GPU has {format_gib(usable)}"
-    lines = [f"DOES NOT FIT: none of {answer.tried:,} plans fits in memory; {need}."]
+    lines = [f"DOES NOT FIT: none of the {answer.tried:,} plans fits in memory; {need}."]
     if answer.plain:
         size = format_gib(answer.plain.estimate.memory.total_bytes)
-        lines.append(f"Plain data parallel, with the whole model on each GPU, needs {size}.")
+        lines.append(f"Data parallelism, with the whole model on each GPU, needs {size}.")
     if answer.smallest:
         lines.append(f'The smallest cluster of these GPUs that can hold it is `--cluster "{answer.smallest[0]}"`.')
     elif answer.fixed:

@@ -81,7 +81,7 @@ def _fault(model: str, here: bool) -> str:
 
 def _file_fault(model: str, file: Path) -> str:
     if not file.is_file():
-        return f"there is no file '{file}'"
+        return f"file '{file}' not found"
     if find.tells_itself(model) and model.endswith(files.ENDINGS):
         files.read(file)  # raises where it is not a complete workload
     return ""

@@ -236,15 +236,13 @@ def _own(text: str) -> OwnSetting:
     words = _words(flags)
     hint = "for example `--set workers='--workers {}'` or `--set loader:old,new='--loader {}'`"
     if not equals or not name.strip() or not words:
-        raise BadValue(f"'{text}' does not say how the script takes a setting", hint=hint)
+        raise BadValue(f"'{text}' does not say how to pass the setting to the script", hint=hint)
     found = OwnSetting(
         name=name.strip(), flags=words, values=tuple(value.strip() for value in values.split(",") if value.strip())
     )
     takes_value = any("{}" in word for word in words)
     if takes_value and not found.values and found.name not in NAMES:
-        raise BadValue(
-            f"'{found.name}' is a setting of your own, so list the values to try", looked_in=", ".join(NAMES), hint=hint
-        )
+        raise BadValue(f"'{found.name}' is your own setting, so list the values to try", looked_in=", ".join(NAMES), hint=hint)
     if len(found.values) > 1 and not takes_value:
         raise BadValue(f"'{text}' lists several values but not where they go", hint="write {} where the value goes; " + hint)
     return found
@@ -269,7 +267,7 @@ def _names(text: str, own: Sequence[OwnSetting]) -> tuple[str, ...]:
 def _check_script(model: str, options: TuneOptions) -> None:
     path = Path(model)
     if not path.is_file():
-        what = f"{path} is a folder" if path.is_dir() else f"there is no script {path}"
+        what = f"{path} is a folder" if path.is_dir() else f"script {path} not found"
         raise BadFile(what, looked_in=str(Path.cwd()), hint="give the path of the training script, such as `examples/train.py`")
     for name in _FOR_MODELS_ONLY:
         if _is_given(getattr(options, name)):

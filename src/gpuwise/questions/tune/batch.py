@@ -67,7 +67,7 @@ class TuneAnswer(Shown):
 
     @property
     def stops_paying(self) -> BatchPoint:
-        """The batch from which on doubling gives less than 5 % more."""
+        """The batch from which on doubling gives less than 5% more."""
         for point, doubled in zip(self.batches, self.batches[1:], strict=False):
             if doubled.batch == 2 * point.batch and doubled.samples_per_s < _PAYS * point.samples_per_s:
                 return point

@@ -24,7 +24,7 @@ __all__ = ["WORTH", "Plan", "Pruned", "applied", "model_plan", "script_plan", "s
 
 WORTH = 1.02  # a gain below this is not looked for
 _DOUBLINGS = 3
-_ROOMY = 1.2  # times the memory that is there, beyond which a predicted step is not tried: nine in ten are within 16 %
+_ROOMY = 1.2  # times the memory that is there, beyond which a predicted step is not tried: nine in ten are within 16%
 _WAITING_KEPT = 0.6
 _HAVE_FUSED = ("sgd", "momentum", "adam", "adamw")
 Captured = Callable[[Order], Workload]

@@ -15,7 +15,7 @@ __all__ = ["render_measured"]
 def render_measured(answer: MeasuredAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """The verdict first."""
     facts = answer.facts
-    where = f"on {facts.device} ({facts.name}), torch {facts.torch}"
+    where = f"on {facts.name} ({facts.device}), torch {facts.torch}"
     parts = [bold(answer.verdict, colour=colour), f"{bold(answer.model, colour=colour)} {where}\n{_start(answer)}"]
     if answer.tried:
         parts.append(_table(answer, width, colour))

@@ -89,7 +89,7 @@ def _start(
     able = (*facts.precisions, "fp16", "bf16")
     if request.settings.precision not in able:
         raise BadValue(
-            f"{facts.device} ({facts.name}) does not support {request.settings.precision}",
+            f"{facts.name} ({facts.device}) does not support {request.settings.precision}",
             looked_in=", ".join(able),
             hint="leave out --precision: gpuwise tries the supported ones",
         )

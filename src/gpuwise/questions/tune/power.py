@@ -82,7 +82,7 @@ class PowerAnswer(Shown):
 
     @property
     def cheapest_fast(self) -> PowerPoint:
-        """The lowest limit that keeps 95 % of the speed, in whole per cent as shown; the highest there is where none does."""
+        """The lowest limit that keeps 95% of the speed, in whole per cent as shown; the highest there is where none does."""
         return next((point for point in self.points if round(self.kept_fraction(point), 2) >= _KEPT), self.points[-1])
 
     def kept_fraction(self, point: PowerPoint) -> float:
@@ -151,7 +151,7 @@ def _curve_notes(workload: Workload) -> tuple[Assumption, ...]:
         assumed("watts", "by the same curve", draws, basis="computed"),
     ]
     if workload.mode == "infer" and workload.seq is not None:
-        effect = "on an RTX 3090 under low limits, text generation lost up to three times as much speed as predicted"
+        effect = "on an RTX 3090 at low limits, text generation lost up to three times as much speed as predicted"
         told.append(assumed("language models in inference", "less certain", effect, basis="measured"))
     return tuple(told)
 
@@ -215,7 +215,7 @@ def _this_card(device: str) -> DeviceFacts:
     facts = facts_of(device)
     if not facts.device.startswith("cuda") or not facts.uuid:
         raise BadValue(
-            f"the power limit of {facts.device} ({facts.name}) cannot be set",
+            f"the power limit of {facts.name} ({facts.device}) cannot be set",
             looked_in="the devices that torch finds on this machine",
             hint="this works on NVIDIA cards only; leave out --apply to get a prediction for `--gpu NAME`",
         )

@@ -68,7 +68,7 @@ def _finding(
         lines.append(f"{answer.members[one.number].vitals.name}: {'; '.join(one.finding.evidence)}")
     more = len(found.named) - most
     lines += [f"and {more:,} more (`{'--json' if verbose else '-v'}` lists {'all' if verbose else 'more'})"] if more > 0 else []
-    lines += [f"do: {finding.remedy}", *([f"check: {finding.verify}"] if verbose else [])]
+    lines += [f"fix: {finding.remedy}", *([f"check: {finding.verify}"] if verbose else [])]
     return "\n".join([bold(head, colour=colour), *(wrapped(f"   {line}", width, "     ") for line in lines)])
 
 

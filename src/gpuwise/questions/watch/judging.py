@@ -221,5 +221,7 @@ def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
     if len(run.marks) > 1 and pace is not None:
         notes.append(f"the steps are those of process {pace.pid}, a typical one of {len(run.marks)}")
     if any(gpu.other_processes is None and gpu.load_count for gpu in vitals.gpus):
-        notes.append("the driver does not list this run's processes on the GPU, so they cannot be told apart from other programs")
+        notes.append(
+            "the driver does not list this run's processes on the GPU, so gpuwise cannot distinguish them from other programs"
+        )
     return notes

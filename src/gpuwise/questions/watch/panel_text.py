@@ -50,6 +50,6 @@ def _gpu_now(gpu: GpuSample) -> str:
 
 def _host_now(host: HostSample) -> str:
     used = sum(host.core_fractions)
-    own = "" if host.own_cores is None else f"  ours {host.own_cores:.1f}"
+    own = "" if host.own_cores is None else f"  this run {host.own_cores:.1f}"
     ram = f"RAM {host.ram_used_bytes / 2**30:.1f}/{host.ram_bytes / 2**30:.1f} GB"
     return f"CPU {used:.1f}/{len(host.core_fractions)} cores{own}  {ram}  {host.own_processes} processes"

@@ -38,7 +38,7 @@ from gpuwise.workload.store import zoo
 __all__ = ["WhichQuery", "ask"]
 
 _DEFAULT_TASK = "kaggle"
-_HOURS_PER_WEEK = 25.0  # 15 % of the time, a busy desktop
+_HOURS_PER_WEEK = 25.0  # 15% of the time, a busy desktop
 _YEARS = 3.0  # how long a card is usually kept, assumed
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
 _SAMPLES = 1e6  # about an epoch of ImageNet
@@ -106,7 +106,9 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
 def _check_together(options: WhichOptions) -> None:
     """Refuse options that contradict each other."""
     if options.model and options.task:
-        raise BadValue("`--model` and `--task` cannot be combined", hint="leave out `--task`: it only stands in for a model")
+        raise BadValue(
+            "`--model` and `--task` cannot be combined", hint="leave out `--task`, which is for choosing without a model"
+        )
     if not 1 <= options.max_gpus <= MOST_IN_A_MACHINE:
         raise BadValue(f"--max-gpus {options.max_gpus} is out of range", hint=f"give a number between 1 and {MOST_IN_A_MACHINE}")
     if options.laptop and options.rent:
@@ -156,7 +158,7 @@ def _jobs(options: WhichOptions, models: Sequence[str], notes: list[Assumption])
                 hint=f"for example `--model resnet50 {option} {value}`",
             )
     chosen = find_task(options.task or _DEFAULT_TASK)
-    why = "these jobs stand in for your model; name your own with `--model`"
+    why = "these jobs represent your model; name your own with `--model`"
     notes.append(assumed("task" if not options.task else "run", f"{chosen.name}: {_describe_jobs(chosen)}", why))
     return chosen.name, chosen.jobs
 

@@ -61,8 +61,8 @@ class WhichOptions:
         Option(help="What you can spend on GPUs, or on rent over all years: 800 or '$800'.", high=_MOST_MONEY),
     ] = None
     have: Annotated[Names, Option(help="GPUs you already have, such as 'GTX 1080 Ti' or '2x T4'; may be repeated.")] = ()
-    hours_per_week: Annotated[Optional[float], Option(help="Hours of use per week. [default: 25]", low=0, high=168)] = None
-    years: Annotated[Optional[float], Option(help="Years of use to count. [default: 3]", above=0, high=20)] = None
+    hours_per_week: Annotated[Optional[float], Option(help="Hours of use per week (default: 25).", low=0, high=168)] = None
+    years: Annotated[Optional[float], Option(help="Years of use to count (default: 3).", above=0, high=20)] = None
     kwh_price: Annotated[Optional[float], Option(help="Price of electricity per kWh.", low=0, high=_MOST_MONEY)] = None
     tariff: Annotated[str, Option(help="Electricity price in monthly tiers of kWh: '200=0.10,600=0.44'.")] = ""
     region: Annotated[str, Option(help="Country for electricity prices and carbon: US, DE, KR, ...")] = ""
@@ -72,7 +72,7 @@ class WhichOptions:
     buy: Annotated[bool, Option(help="Consider only new cards; with --used, new and used ones.")] = False
     used: Annotated[bool, Option(help="Consider only used cards; with --buy, new and used ones.")] = False
     rent: Annotated[bool, Option(help="Consider only rented GPUs.")] = False
-    vendor: Annotated[str, Option(help="Maker of the GPU: nvidia, amd, intel, apple or any. [default: nvidia]")] = ""
+    vendor: Annotated[str, Option(help="Maker of the GPU: nvidia, amd, intel, apple or any (default: nvidia).")] = ""
     laptop: Annotated[bool, Option(help="Consider only laptop GPUs.")] = False
     min_memory: Annotated[str, Option(help="Consider only GPUs with at least this much memory, such as 16GB.")] = ""
     deadline: Annotated[str, Option(help="Longest time that a run may take, such as '3 days' or 12h.")] = ""
@@ -86,7 +86,7 @@ class WhichOptions:
         Option(help="Price of the rest of the machine; it then counts towards the budget.", low=0, high=_MOST_MONEY),
     ] = None
     machine_watts: Annotated[
-        Optional[float], Option(help="Power of the rest of the machine in watts. [default: 100]", low=0, high=_MOST_MONEY)
+        Optional[float], Option(help="Power of the rest of the machine in watts (default: 100).", low=0, high=_MOST_MONEY)
     ] = None
     batch: Annotated[
         Union[int, str, None], Option(help="Samples per step, or auto for the fastest batch that fits each GPU.")

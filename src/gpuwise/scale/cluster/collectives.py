@@ -83,7 +83,7 @@ def collective_s(
     as for types they cannot add (int8).
     """
     if op not in OPS:
-        raise BadValue(f"no collective called '{op}'", hint=", ".join(OPS))
+        raise BadValue(f"unknown collective '{op}'", hint=", ".join(OPS))
     size, ranks_in, nodes = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in (size_bytes, inner, outer)))
     if (
         np.any(ranks_in > cluster.gpus_per_node)
@@ -224,7 +224,7 @@ def _between(cluster: Cluster, inner: Array, k: Constants) -> _Path:
     """The network as a group of so many GPUs of a node has it; no faster than their lanes to the host."""
     link = cluster.network
     if link is None:
-        raise BadValue(f"the nodes of {cluster.name} have no network", hint="`--network 10Gbit` tells which")
+        raise BadValue(f"the nodes of {cluster.name} have no network", hint="set one with `--network 10Gbit`")
     host = cluster.wires.host_link
     lanes = host.bytes_per_s_one_way * host.achieved_fraction / cluster.wires.shared_by
     adapters = link.bytes_per_s_one_way * link.achieved_fraction * cluster.network_count / cluster.gpus_per_node

@@ -49,7 +49,7 @@ def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster
         kinds=kinds,
     )
     if cluster.gpu_count > MOST_GPUS:
-        raise BadValue(f"{cluster.gpu_count:,} GPUs are more than gpuwise plans for", hint=f"up to {MOST_GPUS:,}")
+        raise BadValue(f"{cluster.gpu_count:,} GPUs are more than gpuwise can plan for", hint=f"give at most {MOST_GPUS:,}")
     return cluster, tuple(notes)
 
 
@@ -66,13 +66,15 @@ def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
     for part in parts:
         found = _PART.fullmatch(part)
         if found is None:
-            raise BadValue(f"'{text}' is no cluster", hint=_HINT)
+            raise BadValue(f"invalid cluster '{text}'", hint=_HINT)
         first, second, name = found.groups()
         nodes, count = (int(first), int(second)) if second else (1, int(first or 1))
         if min(nodes, count) < 1:
             raise BadValue(f"'{part.strip()}' has no GPUs", hint=_HINT)
         if nodes > 1 and len(parts) > 1:
-            raise BadValue(f"'{text}' mixes GPUs over nodes", hint="different GPUs are planned for inside one machine only")
+            raise BadValue(
+                f"'{text}' mixes different GPUs across nodes", hint="different GPUs can be combined only inside one machine"
+            )
         node_count = nodes
         gpu = _gpu(name, notes)
         kinds[gpu.name] = (gpu, kinds.get(gpu.name, (gpu, 0))[1] + count)
@@ -99,9 +101,9 @@ def _in_machines(node_count: int, kinds: Kinds, notes: list[Assumption]) -> tupl
     if total <= most:
         return node_count, kinds
     if node_count > 1 or len(kinds) > 1 or gpu.cooler != "module" or total % most:
-        hint = f"at most {most}; with nodes it is written `{-(-total // 8)}x8x{gpu.name}`"
-        raise BadValue(f"{total:,} GPUs do not fit one machine", hint=hint)
-    notes.append(assumed("nodes", f"{total // most} of {most} GPUs", "a board takes no more; `2x8x...` says nodes and GPUs"))
+        hint = f"use at most {most}, or several nodes: `{-(-total // 8)}x8x{gpu.name}`"
+        raise BadValue(f"{total:,} GPUs do not fit in one machine", hint=hint)
+    notes.append(assumed("nodes", f"{total // most} of {most} GPUs", "a board takes no more; `2x8x...` sets nodes and GPUs"))
     return total // most, ((gpu, most),)
 
 
@@ -111,11 +113,14 @@ def _gpu(name: str, notes: list[Assumption]) -> Gpu:
     except UnknownName as error:
         raise UnknownName(error.message, looked_in=error.looked_in, hint=f"{error.hint}. A cluster is written {_HINT}") from error
     if match.gpu.is_cpu:
-        raise BadValue(f"'{name}' is a CPU", hint=_HINT)
+        raise BadValue(f"'{name}' is a CPU, not a GPU", hint=_HINT)
     if match.others:
         notes.append(
             assumed(
-                f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(one.name for one in match.others), code="gpu_name"
+                f"gpu '{name}'",
+                match.gpu.name,
+                "it could also be " + ", ".join(one.name for one in match.others),
+                code="gpu_name",
             )
         )
     return match.gpu
@@ -125,16 +130,18 @@ def network_of(text: str) -> tuple[Link, int]:
     """The network meant by `100Gbit`, `8x400Gbit` or `InfiniBand HDR`: an adapter, and how many a node has."""
     found = re.fullmatch(r"\s*(?:(\d{1,9})\s*[x×*]\s*)?(\S.*?)\s*", text)
     if found is None:
-        raise BadValue("no network was named", hint="such as `100Gbit` or `8x400Gbit`")
+        raise BadValue("no network was named", hint="for example `100Gbit` or `8x400Gbit`")
     count, name = int(found[1] or 1), found[2]
     if not 1 <= count <= 64:
-        raise BadValue(f"{count} adapters in a node", hint="between 1 and 64")
+        raise BadValue(f"invalid number of adapters per node: {count}", hint="give a number between 1 and 64")
     try:
         link = find_link(name)
     except UnknownName:
         link = _by_rate(name)
     if link.kind not in ("ethernet", "infiniband"):
-        raise BadValue(f"{link.name} joins GPUs of one machine, not machines", hint="such as `100Gbit` or `InfiniBand HDR`")
+        raise BadValue(
+            f"{link.name} connects GPUs in one machine, not machines", hint="for example `100Gbit` or `InfiniBand HDR`"
+        )
     return link, count
 
 
@@ -142,7 +149,9 @@ def _by_rate(text: str) -> Link:
     """A network known only by its rate: the nearest Ethernet at that rate."""
     rate = parse(text if re.search(r"(?i)(/s|ps)$", text) else f"{text}/s", "bandwidth")
     if not 0 < rate <= _MOST_BYTES_PER_S:
-        raise BadValue(f"a network of '{text}' does not exist", hint="between 0.1 and 1600 Gbit, such as `--network 10Gbit`")
+        raise BadValue(
+            f"a network rate of '{text}' is out of range", hint="give between 0.1 and 1600 Gbit, such as `--network 10Gbit`"
+        )
     known = [link for link in links().values() if link.name.startswith("Ethernet")]
     near = min(known, key=lambda link: abs(link.bytes_per_s_one_way / rate - 1.0) + (link.bytes_per_s_one_way > rate))
     return replace(near, name=f"Ethernet {rate * 8 / 1e9:g} Gbit", bytes_per_s_one_way=rate)

@@ -49,8 +49,8 @@ _MODULE_NETWORKS = {1: "InfiniBand EDR", 2: "InfiniBand EDR", 3: "InfiniBand HDR
 _SERVER_NETWORK, _DESKTOP_NETWORK = "Ethernet 100 Gbit", "Ethernet 10 Gbit"
 _NO_PEERS = ("turing", "ampere", "ada", "blackwell")  # GeForce of these has no peer access over PCIe: source geforce-no-p2p
 _DESKTOP_LANES = 16  # that two or three cards share: source workstation-usual
-_ANOTHER = "`predict` and `plan` take another with `--link`, such as 'PCIe 3.0 x8, p2p'"
-_BOUGHT_APART = "a bridge is bought apart: `predict` and `plan` count one with `--link NVLink`"
+_ANOTHER = "set another for `predict` and `plan` with `--link`, such as 'PCIe 3.0 x8, p2p'"
+_BOUGHT_APART = "a bridge is sold separately; `predict` and `plan` include one with `--link NVLink`"
 _RDMA_FROM_BYTES_PER_S = 200e9 / 8  # slower Ethernet is sold with TCP
 
 
@@ -89,7 +89,9 @@ def usual_wires(kinds: Sequence[tuple[Gpu, int]], notes: list[Assumption], bridg
     gpu, total = kinds[0][0], sum(count for _, count in kinds)
     alike = len(kinds) == 1
     if bridge and not (alike and (takes_bridge(gpu) or _on_board(gpu))):
-        raise BadValue(f"{gpu.name} has no NVLink" if alike else "different cards share no NVLink", hint="leave `--link` out")
+        raise BadValue(
+            f"{gpu.name} has no NVLink" if alike else "different cards cannot be connected by NVLink", hint="leave out `--link`"
+        )
     host, peers = _host_link([one for one, _ in kinds], total), all(_has_peers(one) for one, _ in kinds)
     board = _on_board(gpu) or _fabric(gpu) if alike else None
     if board:
@@ -114,7 +116,7 @@ def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
     if wires.gpu_link != wires.host_link:
         return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
     bare = len(kinds) == 1 and takes_bridge(kinds[0][0])
-    how = "peer to peer" if wires.peer_to_peer else "through the host's memory: no peer access with the usual driver"
+    how = "peer to peer" if wires.peer_to_peer else "through the host's memory, because the usual driver has no peer access"
     value = f"{wires.gpu_link.name}{' and no NVLink bridge' if bare else ''}, {how}"
     return assumed(name, value, _BOUGHT_APART if bare else _ANOTHER, code="link")
 
@@ -178,7 +180,7 @@ def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assump
     else:
         link, count = find_link(_SERVER_NETWORK if gpu.segment == "datacenter" else _DESKTOP_NETWORK), 1
     name = f"{count}x {link.name}" if count > 1 else link.name
-    notes.append(assumed("network", name, "`gpuwise plan --network 25Gbit` tells another"))
+    notes.append(assumed("network", name, "set another with `gpuwise plan --network 25Gbit`"))
     return link, count
 
 
@@ -235,7 +237,8 @@ class Cluster:
             return replace(self, gpus_per_node=gpu_count, node_count=1, kinds=_first(self.kinds, gpu_count))
         if gpu_count % self.gpus_per_node:
             raise BadValue(
-                f"{gpu_count} GPUs do not fill nodes of {self.gpus_per_node}", hint=f"a multiple of {self.gpus_per_node}"
+                f"{gpu_count} GPUs cannot be divided into nodes of {self.gpus_per_node}",
+                hint=f"a multiple of {self.gpus_per_node}",
             )
         return replace(self, node_count=gpu_count // self.gpus_per_node)
 
@@ -284,7 +287,7 @@ def linked(text: str, wires: Wires, kinds: Kinds) -> Wires:
         elif flag.lower() in ("p2p", "no p2p"):
             wires = replace(wires, peer_to_peer=flag.lower() == "p2p")
         else:
-            raise BadValue(f"'{flag}' says nothing about a link", hint="`p2p`, `no p2p` or `shared by 2`")
+            raise BadValue(f"unknown link property '{flag}'", hint="`p2p`, `no p2p` or `shared by 2`")
     return wires
 
 

@@ -200,7 +200,7 @@ def _stages(mesh: Mesh) -> tuple[int, ...]:
 
 
 def simplest(found: Found, batches: Array) -> int | None:
-    """The row with the fewest moving parts among those within 5 % of the best; of equals the fastest."""
+    """The row with the fewest moving parts among those within 5% of the best; of equals the fastest."""
     order = found.order()
     if not len(order):
         return None

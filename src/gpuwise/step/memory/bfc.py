@@ -3,7 +3,7 @@
 From TensorFlow's `bfc_allocator.cc` and its guide "Limiting GPU memory growth", and JAX's "GPU memory allocation": sizes are
 rounded to 256 bytes; a chunk is split if it is at least twice the request or 128 MiB larger; the first region of growth is
 2 MiB, and each next one doubles; without growth one region is taken at the start, of all that the device has but for a reserve
-(TensorFlow) or of 75 % (JAX). Regions are never given back.
+(TensorFlow) or of 75% (JAX). Regions are never given back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One step on lanes: the host issues kernels, the GPU runs them, inputs are loaded and copied meanwhile.
 
 The lanes overlap from step to step, so the longest one sets the pace. Where two are equally long they also wait for each other
-now and then: the maximum is smooth. Two lanes of one length make a step 12 % longer than either, one of half the length adds
+now and then: the maximum is smooth. Two lanes of one length make a step 12% longer than either, one of half the length adds
 hardly anything. On a CPU nothing overlaps with issuing ops (`setting.py`).
 """
 

@@ -186,8 +186,8 @@ def _check_report(path: Path) -> None:
 
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
-            f"{path} does not have the ending of a report file",
-            looked_in=f"known endings: {', '.join(ENDINGS)}",
+            f"{path} does not have a supported report file extension",
+            looked_in=f"supported extensions: {', '.join(ENDINGS)}",
             hint=f"for example `--report {path.stem or 'report'}.html`",
         )
     check_place(path, "report.html")

@@ -37,7 +37,8 @@ class Traces:
         endings = [next((end for end in _ENDINGS if name.lower().endswith(end)), "") for name in names]
         if not all(endings):
             return 400, told(
-                f"'{names[endings.index('')]}' does not have the ending of a trace file", f"known endings: {', '.join(_ENDINGS)}"
+                f"'{names[endings.index('')]}' does not have a supported trace file extension",
+                f"supported extensions: {', '.join(_ENDINGS)}",
             )
         if len(names) > 1 and len(sizes) != len(names):
             return 400, told(f"{len(names)} names and {len(sizes)} sizes", "give the size of each file in bytes")

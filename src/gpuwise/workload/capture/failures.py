@@ -59,7 +59,7 @@ def _described(model: str, error: BaseException) -> Failure:
     if _is_out_of_memory(error):
         return Failure(
             f"capturing {model} ran out of memory{_at(error)}",
-            hint="raise the limit, such as `--memory-limit 32GB` (16 GB if you give none), or let the code hold less data",
+            hint="raise the limit, such as `--memory-limit 32GB` (the default is 16 GB), or let the code load less data",
         )
     if isinstance(error, SyntaxError):
         place = f"{Path(error.filename).name} line {error.lineno}" if error.filename else model
@@ -71,13 +71,13 @@ def _described(model: str, error: BaseException) -> Failure:
     if type(error).__name__ in _DATA_DEPENDENT:
         return Failure(
             f"{model} depends on the values of a tensor{_at(error)}, which a capture does not have",
-            hint="make that part depend on shapes only (no `if` on tensors, no .item(), no boolean masks as index)",
+            hint="make that part depend on shapes only (no `if` on tensors, no .item(), no indexing with boolean masks)",
         )
     reason = message_of(error)
     if "UninitializedParameter" in reason:
         return Failure(
             f"{model} has a layer{_at(error)} that does not know its sizes until it has run",
-            hint="give its sizes, such as nn.Linear(784, 10) in place of nn.LazyLinear(10)",
+            hint="give its sizes, such as nn.Linear(784, 10) instead of nn.LazyLinear(10)",
         )
     says = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     return Failure(f"{model} could not be captured{_at(error)}: {says}", hint=_hint(model, error))
@@ -119,7 +119,7 @@ def _exit(model: str, error: SystemExit) -> Failure:
     code = error.code if error.code is not None else 0
     return Failure(
         f"{model} ended the program{_at(error)} (sys.exit({code!r:.200})) before it could be recorded",
-        hint="leave out the sys.exit there, or give the arguments or files with which the code runs on",
+        hint="remove that sys.exit, or give the arguments or files that the code needs to continue",
     )
 
 
@@ -162,42 +162,46 @@ def _hint(model: str, error: BaseException) -> str:
         (isinstance(error, (FileNotFoundError, NotADirectoryError)), _missing_file(model, error)),
         (
             _is_network(error, text),
-            "a capture works without the network: use data that is here or synthetic, and no pretrained weights",
+            "a capture works without the network: use local or synthetic data, and no pretrained weights",
         ),
-        (isinstance(error, EOFError), "the code waits for input from the keyboard, and a capture has none"),
-        (isinstance(error, PermissionError), "the file may not be read or written; run gpuwise with the rights the code needs"),
+        (isinstance(error, EOFError), "the code waits for keyboard input, which a capture does not have"),
+        (
+            isinstance(error, PermissionError),
+            "the file cannot be read or written; run gpuwise with the permissions that the code needs",
+        ),
         (
             "CUDA" in text or "cuda" in text or "NVIDIA" in text,
-            "this part needs a real GPU or an extension compiled for one; choose it by an option, and capture without it",
+            "this part needs a real GPU or an extension compiled for one; make it optional, and capture without it",
         ),
-        ("Dataset not found" in text, "the data set is not here: download it first, or use synthetic data of the same shape"),
+        (
+            "Dataset not found" in text,
+            "the dataset is not on this machine: download it first, or use synthetic data of the same shape",
+        ),
         (
             isinstance(error, TypeError) and "argument" in text and not model.endswith(".py"),
-            "pass the inputs by hand, such as `--input x=batch,3,224,224:fp32`",
+            "set the inputs yourself, for example `--input x=batch,3,224,224:fp32`",
         ),
         (
             model.endswith(".py") and "keras" in sys.modules,
-            f"for a Keras model name the function that builds it, such as `{model}:build`",
+            f"for a Keras model, name the function that builds it, such as `{model}:build`",
         ),
     ):
         if test:
             return hint
-    return "run the code once by itself to see whether it works outside gpuwise"
+    return "run the code on its own to see whether it works without gpuwise"
 
 
 def _missing_module(error: BaseException) -> str:
     name = str(getattr(error, "name", "") or "")
     if name.partition(".")[0] in _GPU_ONLY:
         return f"{name} is an extension for GPUs: make its import optional (try … except ImportError), and capture without it"
-    return (
-        f"install {name.partition('.')[0] or 'it'} in the Python that runs gpuwise, or run gpuwise in the environment of the code"
-    )
+    return f"install {name.partition('.')[0] or 'it'} in the environment of gpuwise, or run gpuwise in that of the code"
 
 
 def _missing_file(model: str, error: BaseException) -> str:
     name = getattr(error, "filename", None)
-    what = f"'{name}' is not there; paths are relative to {Path.cwd()}" if name else "a file is not there"
-    how = f"; give its place after `--`, such as `gpuwise capture {model} -- --data FOLDER`" if model.endswith(".py") else ""
+    what = f"'{name}' not found; paths are relative to {Path.cwd()}" if name else "a file was not found"
+    how = f"; give its path after `--`, such as `gpuwise capture {model} -- --data FOLDER`" if model.endswith(".py") else ""
     return what + how
 
 

@@ -48,7 +48,7 @@ def capture(
     try:
         question = msgspec.json.encode(request)
     except UnicodeEncodeError:
-        raise BadValue(f"{request.model!a} is not a name in valid Unicode", hint="rename the file") from None
+        raise BadValue(f"{request.model!a} is not valid Unicode", hint="rename the file") from None
     with tempfile.TemporaryDirectory(prefix="gpuwise-", ignore_cleanup_errors=True) as folder:
         paths = {name: Path(folder) / name for name in ("request", "result", "status")}
         paths["request"].write_bytes(question)
@@ -133,7 +133,7 @@ def _too_long(process: subprocess.Popen[bytes], request: Request, timeout_s: flo
         f"capturing {request.model} did not finish within {timeout_s:g} s"
         + (f"; it was at {where}" if where else "")
         + (f" (while {shown})" if shown else ""),
-        hint=f"give it longer with `--timeout {timeout_s * 4:g}`, or look for an endless loop in its code",
+        hint=f"give it more time with `--timeout {timeout_s * 4:g}`, or look for an endless loop in its code",
     )
 
 
@@ -151,19 +151,19 @@ def _death(request: Request, code: int, said: str, memory_bytes: float) -> Gpuwi
     """The process ended without an answer: by a signal, os._exit, or a crash inside a library."""
     if code == -getattr(signal, "SIGKILL", 9):
         return GpuwiseError(
-            f"the process capturing {request.model} was killed, most likely for lack of memory",
-            hint="let the code hold less data, or close other programs",
+            f"the process capturing {request.model} was killed, most likely because memory ran out",
+            hint="let the code load less data, or close other programs",
         )
-    how = f"was ended by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended itself with code {code}"
+    how = f"was killed by signal {-code} ({_signal_name(-code)})" if code < 0 else f"exited with code {code}"
     where = _user_line(said) if code < 0 else ""
     lines = [line for line in said[: said.rfind("Fatal Python error")].strip().splitlines() if line.strip()][-1:]
-    hint = "run the code by itself to see what it does; an extension compiled for a GPU cannot run in a capture"
+    hint = "run the code on its own to see what it does; an extension compiled for a GPU cannot run in a capture"
     if memory_bytes < _ROOM_BYTES or is_lack_of_memory(said):
         hint = f"its memory limit was {memory_bytes / 2**30:.3g} GB: raise it, such as `--memory-limit 16GB`"
     return GpuwiseError(
         f"the process capturing {request.model} {how}"
         + (f" at {where}" if where else "")
-        + (f"; it last said: {plain(lines[0].strip()[:300])}" if lines else ""),
+        + (f"; its last output: {plain(lines[0].strip()[:300])}" if lines else ""),
         hint=hint,
     )
 

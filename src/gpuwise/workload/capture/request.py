@@ -51,10 +51,10 @@ def parse_input(text: str) -> InputSpec:
     shape_text, _, dtype = rest.partition(":")
     shape = tuple(part.strip() for part in shape_text.split(",") if part.strip())
     if not equals or not name.strip() or not shape:
-        raise BadValue(f"'{text}' is not an input", hint=hint)
+        raise BadValue(f"invalid input '{text}'", hint=hint)
     for part in shape:
         if part not in ("batch", "seq") and not (part.isascii() and part.isdigit() and len(part) <= 10 and 0 < int(part) < 2**31):
-            raise BadValue(f"'{part}' in input '{name}' is no size", hint=hint)
+            raise BadValue(f"invalid size '{part}' in input '{name}'", hint=hint)
     if (dtype or "fp32") not in _INPUT_DTYPES:
-        raise BadValue(f"'{dtype}' is no dtype of an input", looked_in=", ".join(_INPUT_DTYPES), hint=hint)
+        raise BadValue(f"unknown input dtype '{dtype}'", looked_in=", ".join(_INPUT_DTYPES), hint=hint)
     return InputSpec(name.strip(), shape, dtype or "fp32")

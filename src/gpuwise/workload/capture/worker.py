@@ -51,7 +51,7 @@ def record(request: Request, say: Say = lambda text: None) -> Workload:
     settings = request.settings
     wanted: Point = (request.batch or subject.batch, (request.seq or subject.seq) if subject.seq is not None else None)
     if request.seq is not None and subject.seq is None:
-        raise BadValue(f"{request.model} has no sequence, but --seq {request.seq} was given", hint="leave --seq out")
+        raise BadValue(f"{request.model} has no sequence, but --seq {request.seq} was given", hint="leave out --seq")
     points = _points(subject, wanted, source_of(request.model) == "user_code")
     say(f"recording a {settings.mode} step at {len(points)} sizes")
     captures, parameters = _captured(capture, subject, settings, points, wanted)
@@ -98,7 +98,7 @@ def _captured(capture: Any, subject: Any, settings: Any, points: list[Point], wa
 
     found, parameters = _at_all_or_one(capture, replace(subject, build=build), settings, points, wanted)
     if settings.checkpoint and not _recomputes(models[-1]) and not any("checkpointing" in note for note in subject.notes):
-        found[0].notes.append("--checkpoint changes nothing: the model has no list of repeated blocks to recompute")
+        found[0].notes.append("--checkpoint has no effect: the model has no list of repeated blocks to recompute")
     return found, parameters
 
 
@@ -110,7 +110,7 @@ def _at_all_or_one(capture: Any, subject: Any, settings: Any, points: list[Point
     except Exception as fault:
         reason = str(fault).strip().splitlines()[0][:200] if str(fault).strip() else type(fault).__name__
         found, parameters = capture(subject, settings, [wanted])
-        found[0].notes.append(f"kept at the captured size: it does not run at others ({reason})")
+        found[0].notes.append(f"valid only at the captured size, because it does not run at others ({reason})")
     return found, parameters
 
 

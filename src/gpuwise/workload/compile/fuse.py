@@ -25,7 +25,7 @@ moves kernels to save memory, 8-bit pooling indices.
 
 Held against Inductor's own scheduler (torch 2.13, its Triton rules on CPU graphs, mixed precision, batch 8): at inference
 the loops of resnet50, vit_base_patch16_224 and convnext_base come out as 106, 139 and 338 kernels (Inductor: 106, 141, 337)
-and their bytes within 4 %; in training, bytes saved for the backward pass come within 4 % of what its partitioner saves.
+and their bytes within 4%; in training, bytes saved for the backward pass come within 4% of what its partitioner saves.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def fused(workload: Workload, *, epilogues: bool = False, optimizer: bool = True
     """The workload as torch.compile would run it. `optimizer=False` leaves the optimizer eager, as compiling the model
     alone does.
 
-    FLOPs stay, bytes and calls never grow, memory by no more than 1 %: where fusing would need more, the calls at the
+    FLOPs stay, bytes and calls never grow, memory by no more than 1%: where fusing would need more, the calls at the
     peak stay apart.
     """
     if is_fused(workload) or not workload.calls:

@@ -70,7 +70,7 @@ def _check(workload: Workload, batch: Array | float | None, seq: Array | float |
             raise BadValue(f"{name} must be at least 1, not {value}", hint=f"captured at {captured}")
         if name not in workload.symbols and np.any(np.asarray(value) != captured):
             raise BadValue(
-                f"{workload.model} was captured at {name} {captured} only and cannot be asked at {value}",
+                f"{workload.model} was captured only at {name} {captured}, so {name} {value} cannot be used",
                 hint=f"capture it again with --{name} {value}",
             )
 

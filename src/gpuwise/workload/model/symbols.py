@@ -47,7 +47,7 @@ def join(captures: Sequence[RawCapture], about: Description) -> Workload:
         try:
             return _Builder(captures, about, notes).build()
         except NotAffine as reason:
-            notes.append(f"kept at the captured size: {reason}")
+            notes.append(f"valid only at the captured size: {reason}")
     return _Builder(captures[:1], about, notes).build()
 
 

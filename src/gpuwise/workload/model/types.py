@@ -293,4 +293,4 @@ class Settings:
             if value not in known:
                 raise BadValue(f"unknown {what} '{value}'", looked_in=", ".join(known), hint=f"for example `{known[0]}`")
         if not 1 <= self.accumulate <= 1024:
-            raise BadValue(f"{self.accumulate} micro-batches a step cannot be captured", hint="between 1 and 1024")
+            raise BadValue(f"{self.accumulate} micro-batches per step cannot be captured", hint="between 1 and 1024")

@@ -37,7 +37,7 @@ def _check_head(workload: Workload) -> None:
     _one_of("mode", workload.mode, MODES)
     _one_of("precision", workload.precision, PRECISIONS)
     if workload.symbols not in _SYMBOLS:
-        raise ValueError(f"symbols {list(workload.symbols)!r:.60} are none of [], batch, batch and seq")
+        raise ValueError(f"symbols {list(workload.symbols)!r:.60} must be [], [batch] or [batch, seq]")
     if not 1 <= workload.batch < _LARGEST:
         raise ValueError(f"the batch is {workload.batch:.6g}; it must be at least 1 and below 2^31")
     if workload.seq is None:
@@ -73,7 +73,7 @@ def _check_op(op: Op, products: int, tensors: int) -> None:
     _within("op", (*op.reads, *op.writes), tensors)
     for name in kind.attrs:
         if name not in op.attrs:
-            raise ValueError(f"a {op.kind} does not say its {name}")
+            raise ValueError(f"a {op.kind} has no {name}")
     if kind.passes:
         _one_of(f"pass of {op.kind}", str(op.attrs.get("pass")), kind.passes)
     if op.kind == "conv":
@@ -81,18 +81,18 @@ def _check_op(op: Op, products: int, tensors: int) -> None:
         if not isinstance(groups, int) or groups < 1:
             raise ValueError(f"a conv has {groups!r:.20} groups")
         if not isinstance(op.attrs["stride"], tuple):
-            raise ValueError("the stride of a conv is no list")
+            raise ValueError("the stride of a conv is not a list")
 
 
 def _check_calls(workload: Workload) -> None:
     calls, ops = workload.calls, workload.ops
     if not (_inside(calls.op, len(ops)) and _inside(calls.phase, len(PHASES)) and _inside(calls.module, len(workload.modules))):
-        raise ValueError("a call names an op, phase or module that is not there")
+        raise ValueError("a call refers to an op, phase or module that does not exist")
     reads, writes = ints(len(op.reads) for op in ops), ints(len(op.writes) for op in ops)
     if np.any(calls.read_count != reads[calls.op]) or np.any(calls.written_count != writes[calls.op]):
-        raise ValueError("a call reads or writes another number of buffers than its op")
+        raise ValueError("a call and its op read or write different numbers of buffers")
     if not _inside(calls.refs, len(workload.buffers)):
-        raise ValueError("a call names a buffer that is not there")
+        raise ValueError("a call refers to a buffer that does not exist")
 
 
 def _check_buffers(workload: Workload) -> None:
@@ -102,7 +102,7 @@ def _check_buffers(workload: Workload) -> None:
         if not 0 <= category < len(CATEGORIES):
             raise ValueError(f"a buffer has the category {category}; there are {len(CATEGORIES)}")
     if np.any(buffers.born < 0) or np.any(buffers.died < buffers.born) or np.any(buffers.died > len(workload.calls)):
-        raise ValueError("a buffer is born or dies outside the step")
+        raise ValueError("a buffer is created or freed outside the step")
 
 
 def _inside(rows: Ints, count: int) -> bool:
@@ -111,9 +111,9 @@ def _inside(rows: Ints, count: int) -> bool:
 
 def _one_of(what: str, value: str, known: Iterable[str]) -> None:
     if value not in known:
-        raise ValueError(f"'{value:.40}' is no {what}; known are {', '.join(known)}")
+        raise ValueError(f"'{value:.40}' is not a valid {what}; known are {', '.join(known)}")
 
 
 def _within(what: str, values: Iterable[int], count: int) -> None:
     if any(not 0 <= value < count for value in values):
-        raise ValueError(f"a {what} refers to a row that is not there")
+        raise ValueError(f"a {what} refers to a row that does not exist")

@@ -120,7 +120,7 @@ def decode(data: bytes, where: str = "workload") -> Workload:
     try:
         head = msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise BadFile(f"{where} is not a whole workload file: {fault}", hint=_HINT) from None
+        raise BadFile(f"{where} is not a complete workload file: {fault}", hint=_HINT) from None
     if head.format != _FORMAT:
         raise BadFile(f"{where} is not a gpuwise workload file", hint=_HINT)
     if head.version != VERSION:
@@ -139,7 +139,7 @@ class _Head(msgspec.Struct):
 
 def _workload(file: _File) -> Workload:
     if any(len(row) != 4 for row in file.dims):
-        raise ValueError("a dimension has not four coefficients")
+        raise ValueError("a dimension does not have four coefficients")
     calls, buffers = _decode_calls(file), _decode_buffers(file.buffers)
     workload = Workload(
         model=plain(file.model),
@@ -208,8 +208,8 @@ def check_output(path: Path) -> None:
     """Whether a workload can be written here: asked before a long capture, not after it."""
     if not path.name.endswith(ENDINGS):
         raise BadValue(
-            f"{path} would be a file that no command takes as MODEL",
-            looked_in=f"its ending; known are {' and '.join(ENDINGS)}",
+            f"{path} does not have a supported workload file extension",
+            looked_in=f"supported extensions: {', '.join(ENDINGS)}",
             hint=f"for example `-o {path.stem or 'model'}.json.gz`",
         )
     check_place(path, "model.json")
@@ -244,7 +244,7 @@ def _content(path: Path) -> bytes:
             data = gzip.GzipFile(fileobj=file).read(_LARGEST_BYTES + 1) if packed else file.read(_LARGEST_BYTES + 1)
     except FileNotFoundError:
         hint = "write a workload file with `gpuwise capture MODEL -o FILE`, or give the path of a model's config.json"
-        raise BadFile(f"no file {path}", looked_in=str(path.parent.absolute()), hint=hint) from None
+        raise BadFile(f"file {path} not found", looked_in=str(path.parent.absolute()), hint=hint) from None
     except (OSError, EOFError, zlib.error, ValueError) as fault:
         raise BadFile(f"{path} cannot be read: {fault}", hint=_HINT) from None
     if len(data) > _LARGEST_BYTES:

@@ -194,7 +194,7 @@ def _refuse_what_needs_a_capture(found: Entry, request: Request) -> None:
 def _refuse_too_long(found: Entry, request: Request) -> None:
     if request.seq is not None and found.longest is not None and request.seq > found.longest:
         raise BadValue(
-            f"{found.name} has positions for at most {found.longest:,} tokens, so --seq {request.seq} is too long",
+            f"{found.name} supports at most {found.longest:,} tokens, so --seq {request.seq} is too long",
             hint=f"use at most `--seq {found.longest}`, or a model with a longer context",
         )
 

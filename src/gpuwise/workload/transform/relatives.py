@@ -317,7 +317,7 @@ def with_optimizer(graph: Graph, optimizer: str, implementation: str) -> Graph:
     if rule is None:
         known = ", ".join(f"{name} ({how})" for name, how in OPTIMIZERS)
         raise BadValue(
-            f"{optimizer} ({implementation}) cannot be added to a zoo workload",
+            f"{optimizer} ({implementation}) cannot be added to a built-in workload",
             looked_in=known,
             hint="capture the model itself, such as `timm:resnet50`, which takes any optimizer",
         )

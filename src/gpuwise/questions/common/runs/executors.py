@@ -73,6 +73,6 @@ def _dask(address: str) -> Iterator[Executor]:
     try:
         client = Client(f"tcp://{address}", timeout="10s")
     except OSError as fault:
-        raise BadValue(f"no Dask scheduler answers at {address}: {fault}", hint="start one with `dask scheduler`") from None
+        raise BadValue(f"no Dask scheduler responds at {address}: {fault}", hint="start one with `dask scheduler`") from None
     with client:
         yield client.get_executor()

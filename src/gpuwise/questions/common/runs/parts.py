@@ -40,11 +40,14 @@ class Parts:
             known = None  # nothing was done for it
         if known is not None and known["question"] != asked:
             raise BadValue(
-                f"{self._folder} holds parts of another question: {_difference(known['question'], asked)}",
-                hint="ask as before to go on, choose another --out, or drop what is there with `--fresh`",
+                f"{self._folder} contains parts of another question: {_difference(known['question'], asked)}",
+                hint="run the same command as before to continue, choose another `--out`, or discard these parts with `--fresh`",
             )
         if known is None and out is not None and out.exists() and not fresh:
-            raise BadFile(f"{out} exists already and was not written by this command", hint="choose another --out, or `--fresh`")
+            raise BadFile(
+                f"{out} already exists and was not written by this command",
+                hint="choose another `--out`, or overwrite it with `--fresh`",
+            )
         gone = known is not None and known["finished"] is not None and out is not None and not out.exists()
         if known is None or gone:
             self.empty()
@@ -95,7 +98,7 @@ class Parts:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError, KeyError, TypeError):
-            raise BadFile(f"{path} cannot be read", hint="drop what is there with `--fresh`, or choose another --out") from None
+            raise BadFile(f"{path} cannot be read", hint="discard it with `--fresh`, or choose another `--out`") from None
 
     def _write(self, question: dict[str, Any], finished: dict[str, Any] | None) -> None:
         data = msgspec.json.encode({"question": question, "finished": finished})
@@ -109,7 +112,7 @@ def alone(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise BadFile(f"{folder} cannot be made: {fault.strerror}", hint="choose another --out") from None
+        raise BadFile(f"{folder} cannot be created: {fault.strerror}", hint="choose another `--out`") from None
     try:
         import fcntl
     except ImportError:  # Windows: two runs would do the same work, and write the same parts
@@ -120,7 +123,7 @@ def alone(folder: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise BadFile(f"another run is using {folder}", hint="wait for it, stop it, or choose another --out") from None
+        raise BadFile(f"another run is using {folder}", hint="wait for it, stop it, or choose another `--out`") from None
     finally:
         with suppress(OSError):
             folder.rmdir()

@@ -83,10 +83,10 @@ def _result(future: Future[bytes], task: T, lost: Callable[[T, str], bytes]) -> 
     try:
         return future.result()
     except BrokenExecutor:
-        raise GpuwiseError("a worker process ended, killed or out of memory", hint=_HINT) from None
+        raise GpuwiseError("a worker process was killed or ran out of memory", hint=_HINT) from None
     except CancelledError:
         raise GpuwiseError("the connection to the cluster was lost", hint=_HINT) from None
     except Exception as fault:
         if type(fault).__name__ != "KilledWorker":  # of Dask, which has tried it on several workers
             raise
-        return lost(task, "every worker that tried it was killed; out of memory?")
+        return lost(task, "every worker that tried it was killed, probably because it ran out of memory")

@@ -29,8 +29,8 @@ def check_table(path: Path) -> None:
     """Whether such a table can be written there: asked before the work."""
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
-            f"unknown table format: {path}",
-            looked_in=f"its ending; known are {', '.join(ENDINGS)}",
+            f"{path} does not have a supported table file extension",
+            looked_in=f"supported extensions: {', '.join(ENDINGS)}",
             hint=f"for example `--out {path.stem or 'results'}.parquet`",
         )
     check_place(path, "results.parquet")
@@ -46,7 +46,7 @@ def write_table(path: Path, types: Types, pieces: Iterable[Columns]) -> None:
         write(draft, types, pieces)
         draft.replace(path)
     except OSError as fault:
-        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the disk and the folder's rights") from None
+        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the disk and the folder's permissions") from None
     finally:
         draft.unlink(missing_ok=True)
 

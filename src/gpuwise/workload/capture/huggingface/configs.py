@@ -26,7 +26,7 @@ __all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_co
 _LARGEST_BYTES = 4 * 2**20
 _LONGEST_ID = 200
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_HINT = "pass the model's own file instead: download config.json from its page and give `path/to/config.json`"
+_HINT = "download config.json from the model's page, and give its path: `path/to/config.json`"
 # Ours, not the model's; and what would name code, kernels or files to load.
 _OURS = frozenset(("like", "repo", "parameters"))
 _LEFT_OUT = frozenset(
@@ -51,7 +51,7 @@ def find_config(model: str) -> Found:
         path = Path(model)
         return _cleaned(read_config(path), f"`{path.name}`")
     if not _ID.fullmatch(name) or ".." in name or len(name) > _LONGEST_ID:
-        raise BadValue(f"'{name}' is no Hugging Face id", hint="for example `hf:gpt2` or `hf:meta-llama/Llama-2-7b-hf`")
+        raise BadValue(f"invalid Hugging Face id '{name}'", hint="for example `hf:gpt2` or `hf:meta-llama/Llama-2-7b-hf`")
     known = _known_name(name)
     for repository in dict.fromkeys((name, known, *_repositories(known))):
         cached = _cached(repository) if repository else None
@@ -66,7 +66,7 @@ def _cleaned(config: Mapping[str, Any], where: str) -> Found:
     """Without what would load code or kernels; quantised weights are captured as plain ones, and that is said."""
     notes = [f"hyper-parameters from {where}"]
     if config.get("quantization_config"):
-        notes.append("the config asks for quantised weights; captured with plain ones")
+        notes.append("the config asks for quantised weights; unquantised ones were captured")
     kept = {key: value for key, value in config.items() if key not in _LEFT_OUT and not key.startswith("_")}
     return Found(config=kept, where=where, notes=tuple(notes))
 
@@ -117,8 +117,8 @@ def _unknown(name: str) -> UnknownName:
     names = list(dict.fromkeys(short[match] for match in near))[:3]
     guess = "did you mean " + " or ".join(f"`hf:{other}`" for other in names) + "? Otherwise " if names else ""
     return UnknownName(
-        f"no configuration of '{name}' on this machine",
-        looked_in=f"{', '.join(str(folder) for folder in cache_folders())} and the {len(table())} models we know",
+        f"no configuration of '{name}' was found on this machine",
+        looked_in=f"{', '.join(str(folder) for folder in cache_folders())} and the {len(table())} models that gpuwise knows",
         hint=guess + _HINT,
     )
 
@@ -156,9 +156,9 @@ def read_config(path: Path) -> dict[str, Any]:
     """The JSON object of a config.json that names a model type; BadFile says what any other file lacks."""
     hint = 'give the config.json of a Hugging Face model; it has a line such as "model_type": "bert"'
     if path.is_dir():
-        raise BadFile(f"{path} is a folder, not a config.json", hint=f"the file in it: `{path / 'config.json'}`")
+        raise BadFile(f"{path} is a folder, not a config.json", hint=f"give the file in it: `{path / 'config.json'}`")
     if not path.exists():
-        raise BadFile(f"no file {path}", hint=hint)
+        raise BadFile(f"file {path} not found", hint=hint)
     if not path.is_file():
         raise BadFile(f"{path} is not a regular file", hint=hint)
     if (size := path.stat().st_size) > _LARGEST_BYTES:
@@ -170,13 +170,13 @@ def read_config(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as fault:
         raise BadFile(f"{path} is not JSON: {str(fault)[:120]}", hint=hint) from None
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-        what = "holds no JSON object" if not isinstance(config, dict) else 'has no "model_type"'
+        what = "contains no JSON object" if not isinstance(config, dict) else 'has no "model_type"'
         raise BadFile(f"{path} is not the configuration of a model: it {what}", hint=hint)
     heads = config.get("architectures")
     if heads is not None and not (isinstance(heads, list) and all(isinstance(head, str) for head in heads)):
         raise BadFile(
-            f'{path} has "architectures": {json.dumps(heads)[:60]}, which is no list of names',
-            hint='such as "architectures": ["BertForMaskedLM"]; or leave the line out',
+            f'{path} has "architectures": {json.dumps(heads)[:60]}, which is not a list of names',
+            hint='such as "architectures": ["BertForMaskedLM"]; or leave out the line',
         )
     return config
 

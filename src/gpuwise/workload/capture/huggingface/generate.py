@@ -145,8 +145,8 @@ def _probe(model: Any, source: dict[str, Any]) -> tuple[list[_Layer], list[_Laye
     layers = [_layers(cache) for cache in caches]
     if not all(layers):
         raise BadValue(
-            f"{type(model).__name__} keeps something other than keys and values per layer; its phases cannot be captured apart",
-            hint="leave --phase out to capture a plain forward pass",
+            f"{type(model).__name__} caches more than keys and values, so its phases cannot be captured separately",
+            hint="leave out --phase to capture a plain forward pass",
         )
     return layers[0], layers[1] if len(layers) > 1 else []
 

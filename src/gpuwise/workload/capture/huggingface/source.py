@@ -38,11 +38,11 @@ def subject(request: Request) -> Any:
 
     task, head = choose_task(config)
     if request.inputs:
-        raise BadValue(f"{request.model} makes its own inputs for {task.name}", hint="leave --input out")
+        raise BadValue(f"{request.model} creates its own inputs for {task.name}", hint="leave out --input")
     if request.image is not None:
         _set_image(request, config, task)
     if phase and task.mapping not in _GENERATING:
-        raise BadValue(f"{request.model} ({task.name}) generates no text, so it has no {phase}", hint="leave --phase out")
+        raise BadValue(f"{request.model} ({task.name}) generates no text, so it has no {phase}", hint="leave out --phase")
     if not phase and task.mapping == "CAUSAL_LM" and request.settings.mode == "infer":
         phase = "prefill"
     return Capture(request, config, task, head, phase, found.notes).subject()
@@ -50,7 +50,7 @@ def subject(request: Request) -> Any:
 
 def _phase(request: Request) -> str:
     if request.phase not in ("", *_PHASES):
-        raise BadValue(f"'{request.phase}' is no phase of generating", looked_in=", ".join(_PHASES), hint="for example `decode`")
+        raise BadValue(f"unknown phase '{request.phase}'", looked_in=", ".join(_PHASES), hint="for example `decode`")
     if request.phase and request.settings.mode == "train":
         raise BadValue(f"training has no {request.phase}", hint=f"add `--mode infer` to capture the {request.phase}")
     return request.phase
@@ -71,7 +71,7 @@ def _transformers() -> Any:
     except ImportError as fault:
         if fault.name != "transformers":
             raise BadValue(
-                f"transformers is installed but does not import: {reason(fault)}", hint="reinstall transformers"
+                f"transformers is installed but cannot be imported: {reason(fault)}", hint="reinstall transformers"
             ) from None
         raise MissingExtra("transformers", extra="hf", needed_for="capturing a Hugging Face model") from None
     transformers.logging.set_verbosity_error()
@@ -85,10 +85,12 @@ def _configuration(transformers: Any, request: Request, found: Found) -> Any:
     if kind not in known:
         near = difflib.get_close_matches(kind, known, n=3, cutoff=0.6)
         guess = (
-            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?" if near else "a newer transformers may know it"
+            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+            if near
+            else "a newer version of transformers may support it"
         )
         raise UnknownName(
-            f"transformers {transformers.__version__} has no model type '{kind}', and a model's own code is not run",
+            f"transformers {transformers.__version__} has no model type '{kind}', and gpuwise does not run a model's own code",
             looked_in=f"{len(known)} model types",
             hint=guess,
         )
@@ -120,8 +122,10 @@ def _without_chance(config: Any) -> None:
 
 def _set_image(request: Request, config: Any, task: Any) -> None:
     if task.seq:
-        raise BadValue(f"{request.model} ({task.name}) takes no images", hint="leave --image out")
+        raise BadValue(f"{request.model} ({task.name}) takes no images", hint="leave out --image")
     patch = getattr(config, "patch_size", 1)
     if isinstance(patch, int) and (request.image or 0) % patch:
-        raise BadValue(f"images of {request.image} do not fall into patches of {patch}", hint=f"a multiple of {patch}")
+        raise BadValue(
+            f"images of {request.image} pixels cannot be divided into patches of {patch}", hint=f"a multiple of {patch}"
+        )
     config.image_size = request.image

@@ -59,11 +59,11 @@ class Capture:
         if window is not None:
             low, high = (window, limit) if seq > window else (0, min(limit, window))
             side = "above" if low else "up to"
-            self._notes.append(f"sliding window of {window:,} tokens: holds for sequences {side} it")
+            self._notes.append(f"sliding window of {window:,} tokens: valid for sequences {side} it")
         room = high - low
         if room < 8:
             raise BadValue(
-                f"{self._request.model} takes at most {limit} positions, too few to capture", hint="at least 8 are needed"
+                f"{self._request.model} supports at most {limit} positions, too few to capture", hint="at least 8 are needed"
             )
         if room > _FIT_ON[-1]:
             return (low + _FIT_ON[0], low + _FIT_ON[1], low + _FIT_ON[2])
@@ -93,7 +93,7 @@ class Capture:
         self._notes.append(
             "prefill: the whole sequence, scores of its last token, keys and values written to a cache in place"
             if self._phase == "prefill"
-            else "decode: one token a sequence; seq is the length of the cache, which is written in place"
+            else "decode: one token per sequence; seq is the length of the cache, which is written in place"
         )
         task, config = self._task, self._config
         step = Generation(self._phase, lambda: self._model, dtype, lambda batch, seq: task.inputs(config, batch, seq))
@@ -115,13 +115,13 @@ class Capture:
         choices = getattr(text, "num_experts_per_tok", None) or 1
         if not experts:
             return False
-        self._notes.append(f"{choices} of {experts} experts a token, tokens spread evenly over them")
+        self._notes.append(f"{choices} of {experts} experts per token, with tokens spread evenly over them")
         if self._phase != "decode":
             return False
         few = (self._request.batch or 1) * choices < experts
         self._notes.append(
-            f"each token reads {choices} experts of its own: right up to a batch of {max(1, experts // choices)}"
+            f"each token reads its own {choices} experts: valid up to a batch of {max(1, experts // choices)}"
             if few
-            else f"every step reads all experts: right from a batch of {-(-experts // choices)} on"
+            else f"every step reads all experts: valid from a batch of {-(-experts // choices)} on"
         )
         return few

@@ -109,9 +109,9 @@ def choose_task(config: Any) -> tuple[Task, str]:
         if heads[task.name] and _suits(task, config):
             return task, heads[task.name][0]
     raise BadValue(
-        f"models of type '{config.model_type}' are none of the kinds we can capture from a configuration",
+        f"models of type '{config.model_type}' cannot be captured from a configuration",
         looked_in=", ".join(task.name for task in _TASKS),
-        hint="build it in a file of your own and capture that: `my_model.py:build`",
+        hint="build it in your own file and capture that: `my_model.py:build`",
     )
 
 

@@ -49,7 +49,7 @@ def choose_backend() -> str:
     os.environ["KERAS_BACKEND"] = _FALLBACK
     if wanted is None:
         return ""
-    return f"Keras' backend {wanted} is not installed here; the graph was read with {_FALLBACK}, which changes nothing in it"
+    return f"Keras' backend {wanted} is not installed here; the graph was read with {_FALLBACK} instead, which does not change it"
 
 
 def import_keras() -> Any:

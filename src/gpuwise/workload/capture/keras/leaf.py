@@ -141,6 +141,6 @@ class Leaf(nn.Module):
         there = sum(math.prod(weight.shape) for weight in layer.weights)
         if here != there:
             raise GpuwiseError(
-                f"layer '{layer.name}' ({type(layer).__name__}) has {there:,} weights in Keras but {here:,} in our translation",
+                f"layer '{layer.name}' ({type(layer).__name__}) has {there:,} weights in Keras but {here:,} in gpuwise",
                 hint="please report this layer and its arguments",
             )

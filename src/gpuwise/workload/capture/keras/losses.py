@@ -82,10 +82,12 @@ def losses_of(model: Any, program: Program, keras: Any) -> tuple[list[Loss | Non
             loss = None if given is None else _known(keras, given)
             if given is not None and loss is None:
                 loss = _usual(spec, last)
-                notes.append(f"loss {_called(given)} is not known to us; {loss.name} stands in for it")
+                notes.append(f"loss {_called(given)} is unknown; {loss.name} is used instead")
         else:
             loss = _usual(spec, last)
-            notes.append(f"no loss is compiled into the model: {loss.name} is taken for its {len(spec.shape)}-dimensional output")
+            notes.append(
+                f"the model is compiled without a loss: {loss.name} is assumed for its {len(spec.shape)}-dimensional output"
+            )
         losses.append(loss)
     if all(loss is None for loss in losses):
         losses[0] = Loss("mean_squared_error", False)

@@ -237,7 +237,7 @@ def _check(step: Step, spec: Spec, result: torch.Tensor) -> None:
     if len(spec.shape) == result.dim() and all(want in (-1, have) for want, have in zip(spec.shape, result.shape, strict=True)):
         return
     raise GpuwiseError(
-        f"'{step.operation.name}' ({type(step.operation).__name__}) came out as {tuple(result.shape)}, not {spec.shape}",
+        f"'{step.operation.name}' ({type(step.operation).__name__}) has the shape {tuple(result.shape)}, not {spec.shape}",
         hint="please report this layer and its arguments",
     )
 

@@ -54,7 +54,7 @@ def subject(request: Request) -> Any:
         hint = (
             "set KERAS_BACKEND to another backend that is installed"
             if request.image is None
-            else "try another --image, or leave it out"
+            else "try another --image, or leave out the option"
         )
         raise BadValue(f"keras.applications.{name} cannot be built: {reason_of(fault)}", hint=hint) from None
     return subject_from_model(model, request, notes=(note,) if note else ())
@@ -111,7 +111,7 @@ def _first_step(model: Any, request: Request, make: Any) -> Any:
             problem = fault
     raise BadValue(
         f"{request.model} could not be traced through Keras: {reason_of(problem)}",
-        hint="check the shapes of its inputs, or pass them by hand with `--input x=batch,224,224,3:fp32`",
+        hint="check the shapes of its inputs, or set them with `--input x=batch,224,224,3:fp32`",
     ) from problem
 
 
@@ -121,7 +121,9 @@ def _remarks(model: Any, request: Request) -> list[str]:
     trained = sum(_count(weight) for weight in model.trainable_weights)
     frozen = sum(_count(weight) for weight in model.non_trainable_weights)
     if frozen:
-        found.append(f"parameters are counted as Keras does: {trained:,} trainable and {frozen:,} not, such as moving statistics")
+        found.append(
+            f"parameters are counted as Keras does: {trained:,} trainable and {frozen:,} non-trainable, such as moving statistics"
+        )
     policy = getattr(getattr(model, "dtype_policy", None), "name", "float32")
     if policy != "float32":
         found.append(
@@ -132,7 +134,7 @@ def _remarks(model: Any, request: Request) -> list[str]:
         if optimizer is not None and optimizer != request.settings.optimizer:
             found.append(
                 f"the model is compiled with {type(model.optimizer).__name__}, captured with {request.settings.optimizer}: "
-                f"`--optimizer {optimizer}` is nearest to it"
+                f"`--optimizer {optimizer}` is the closest"
             )
         if request.settings.checkpoint:
             found.append("activation checkpointing is not applied to Keras models")

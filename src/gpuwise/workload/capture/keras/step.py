@@ -60,7 +60,7 @@ class KerasStep:
                 program = self._program(batch, seq)
             except ValueError as fault:
                 where = f"batch {batch}" + (f" and sequence {seq}" if self.seqs else "")
-                hint = "try a shorter --seq" if self.seqs else "run the model at that batch by itself"
+                hint = "try a shorter --seq" if self.seqs else "run the model on its own at that batch"
                 raise BadValue(f"{self._request.model} cannot be traced at {where}: {reason_of(fault)}", hint=hint) from None
         tensors = [self._handed_over(self._tensor(spec)) for spec in program.specs]
         targets = [
@@ -146,8 +146,8 @@ class KerasStep:
             ]
         if not known:
             raise BadValue(
-                f"{self._request.model} is a Keras model that does not say what it takes",
-                hint="begin it with keras.Input(shape=...), or pass `--input x=batch,28,28,1:fp32`",
+                f"{self._request.model} is a Keras model that does not declare its inputs",
+                hint="begin it with keras.Input(shape=...), or set them with `--input x=batch,28,28,1:fp32`",
             )
         return [(name, self._shape(name, shape), self._dtype(name, dtype)) for name, shape, dtype in known]
 
@@ -175,7 +175,7 @@ class KerasStep:
     def _shape(self, name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
         if shape and shape[0] is not None and hasattr(self._model, "_inputs_struct"):
             raise BadValue(
-                f"input '{name}' of {self._request.model} is made for batches of {shape[0]} only",
+                f"input '{name}' of {self._request.model} only accepts batches of {shape[0]}",
                 hint="leave the batch size of its keras.Input open",
             )
         rest = shape[1:]
@@ -187,7 +187,7 @@ class KerasStep:
     def _dtype(self, name: str, dtype: str) -> str:
         if dtype not in DTYPES:
             raise BadValue(
-                f"input '{name}' of {self._request.model} is of type {dtype}, which no GPU works on",
-                hint="capture the model behind its text or lookup layers",
+                f"input '{name}' of {self._request.model} is of type {dtype}, which GPUs do not support",
+                hint="capture the model without its text or lookup layers",
             )
         return dtype

@@ -61,7 +61,7 @@ def record_script(request: Request, say: Callable[[str], None]) -> tuple[RawCapt
     if window.evaluations:
         notes.append(f"{window.evaluations} validation passes between the two steps were left out")
     if window.batch is None:
-        notes.append("no model was called with a tensor: the batch is not known and given as 1")
+        notes.append("no model was called with a tensor, so the batch is unknown; 1 is assumed")
     notes += _rhythm(window.recorded())
     notes.append("a script is captured at its own sizes only; other batches need another capture")
     capture = RawCapture(window.batch or 1, window.seq, recorder.calls, recorder.buffers, list(dict.fromkeys(notes)))
@@ -81,7 +81,7 @@ def record_script(request: Request, say: Callable[[str], None]) -> tuple[RawCapt
 def _checked(request: Request) -> Path:
     path = Path(request.model)
     if not path.is_file():
-        what = f"{path} is a folder" if path.is_dir() else f"no script {path}"
+        what = f"{path} is a folder" if path.is_dir() else f"script {path} not found"
         raise BadFile(what, looked_in=str(Path.cwd()), hint="give the path of the training script, such as `examples/train.py`")
     if request.settings.mode != "train":
         raise BadValue(
@@ -116,13 +116,13 @@ def _too_short(request: Request, steps: int) -> GpuwiseError:
     name = Path(request.model).name
     if steps == 0:
         if "keras" in sys.modules or "tensorflow" in sys.modules:
-            hint = f"for a Keras model name the function that builds it, such as `{name}:build`"
+            hint = f"for a Keras model, name the function that builds it, such as `{name}:build`"
         else:
-            hint = f"it must train with an optimizer of torch.optim; for the model alone name its class, such as `{name}:Net`"
+            hint = f"it must train with an optimizer of torch.optim; for the model alone, name its class, such as `{name}:Net`"
         return GpuwiseError(f"{name} ended without a step of any torch.optim optimizer", hint=hint)
-    what = "one optimizer step" if steps == 1 else f"{steps} optimizer steps, none of them a whole round"
+    what = "one optimizer step" if steps == 1 else f"{steps} optimizer steps, none of them a complete round"
     return GpuwiseError(
-        f"{name} ended after {what}; a second one is what is recorded",
+        f"{name} ended after {what}; gpuwise records a second one",
         hint="let it train for at least two batches (a smaller batch, more epochs), for example with arguments after `--`",
     )
 
@@ -157,7 +157,9 @@ def _rhythm(recorded: list[tuple[Any, int]]) -> list[str]:
     inside = [f"{steps} of {name}" for name, (_, steps) in zip(named, recorded, strict=True) if steps]
     outside = [name for name, (_, steps) in zip(named, recorded, strict=True) if not steps]
     notes = [f"one round of the script's optimizers is captured as one step: {', '.join(inside)}"] if len(inside) > 1 else []
-    return notes + [f"not in the step captured: the update of {name}, which did not come again in time" for name in outside]
+    return notes + [
+        f"the captured step does not include the update of {name}, which was not repeated in time" for name in outside
+    ]
 
 
 def _optimizer_name(optimizer: Any) -> str:

@@ -53,7 +53,7 @@ def maker(model: str, notes: list[str], inside: Inside) -> Callable[[], Any]:
     """What gives the model of this name; its code is imported `inside` a context, such as one in which it believes in a GPU."""
     where, name = split_name(model)
     if not where or not name:
-        raise BadValue(f"'{model}' names no model", hint="for example `my_model.py:Net` or `package.module:function`")
+        raise BadValue(f"'{model}' does not name a model", hint="for example `my_model.py:Net` or `package.module:function`")
     module = _from_file(Path(where), notes, inside) if where.endswith(".py") else _imported(where, notes, inside)
     return _maker(_named(module, name, where), model)
 
@@ -63,16 +63,16 @@ def _check_image(model: Any, request: Request) -> None:
     shapes = [tuple(tensor.shape) for tensor in getattr(model, "inputs", None) or ()]
     if request.image is not None and not any(shape[1:].count(None) >= 2 for shape in shapes):
         raise BadValue(
-            f"{request.model} takes no images of a size to choose, but --image {request.image} was given",
+            f"{request.model} does not take images of variable size, but --image {request.image} was given",
             looked_in=", ".join(map(str, shapes)),
-            hint="leave --image out, or build the model for that size",
+            hint="leave out --image, or build the model for that size",
         )
 
 
 def _from_file(path: Path, notes: list[str], inside: Inside) -> ModuleType:
     """The file as a module, with its folder in front of the path, as `python file.py` has it."""
     if not path.is_file():
-        what = f"{path} is a folder, not a Python file" if path.is_dir() else f"no file {path}"
+        what = f"{path} is a folder, not a Python file" if path.is_dir() else f"file {path} not found"
         raise BadFile(what, looked_in=str(Path.cwd()), hint="give the path of the file, such as `models/net.py:Net`")
     path = path.resolve()
     name = f"user_code_{path.stem}"
@@ -94,12 +94,12 @@ def _imported(name: str, notes: list[str], inside: Inside) -> ModuleType:
         if missing.name is None or not f"{name}.".startswith(f"{missing.name}."):
             raise
         raise UnknownName(
-            f"no Python module '{missing.name}'",
+            f"Python module '{missing.name}' not found",
             looked_in=f"the installed packages and {Path.cwd()}",
             hint="give `file.py:Net`, or run gpuwise in the environment where it is installed",
         ) from None
     except (ValueError, TypeError):  # such as "..x"
-        raise UnknownName(f"'{name}' is no module name", hint="for example `package.module:function`") from None
+        raise UnknownName(f"'{name}' is not a valid module name", hint="for example `package.module:function`") from None
 
 
 def _named(module: ModuleType, name: str, where: str) -> Any:

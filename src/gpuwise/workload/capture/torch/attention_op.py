@@ -45,7 +45,7 @@ def _lead(q: Any, k: Any, v: Any, grouped: bool) -> tuple[int, ...]:
     _check(k.shape[-2] == v.shape[-2], f"the lengths of key and value differ: {shapes}")
     if grouped and min(tensor.dim() for tensor in (q, k, v)) >= 3:
         for other in (k, v):
-            _check(q.shape[-3] % other.shape[-3] == 0, f"the heads of the query are no multiple of the others: {shapes}")
+            _check(q.shape[-3] % other.shape[-3] == 0, f"the heads of the query are not a multiple of the others: {shapes}")
         return tuple(q.shape[:-2])
     try:
         return tuple(torch.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2]))

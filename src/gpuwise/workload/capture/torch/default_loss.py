@@ -48,7 +48,7 @@ def given_loss(loss: Callable[..., Any], output: Any, targets: Sequence[Any], *,
         blank = scores.new_zeros if real else scores.new_empty
         return loss(output, blank(shape, dtype=torch.int64)), "targets assumed: class numbers"
     like = torch.zeros_like if real else torch.empty_like
-    return loss(output, like(scores, requires_grad=False)), "targets assumed: of the form of the output"
+    return loss(output, like(scores, requires_grad=False)), "targets assumed: the same shape as the output"
 
 
 def _needed(loss: Callable[..., Any]) -> int:
@@ -88,6 +88,6 @@ def _main(output: Any) -> torch.Tensor:
 
 def _no_loss(what: str) -> BadValue:
     return BadValue(
-        f"the model returns {what}, of which no loss can be taken",
+        f"the model returns {what}, from which no loss can be computed",
         hint="name a function that returns (model, inputs, loss_function), or capture with `--mode infer`",
     )

@@ -63,7 +63,7 @@ class Candidate:
         if not self.has_fixed_length:
             return self
         length, make = self.seq, self.make
-        note = f"{self.note}; the model takes the length {length} only"
+        note = f"{self.note}; the model accepts only the length {length}"
         return replace(self, make=lambda batch, seq: make(batch, length), note=note, seq=None, has_fixed_length=False)
 
 
@@ -125,7 +125,7 @@ def _by_hand(model: torch.nn.Module, request: Request) -> Candidate:
     missing = [name for name in names[:needed] if name not in given and name in found]
     if (unknown or missing) and not takes_any:
         text, example = signature_text(model)
-        what = f"no input called {', '.join(unknown)}" if unknown else f"its input {', '.join(missing)} is missing"
+        what = f"unknown input {', '.join(unknown)}" if unknown else f"its input {', '.join(missing)} is missing"
         raise BadValue(f"{request.model}: {what}; its forward takes {text}", hint=f"for example `{example}`")
     if not any("batch" in spec.shape for spec in request.inputs):
         sizes = ",".join(("batch", *request.inputs[0].shape[1:]))
@@ -154,7 +154,7 @@ def _returned(model: torch.nn.Module, returned: Any, request: Request) -> Candid
     tensors = [leaf for leaf in tree_leaves(returned) if isinstance(leaf, torch.Tensor) and leaf.dim()]
     if not tensors:
         raise BadValue(
-            f"the inputs that {request.model} returns hold no tensor with a batch",
+            f"the inputs that {request.model} returns contain no tensor with a batch dimension",
             hint="return tensors whose first dimension is the batch",
         )
     first = tensors[0]
@@ -183,7 +183,7 @@ def _returned(model: torch.nn.Module, returned: Any, request: Request) -> Candid
         count = len(values) if takes_any else len(names)
         return _passed(*values[:count], targets=values[count:])
 
-    note = f"the first dimension of the inputs ({batch}) is taken as the batch"
+    note = f"the first dimension of the inputs ({batch}) is assumed to be the batch"
     return Candidate(make, note, batch=batch, seq=(request.seq or length) if length is not None else None, is_certain=True)
 
 
@@ -203,7 +203,7 @@ def _plain(note: str, dtype: torch.dtype, *sizes: int) -> Candidate:
     text = " × ".join(("batch", *map(str, sizes)))
     return Candidate(
         lambda batch, seq: _passed(_new((batch, *sizes), dtype)),
-        f"inputs guessed from {note}: {text}; others with `--input` or `--image`",
+        f"inputs guessed from {note}: {text}; set others with `--input` or `--image`",
     )
 
 
@@ -218,7 +218,7 @@ def _sequences(
         return _passed(_new((*((batch, length) if batch_first else (length, batch)), *features), dtype))
 
     for length in (request.seq,) if request.seq else _LENGTHS:
-        yield Candidate(make, f"inputs guessed from {note}: {text}; others with `--input`", seq=length)
+        yield Candidate(make, f"inputs guessed from {note}: {text}; set others with `--input`", seq=length)
 
 
 def _images(layer: Any, request: Request) -> Iterator[Candidate]:

@@ -60,7 +60,7 @@ def real(request: Request, device: str) -> Real:
 
 def _not_torch(model: str) -> BadValue:
     return BadValue(
-        f"{model} is a Keras model; models of PyTorch are run here", hint="name the training script: `gpuwise tune train.py`"
+        f"{model} is a Keras model, but this only runs PyTorch models", hint="name the training script: `gpuwise tune train.py`"
     )
 
 
@@ -138,8 +138,8 @@ def _first_that_runs(made: Made, request: Request, device: str, training: bool) 
     text, example = signature_text(made.model)
     why = f": {message_of(fault)}" if fault is not None else ""
     raise BadValue(
-        f"{request.model} runs with none of the inputs guessed for it{why}; its forward takes {text}",
-        hint=f"pass them by hand, such as `{example}`, or name a function that returns (model, inputs)",
+        f"{request.model} does not run with any of the inputs guessed for it{why}; its forward takes {text}",
+        hint=f"set them yourself, for example `{example}`, or name a function that returns (model, inputs)",
     )
 
 

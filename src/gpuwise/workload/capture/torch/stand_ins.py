@@ -81,7 +81,7 @@ def gpu_names(note: Note) -> list[StandIn]:
 def _refuse_lazy(*args: Any, **kwargs: Any) -> Any:
     raise BadValue(
         "the model has lazy layers (such as nn.LazyLinear), whose sizes are known only after a real forward pass",
-        hint="write the sizes out for the capture: nn.Linear(in_features, out_features)",
+        hint="write out the sizes for the capture: nn.Linear(in_features, out_features)",
     )
 
 
@@ -256,7 +256,7 @@ def _loading(note: Note) -> list[StandIn]:
         return _AnyWeights()
 
     def compile_nothing(model: Any = None, **options: Any) -> Any:
-        note("torch.compile was left out: the eager step is captured; ask for --compile to see it compiled")
+        note("torch.compile was left out: the eager step is captured; use --compile to see it compiled")
         return model if model is not None else lambda function: function
 
     def script_nothing(thing: Any, *args: Any, **kwargs: Any) -> Any:

@@ -23,7 +23,7 @@ from gpuwise.workload.model.types import Settings
 __all__ = ["Subject", "capture"]
 
 _LOW = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16}
-_NOTES = {"fp8": ("fp8: tensors stay in bf16 between matrix products, as recipes keep them; casts to fp8 are not recorded",)}
+_NOTES = {"fp8": ("fp8: tensors stay in bf16 between matrix products, as in common recipes; casts to fp8 are not recorded",)}
 _AUTOCAST = {"amp": torch.float16, "amp-bf16": torch.bfloat16}
 
 

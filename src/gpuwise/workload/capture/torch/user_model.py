@@ -21,7 +21,7 @@ from gpuwise.workload.capture.torch.step import Subject
 
 __all__ = ["Made", "NoOutput", "check_loss", "loss_of", "parsed", "subject_from_maker"]
 
-_NO_IMAGE = "leave --image out, or pass the inputs by hand, such as `--input x=batch,3,64,64:fp32`"
+_NO_IMAGE = "leave out --image, or set the inputs yourself, for example `--input x=batch,3,64,64:fp32`"
 _DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException")
 
 
@@ -86,11 +86,11 @@ def parsed(value: Any, label: str) -> Made:
             else f"a {type(value).__name__}"
         )
         raise BadValue(
-            f"{label} gives {what}, not a model",
+            f"{label} returns {what}, not a model",
             hint="return a torch.nn.Module or a Keras model, or (model, inputs), or (model, inputs, loss_function)",
         )
     if len(parts) == 3 and parts[2] is not None and not callable(parts[2]):
-        raise BadValue(f"{label} gives a loss of type {type(parts[2]).__name__}", hint="the third value must be a function")
+        raise BadValue(f"{label} returns a loss of type {type(parts[2]).__name__}", hint="the third value must be a function")
     return Made(*parts)
 
 
@@ -112,7 +112,7 @@ def _adopt(model: torch.nn.Module) -> torch.nn.Module:
             if torch.nn.parameter.is_lazy(parameter):
                 raise BadValue(
                     f"the layer '{path}' ({type(module).__name__}) does not know its sizes until the model has run",
-                    hint="give its sizes, such as nn.Linear(784, 10) in place of nn.LazyLinear(10)",
+                    hint="give its sizes, such as nn.Linear(784, 10) instead of nn.LazyLinear(10)",
                 )
             if parameter is not None:
                 module._parameters[name] = twin(parameter)
@@ -140,7 +140,7 @@ def _first_that_runs(made: Made, request: Request, training: bool, notes: list[s
             continue
         if request.image is not None and not candidate.uses_image:
             raise BadValue(
-                f"{request.model} takes no images of a size to choose, but --image {request.image} was given", hint=_NO_IMAGE
+                f"{request.model} does not take images of variable size, but --image {request.image} was given", hint=_NO_IMAGE
             )
         settled = candidate.settled()
         return settled, [text for text in (settled.note, remark) if text]
@@ -158,7 +158,7 @@ def _no_guess(model: torch.nn.Module, request: Request) -> Exception:
     text, example = signature_text(model)
     return BadValue(
         f"the inputs of {request.model} cannot be guessed: its forward takes {text}",
-        hint=f"pass them by hand, such as `{example}`, or name a function that returns (model, inputs)",
+        hint=f"set them yourself, for example `{example}`, or name a function that returns (model, inputs)",
     )
 
 
@@ -170,7 +170,7 @@ def _wrong_guess(model: torch.nn.Module, request: Request, candidate: Candidate,
     return BadValue(
         f"{request.model} does not run with {guess}{f', at {line}' if line else ''}: "
         f"{message_of(fault) or type(fault).__name__}; its forward takes {text}",
-        hint=f"correct that line if it is wrong; {shorter}pass the inputs by hand, such as `{example}`, "
+        hint=f"correct that line if it is wrong; {shorter}set the inputs yourself, for example `{example}`, "
         "or name a function that returns (model, inputs)",
     )
 
@@ -220,6 +220,6 @@ def check_loss(loss: Any) -> None:
     if not isinstance(loss, torch.Tensor) or loss.dim() or not loss.requires_grad:
         what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
         raise BadValue(
-            f"the loss is {what}, from which no gradient can be taken",
+            f"the loss is {what}, from which no gradient can be computed",
             hint="it must be one number that depends on the parameters; `--mode infer` needs no loss",
         )

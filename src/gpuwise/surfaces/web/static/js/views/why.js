@@ -9,7 +9,7 @@ export const title = "Why is my training slow?";
 export const uses = null;
 
 const ENDINGS = ".json,.gz,.pb,.sqlite";
-const NO_GPU = "no GPU in the trace"; // how the answer's note begins
+const NO_GPU = "the trace contains no GPU"; // how the answer's note begins
 let last = null;
 let sent = null;
 
