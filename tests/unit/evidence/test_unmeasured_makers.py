@@ -102,7 +102,7 @@ def test_comparing_says_which_ratios_are_assumed() -> None:
     (pair,) = answer.pairs
     assert pair.range_basis == "assumed"
     assert "assumed" in ratios_figure(answer).footer
-    assert any("because no Intel" in note.effect for note in answer.assumptions)
+    assert any("because no Google" in note.effect for note in answer.assumptions)
 
 
 def test_a_step_measured_on_the_gpu_itself_needs_no_assumed_range() -> None:
@@ -118,7 +118,7 @@ def test_a_plan_on_an_unmeasured_maker_is_as_unsure() -> None:
     best = found["plans"][0]
     assert best["step_low_s"] <= UNMEASURED_RANGE[0] * best["step_s"] * 1.001
     assert best["step_high_s"] >= UNMEASURED_RANGE[1] * best["step_s"] * 0.999
-    assert any("because no Intel" in note["effect"] for note in found["assumptions"])
+    assert any("because no Google" in note["effect"] for note in found["assumptions"])
 
 
 def test_a_gain_on_an_unmeasured_maker_is_assumed_too() -> None:
@@ -129,4 +129,4 @@ def test_a_gain_on_an_unmeasured_maker_is_assumed_too() -> None:
     assert wide.low < narrow.low < narrow.high < wide.high
     (told,) = unknown.notes(("batch",))
     assert told.basis == "assumed"
-    assert "no measurement of Intel" in told.effect
+    assert "no measurement of Google" in told.effect

@@ -158,6 +158,10 @@ def test_every_constant_of_the_file_is_used() -> None:
             used.add(name)
             return super().__getitem__(name)
 
+        def get(self, name: str, default: Any = None) -> Any:
+            used.add(name)
+            return super().get(name, default)
+
     for group in (group for work in SAMPLES for group in work.groups):
         MODELS[group.kind].price(group.columns, gpus(), Spy(load_constants()))
     assert sorted(name for name in set(load_constants()) - used if not name.startswith("host.")) == []

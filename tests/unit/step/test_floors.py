@@ -84,7 +84,8 @@ def setting(workload: Workload, factor: float | None = None) -> Setting:
 @cache
 def peak(gpu: Gpu, dtype: str, tf32: bool) -> float:
     """The highest rated FLOP/s of any engine that an op in this type may run on."""
-    types = {"fp32": ("fp32", "tf32") if tf32 else ("fp32",), "fp8": ("fp8",)}.get(dtype, (dtype, "fp32"))
+    wide = ("fp32", "tf32") if tf32 and gpu.vendor == "NVIDIA" else ("fp32",)  # others run it only where it is asked for
+    types = {"fp32": wide, "fp8": ("fp8",)}.get(dtype, (dtype, "fp32"))
     engines = gpu.peak_flops_per_s
     rates = [engines.get(engine, {}).get(name, 0.0) for engine in ("matrix", "vector") for name in types]
     return max(*rates, engines["vector"].get("fp32", 0.0))

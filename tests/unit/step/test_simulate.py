@@ -116,7 +116,7 @@ def test_stacks_are_found_by_name(text: str, name: str) -> None:
         ("torch-3.1", "torch-2.9"),
         ("torch-1.14", "torch-1.13"),
         ("torch-1.99", "torch-1.13"),
-        ("torch-1.10", "torch-1.12"),
+        ("torch-1.10", "torch-1.9"),
         ("torch-0.4", "torch-1.4"),
         ("torch-2.1 compile", "torch-2.9 compile"),
         ("tf-2.0", "tf-2.2 graph"),
