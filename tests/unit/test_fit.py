@@ -351,13 +351,13 @@ def test_the_language_model_that_overflows_is_told_in_one_screen() -> None:
     [
         (["resnet50"], BadValue, "no GPU"),
         (["resnet50", "--gpu", "RTX 9999"], UnknownName, "unknown GPU"),
-        (["resnot50", "--gpu", "RTX 3090"], UnknownName, "no model"),
+        (["resnot50", "--gpu", "RTX 3090"], UnknownName, "unknown model"),
         (["resnet50", "--gpu", "RTX 3090", "--batch", "0"], BadValue, "invalid batch size"),
         (["resnet50", "--gpu", "RTX 3090", "--batch", "99999999999"], BadValue, "invalid batch size"),
         (["resnet50", "--gpu", "RTX 3090", "--batch", "many"], BadValue, "invalid batch size 'many'"),
         (["resnet50", "--gpu", "RTX 3090", "--gpus", "0"], BadValue, "invalid --gpus 0"),
         (["resnet50", "--gpu", "RTX 2080 Ti", "--precision", "bf16"], BadValue, "does not support bf16"),
-        (["gpt2", "--gpu", "RTX 3090", "--seq", "5000"], BadValue, "positions"),
+        (["gpt2", "--gpu", "RTX 3090", "--seq", "5000"], BadValue, "supports at most"),
         (["resnet50", "--all", "--gpu", "RTX 3090"], BadValue, "both"),
     ],
 )

@@ -190,7 +190,7 @@ def test_dicts_of_inputs_and_outputs_get_their_compiled_losses(record):
     assert names(workload, 0)["nll_loss_forward"] == 1
     assert names(workload, 0)["binary_cross_entropy_with_logits"] == 1
     assert any("compiled with Adam" in note and "--optimizer adam" in note for note in workload.notes)
-    assert not any("no loss" in note for note in workload.notes)
+    assert not any("without a loss" in note for note in workload.notes)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_images_of_any_size_are_taken_at_the_size_asked_for(record):
 
 def test_a_fixed_batch_is_refused(record):
     x = keras.Input(batch_shape=(32, 8))
-    with pytest.raises(BadValue, match="batches of 32 only"):
+    with pytest.raises(BadValue, match="only accepts batches of 32"):
         record(keras.Model(x, layers.Dense(3)(x)))
 
 

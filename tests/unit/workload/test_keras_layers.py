@@ -281,7 +281,7 @@ def test_layers_keep_the_shapes_and_weights_they_have_in_keras(record, make, mod
     assert workload.parameters == model.count_params()
     assert "batch" in workload.symbols
     assert "other" not in kinds(workload)
-    assert not any("not known" in note for note in workload.notes)
+    assert not any("is unknown" in note for note in workload.notes)
 
 
 def test_padding_that_only_feeds_a_convolution_is_part_of_it(record):
@@ -362,6 +362,6 @@ def test_a_layer_that_cannot_be_opened_moves_bytes_and_is_named(record):
     model = keras.Model(x, layers.Dense(3)(Opaque(name="odd_one")(layers.Dense(10)(x))))
     workload = record(model, "train")
     assert (kinds(workload, 0)["other"], kinds(workload, 1)["other"]) == (1, 2)  # backward for its input and for its weight
-    assert any("'odd_one' (Opaque) is not known" in note and "only on a GPU" in note for note in workload.notes)
+    assert any("'odd_one' (Opaque) is unknown" in note and "only on a GPU" in note for note in workload.notes)
     assert workload.parameters == model.count_params()
     assert kinds(workload, 1)["matmul"] == 3  # the gradient goes through it to the first layer

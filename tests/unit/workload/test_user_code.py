@@ -184,7 +184,7 @@ def test_a_recurrent_net_gets_its_time_first(file: Path) -> None:
 def test_a_length_that_cannot_vary_is_said(file: Path) -> None:
     workload = captured(f"{file}:OneLength", mode="infer")
     assert workload.symbols == ("batch",)
-    assert any("the length 32 only" in note for note in workload.notes)
+    assert any("only the length 32" in note for note in workload.notes)
 
 
 def test_what_returns_the_shape_of_its_input_is_not_a_classifier(file: Path) -> None:
