@@ -92,7 +92,7 @@ _offboard = unanswered(
 
 @scenario("S162", question="how much a case's fans cool", how="matters cooling: the range it gives for a case", quoted=True)
 def _case(value: Mapping[str, Any]) -> Reply:
-    low, high = _degrees(r"a case by (\d+) to (\d+) °C")
+    low, high = _degrees(r"case by (\d+) to (\d+) °C")
     return {"case_dC": Ours(value=(low + high) / 2, low=low, high=high, unit="°C")}
 
 
