@@ -141,7 +141,11 @@ def test_a_model_is_timed(here: Path, facts: DeviceFacts, model: str, settings: 
 
 @pytest.mark.parametrize(
     ("name", "kind", "words"),
-    [("Greedy", "memory", "memory at batch 4"), ("Dying", "error", "signal 6"), ("Endless", "timeout", "no measurement within 20 s")],
+    [
+        ("Greedy", "memory", "memory at batch 4"),
+        ("Dying", "error", "signal 6"),
+        ("Endless", "timeout", "no measurement within 20 s"),
+    ],
 )
 def test_a_run_that_goes_wrong_is_told_and_leaves_nothing(
     here: Path, facts: DeviceFacts, name: str, kind: str, words: str
