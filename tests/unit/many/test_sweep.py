@@ -99,7 +99,7 @@ def test_points_that_cannot_be_predicted_are_rows_with_a_reason(tmp_path: Path) 
     assert len(rows) == 2 * 2 * 2 == answer.points
     told = {(row["model"], row["gpu"], row["precision"]): row["reason"] for row in rows}
     assert "has no sequence dimension" in told["resnet50", "RTX 4090", "fp32"]
-    assert "supports at most" in told["llama-2-7b", "RTX 4090", "bf16"]
+    assert "supports at most 4,096 tokens" in told["llama-2-7b", "RTX 4090", "bf16"]
     assert all(row["step_s"] is row["memory_bytes"] is row["fits"] is None for row in rows)
     assert answer.predicted == 0
     assert sum(one.count for one in answer.refused) == 8
@@ -225,7 +225,7 @@ def test_a_question_for_which_nothing_was_done_is_forgotten(tmp_path: Path) -> N
 
 def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("mine", encoding="utf-8")
-    with pytest.raises(BadFile, match="already exists"):
+    with pytest.raises(BadFile, match="already exists and was not written by this command"):
         swept(tmp_path, ("resnet18",))
     assert (tmp_path / "rows.jsonl").read_text(encoding="utf-8") == "mine"
     assert not (tmp_path / "rows.jsonl.parts").exists()

@@ -64,7 +64,7 @@ def test_a_table_of_several_gpus_says_it_too() -> None:
         ["predict", "resnet50", "--gpu", "GTX 970", "--gpu", "GTX 980", "--batch", str(crossing() + 1), "--precision", "fp32"],
     )
     assert "GTX 970 slow memory" in done.output
-    assert done.output.count("assumes ") == 1
+    assert done.output.count("assumptions: ") == 1
 
 
 def test_the_automatic_batch_stays_in_the_fast_segment() -> None:

@@ -68,10 +68,10 @@ def test_all_gpus_are_seen_once_with_host_and_product(answer: dict[str, Any]) ->
 @pytest.mark.parametrize(
     ("code", "who", "words"),
     [
-        ("idle_gpu", ("alpha", "4"), "busy 0.0%, 71 W, 62.9 GB held"),
+        ("idle_gpu", ("alpha", "4"), "busy 0.0%, 71 W, 62.9 GB occupied"),
         ("throttled", ("alpha", "5"), "thermal (hardware) 100%, up to 91 °C"),
-        ("vram_spill", ("alpha", "6"), "99% of its memory in use, 48% of the PCIe link busy"),
-        ("gpu_fault", ("gamma", "1"), "Xid 79 (fallen off the bus)"),
+        ("vram_spill", ("alpha", "6"), "99% of its memory is in use, and 48% of the PCIe link is busy"),
+        ("gpu_fault", ("gamma", "1"), "Xid 79 (the GPU has fallen off the bus)"),
     ],
 )
 def test_each_gpu_in_a_bad_way_is_named(answer: dict[str, Any], code: str, who: tuple[str, str], words: str) -> None:
@@ -85,7 +85,7 @@ def test_stragglers_are_those_behind_their_peers(answer: dict[str, Any]) -> None
     assert sorted(named(answer, "straggler")) == [("alpha", "5"), ("gamma", "0")]
     finding = next(finding for finding in answer["findings"] if finding["code"] == "straggler")
     by_host = {gpu["host"]: gpu for gpu in finding["gpus"]}
-    assert "one of 5 at work (job 4711, H100 SXM 80GB)" in by_host["gamma"]["evidence"]
+    assert "one of 5 busy GPUs (job 4711, H100 SXM 80GB)" in by_host["gamma"]["evidence"]
     assert (by_host["gamma"]["confidence"], by_host["alpha"]["confidence"]) == ("medium", "low")
     assert {entry["name"] for entry in answer["assumptions"]} >= {"peers"}
 
@@ -103,9 +103,9 @@ def test_text_and_report_say_the_same(address: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert result.output.startswith("12 GPUs, busy ")
-    assert "1 with errors or silent" in " ".join(result.output.split("\n\n")[0].split())
+    assert "1 with errors or no longer reporting" in " ".join(result.output.split("\n\n")[0].split())
     for shown in (result.output, page.read_text(encoding="utf-8")):
-        assert "alpha GPU 5 (H100 SXM 80GB): reasons at load: thermal (hardware) 100%" in " ".join(shown.split())
+        assert "alpha GPU 5 (H100 SXM 80GB): reasons under load: thermal (hardware) 100%" in " ".join(shown.split())
 
 
 def test_a_clock_of_ours_that_is_wrong_does_not_matter(address: str, tmp_path: Path) -> None:

@@ -72,9 +72,9 @@ def test_a_healthy_gpu_is_seen_and_has_no_finding(nvml: Path, tmp_path: Path) ->
     ("scenario", "code", "word"),
     [
         ("throttled", "throttled", "thermal (hardware) 100%"),
-        ("x4", "pcie_degraded", "PCIe 4.0 x4 at load, the card can do 4.0 x16"),
+        ("x4", "pcie_degraded", "PCIe 4.0 x4 under load, but the card supports 4.0 x16"),
         ("spilled", "vram_spill", "of its memory is in use"),
-        ("shared", "shared_gpu", "hold 5.4 GB"),
+        ("shared", "shared_gpu", "occupy 5.4 GB"),
         ("limited", "power_limited", "71% of the default"),
     ],
 )

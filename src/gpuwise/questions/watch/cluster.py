@@ -27,7 +27,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SHORTEST_S, _LONGEST_S = 10.0, 30 * 86400.0
 _HOLLOW = 0.5  # of its SMs, where NVIDIA calls a GPU's use ineffective (DCGM user guide, profiling)
 _WORDS = {
-    "gpu_fault": "with errors, or no longer reporting",
+    "gpu_fault": "with errors or no longer reporting",
     "idle_gpu": "idle",
     "throttled": "throttled",
     "vram_spill": "spilling",

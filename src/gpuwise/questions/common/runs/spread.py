@@ -83,7 +83,7 @@ def _result(future: Future[bytes], task: T, lost: Callable[[T, str], bytes]) -> 
     try:
         return future.result()
     except BrokenExecutor:
-        raise GpuwiseError("a worker process was killed or ran out of memory", hint=_HINT) from None
+        raise GpuwiseError("a worker process ended early; it may have been killed or run out of memory", hint=_HINT) from None
     except CancelledError:
         raise GpuwiseError("the connection to the cluster was lost", hint=_HINT) from None
     except Exception as fault:
