@@ -102,7 +102,7 @@ _PASSES: Group = {
     "bytes.pool": (1.3, 0.2),
     "bytes.pool_backward": (2.0, 0.2),
     "bytes.cast": (1.05, 0.05),
-    "bytes.copy": (1.3, 0.2),
+    "bytes.copy": (1.3, 0.05),
     "bytes.index": (2.0, 0.3),
     "bytes.embedding": (1.5, 0.3),
     "bytes.embedding_backward": (2.0, 0.3),
