@@ -106,11 +106,11 @@ def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
     makers = np.array([1.0, *(k[f"engine.{name}"] for name in MAKERS)], dtype=gpu.clock.dtype)
     reached = makers[gpu.maker.astype(np.intp)]  # what libraries of other makers keep busy of a chip
     engine = 1.0 + (op["dtype"] == _TF32) * (k["engine.tf32"] - 1.0)  # operands twice as large to feed and to switch
-    own = either(matrix, of_generation(gpu, k, "matrix"), of_generation(gpu, k, "vector"))
+    own = either(matrix, _of_generation(gpu, k, "matrix"), _of_generation(gpu, k, "vector"))
     return peak * reached * own * either(matrix, engine, lanes), matrix
 
 
-def of_generation(gpu: Gpus, k: Constants, what: str) -> Array:
+def _of_generation(gpu: Gpus, k: Constants, what: str) -> Array:
     """How much more of `what` a generation reaches than the models say of all; 1 where none of its GPUs was measured."""
     own = np.array([*(k.get(f"{what}.{name}", 1.0) for name in GENERATIONS), 1.0], dtype=gpu.clock.dtype)
     return own[gpu.generation.astype(np.intp)]
@@ -144,7 +144,7 @@ def moved_s(op: Columns, gpu: Gpus, k: Constants, factor: Array | float = 1.0) -
 def _reached_fraction(gpu: Gpus, k: Constants) -> Array:
     """What a long copy reaches of the bandwidth on the data sheet."""
     hbm = np.where(gpu.slower_hbm > 0, k["memory.slower_hbm"], k["memory.hbm"])
-    return np.where(gpu.hbm > 0, hbm, k["memory.gddr"]) * of_generation(gpu, k, "bandwidth")
+    return np.where(gpu.hbm > 0, hbm, k["memory.gddr"]) * _of_generation(gpu, k, "bandwidth")
 
 
 def _powered_bytes(gpu: Gpus, k: Constants) -> Array:
