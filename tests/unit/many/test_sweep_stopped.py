@@ -252,7 +252,7 @@ def _die(number: int) -> bytes:
 def test_a_worker_process_that_dies_is_told(tmp_path: Path) -> None:
     from gpuwise.questions.common.runs.executors import executor_on
 
-    with pytest.raises(GpuwiseError, match="a worker process was killed") as told, executor_on("processes:1") as executor:
+    with pytest.raises(GpuwiseError, match="a worker process ended early") as told, executor_on("processes:1") as executor:
         spread(_die, {0: 0}, executor, done=lambda number, data: None, lost=lambda task, reason: b"")
     assert "run the same command again" in told.value.hint
 

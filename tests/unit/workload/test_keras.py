@@ -57,7 +57,7 @@ def test_resnet50_is_torchvisions_with_the_stride_where_keras_has_it():
         assert kinds(ours)[kind] == kinds(theirs)[kind], kind
     assert {op.attrs["layout"] for op in ours.ops if op.kind == "conv"} == {"nhwc"}
     assert ours.parameters == 25_636_712
-    assert any("25,583,592 trainable and 53,120 not" in note for note in ours.notes)
+    assert any("25,583,592 trainable and 53,120 non-trainable" in note for note in ours.notes)
 
 
 # https://keras.io/api/applications/ rounds these; Keras' own count_params gives them whole.
