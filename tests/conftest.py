@@ -1,10 +1,9 @@
 """What holds for every test: where captures are kept, what runs side by side with what, and in which order.
 
-`make test` runs the tests in several processes (pytest-xdist), one more than there are cores: tests of servers, browsers and
-trainings wait for much of their time, and the one more computes meanwhile. The tests of a file stay together, so that what a file
-prepares is prepared once, and so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests are dealt
-out one by one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone` judges how
-fast something runs here: while it runs, the others wait.
+`make test` runs the tests in several processes (pytest-xdist), one for each core. The tests of a file stay together, so that what
+a file prepares is prepared once, and so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests are
+dealt out one by one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone` judges
+how fast something runs here: while it runs, the others wait.
 """
 
 from __future__ import annotations
@@ -51,12 +50,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 # ---------------------------------------------------------------- which process takes a test, and when
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """For `-n auto` and `-n logical`."""
-    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
