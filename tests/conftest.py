@@ -2,8 +2,8 @@
 
 `make test` runs the tests in several processes (pytest-xdist), one for each core. The tests of a file stay together, so that what
 a file prepares is prepared once, and so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests
-are dealt out one by one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone` judges
-how fast something runs here: while it runs, the others wait.
+are dealt out one by one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone`
+judges how fast something runs here: while it runs, the others wait.
 """
 
 from __future__ import annotations
