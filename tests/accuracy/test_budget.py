@@ -5,9 +5,9 @@ What has grown: ratios from 0.105 to 0.13, when power by process came in (0.10 s
 from 0.107 to 0.113 and nine in ten from 0.285 to 0.288, given for better ratios between GPUs; the distance to simple rules from
 1.15 to 1.05. With decision 22 the order of GPUs went from 0.95 to 0.947, while all other figures shrank. With decision 26 the
 table grew by 251 rows on 14 more GPUs, old laptops among them. On those, a fit that had never seen them was off by 0.168 in the
-median and 0.416 at the 90th percentile, and its ranges held 59 %; now 0.165, 0.410 and 77 %. The RX 6800 got worse (0.14 to 0.40): its
-source has two other cards now, so its own rows no longer set the level of its software. Without it all rows are off by 0.113 and
-0.309.
+median and 0.416 at the 90th percentile, and its ranges held 59 %; now 0.165, 0.410 and 77 %. The RX 6800 got worse (0.14 to
+0.40): its source has two other cards now, so its own rows no longer set the level of its software. Without it all rows are off by
+0.113 and 0.309.
 """
 
 from __future__ import annotations
