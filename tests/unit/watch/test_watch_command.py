@@ -50,7 +50,7 @@ def alive(pid: int) -> bool:
 def test_the_exit_code_is_passed_on_and_the_verdict_printed(code: str, ends: int) -> None:
     done = run(code=code)
     assert done.returncode == ends
-    assert f"exit code {ends}" in done.stdout
+    assert f"exit code {ends}" in " ".join(done.stdout.split())  # a long path of Python wraps the line
     assert done.stdout.startswith("no diagnosis: the run made too few steps")
 
 
