@@ -172,7 +172,7 @@ def parse_tariff(text: str, *, household_kwh_per_month: float = 0.0, usd_per_uni
 
 
 def _household(kwh: float) -> float:
-    return amount(kwh, "the household's use", "for example `--household-kwh 300`", zero=True)
+    return amount(kwh, "the household use", "for example `--household-kwh 300`", zero=True)
 
 
 def _pairs(text: str, hint: str) -> list[tuple[float, float]]:

@@ -104,8 +104,7 @@ class Currency:
                 other = f"add `--currency {code}=…` with the value of one {code} in US dollars"
                 dollars = f"leave out `--currency` to use US dollars, or write the amount in {self.code}"
                 raise BadValue(
-                    f"'{text.strip()}' is in {code}, but amounts are expected in {self.code}",
-                    looked_in="`--currency`, because gpuwise stores no exchange rates",
+                    f"'{text.strip()}' is in {code}, but amounts must be in {self.code}: gpuwise stores no exchange rates",
                     hint=dollars if code == "USD" else other,
                 )
         return number(found[2], what, hint)
@@ -140,8 +139,7 @@ def parse_currency(text: str) -> Currency:
         raise UnknownName(f"unknown currency '{code}'", looked_in=f"{len(CODES)} ISO 4217 codes", hint=hint)
     if not equals:
         raise BadValue(
-            f"the exchange rate of {code} is missing",
-            looked_in="`--currency`, because gpuwise stores no exchange rates",
+            f"the exchange rate of {code} is missing, and gpuwise stores none",
             hint=_HINT,
         )
     value = amount(number(rate, f"the rate of {code}", _HINT), f"the rate of {code}", _HINT)

@@ -254,7 +254,7 @@ def test_experts_multiply_only_the_tokens_sent_to_them(tmp_path: Path) -> None:
     values = [sizes(workload, op, 4, 300) for op in experts]
     done = sum(2 * size[0] * size[1] * size[2] * size[3] for size in values)
     assert done == pytest.approx(3 * 2 * (2 * 4 * 300 * 2) * 3 * 64 * 128)  # passes, layers, pairs, three matrices
-    assert "2 of 8 experts per token, with tokens spread evenly over them" in workload.notes
+    assert "2 of 8 experts process each token; tokens are assumed to be spread evenly" in workload.notes
 
 
 def test_decoding_one_sequence_reads_only_the_experts_it_needs(tmp_path: Path) -> None:

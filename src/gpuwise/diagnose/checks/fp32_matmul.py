@@ -63,5 +63,5 @@ def check(view: View) -> Finding | Abstained | None:
         ),
         remedy=f"use torch.autocast('cuda', dtype=torch.{'bfloat16' if half == 'bf16' else 'float16'})"
         + ("" if half == "bf16" else " with a GradScaler"),
-        verify="kernel names should read tensorop, 16816, 884 or h…gemm instead of sgemm",
+        verify="kernel names should contain tensorop, 16816, 884 or h…gemm instead of sgemm",
     )

@@ -78,7 +78,7 @@ def check(view: View) -> Finding | None:
             _rates(view.gpu),
         ),
         remedy="find where doubles come in (NumPy arrays are fp64 by default) and make them float32",
-        verify="no kernel name should say double, dgemm or f64",
+        verify="no kernel name should contain double, dgemm or f64",
     )
 
 

@@ -66,7 +66,7 @@ def check(view: View) -> Finding | None:
         remedy=_FOR_GRAPHS
         if around_graphs
         else 'use torch.compile(mode="reduce-overhead") or CUDA graphs, a larger batch, or a fused optimizer',
-        verify="the GPU should be busier; with twice the batch, a step should take hardly longer",
+        verify="the GPU should be busier; with twice the batch, a step should take hardly any longer",
     )
 
 

@@ -72,5 +72,5 @@ def check(view: View) -> Finding | None:
         confidence="medium",
         evidence=(f"{lost_s / all_s:.0%} of the time on matrix units is spent in kernels for an older generation",),
         remedy="install a framework built with a newer CUDA toolkit, and rebuild extensions for this card",
-        verify=f"kernel names should carry sm{native} or a newer number",
+        verify=f"kernel names should contain sm{native} or a newer number",
     )

@@ -74,5 +74,5 @@ def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding
             f"predicted for {expected.setting}",
         ),
         remedy="fix the other findings first; then check clocks, temperature and other processes with `gpuwise watch`",
-        verify="the step time should fall into the predicted range",
+        verify="the step time should fall within the predicted range",
     )

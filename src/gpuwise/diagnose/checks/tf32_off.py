@@ -48,5 +48,5 @@ def check(view: View) -> Finding | None:
         confidence="high",
         evidence=(f"{lost_s / view.kernel_s:.1%} of kernel time is matrix work in true fp32",),
         remedy='torch.set_float32_matmul_precision("high")',
-        verify="kernel names should read tf32, s1688 or s16816",
+        verify="kernel names should contain tf32, s1688 or s16816",
     )

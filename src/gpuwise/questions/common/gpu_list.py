@@ -60,7 +60,7 @@ def gpu_query(
     known = tables.architectures().values()
     generations = {one.generation for one in known} | {one.id for one in known}
     if sort and sort not in SORT_KEYS:
-        raise UnknownName(f"cannot sort by '{sort}'", looked_in=", ".join(SORT_KEYS), hint="for example `--sort bandwidth`")
+        raise UnknownName(f"cannot sort by '{sort}'", known=", ".join(SORT_KEYS), hint="for example `--sort bandwidth`")
     if names and any((arch, vendor, min_memory, year)):
         raise BadValue(
             "names and filters cannot be combined", hint="give names to compare GPUs, or filters to list the catalogue"

@@ -132,8 +132,8 @@ def names(given: Names) -> tuple[str, ...]:
 
 _MODEL = "A built-in name, a workload file, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json or file.py:Net."
 Model = Annotated[str, Option(help=_MODEL, argument=True)]
-GpuNames = Annotated[Names, Option(help="Name or typed specs of a GPU; may be repeated.")]
-GpuCount = Annotated[int, Option(help="How many of each GPU.", low=1, high=4096)]
+GpuNames = Annotated[Names, Option(help="The name or custom specs of a GPU; may be repeated.")]
+GpuCount = Annotated[int, Option(help="How many of each GPU to use.", low=1, high=4096)]
 Batch = Annotated[
     Union[int, str, None],
     Option(help="Samples per step on each GPU, or auto for the largest batch that fits.", low=1, high=_MOST_SAMPLES),
@@ -154,7 +154,7 @@ Cpu = Annotated[str, Option(help="CPU of the machine: desktop, laptop, server, o
 Pcie = Annotated[str, Option(help="Link to the GPU, such as 'PCIe 3.0 x8'; adds the time to copy inputs.")]
 Link = Annotated[str, Option(help="Link between several GPUs: 'PCIe 3.0 x8', NVLink, 'PCIe 4.0 x16, no p2p'.")]
 LoaderRate = Annotated[Optional[float], Option(help="Samples per second that the data loader delivers.", above=0, high=1e12)]
-PowerLimit = Annotated[str, Option(help="Power limit below the GPU's own, such as 250W.")]
+PowerLimit = Annotated[str, Option(help="A power limit lower than the GPU's own, such as 250W.")]
 Measured = Annotated[Names, Option(help="Step time that you measured: 'RTX 3090=412ms'; may be repeated.")]
 Timeout = Annotated[float, Option(help="Longest time in seconds that a capture may take.", page=False)]
 Prices = Annotated[Names, Option(help="Your own price for a GPU: 'RTX 3090=700'; may be repeated.")]

@@ -184,8 +184,7 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
         rated, least = gpu.tdp_watts or math.inf, least_watts(gpu)
         if not limit >= least:
             raise BadValue(
-                f"{limit:g} W is below the lowest power limit of {gpu.name}",
-                looked_in=f"its power limits ({least:.0f} to {rated:.0f} W)",
+                f"{limit:g} W is below the power limits of {gpu.name}, which are {least:.0f} to {rated:.0f} W",
                 hint=f"for example `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
             )
         if limit > rated:
@@ -310,7 +309,7 @@ def _link(text: str) -> float | None:
         link = find_link(text)
     except UnknownName as fault:
         hint = "give the generation and the number of lanes, such as `--pcie 'PCIe 4.0 x16'`"
-        raise UnknownName(f"unknown PCIe link '{text}'", looked_in=fault.looked_in, hint=hint) from None
+        raise UnknownName(f"unknown PCIe link '{text}'", looked_in=fault.looked_in, known=fault.known, hint=hint) from None
     return link.bytes_per_s_one_way * link.achieved_fraction
 
 

@@ -33,8 +33,7 @@ def ask(options: CompareOptions) -> CompareQuery:
     rigs, notes = find_rigs(names(options.names))
     if len(rigs) < 2:
         raise BadValue(
-            "compare needs two different GPUs",
-            looked_in=f"the names you gave: {', '.join(names(options.names))}",
+            f"compare needs two different GPUs, but you gave {', '.join(names(options.names)) or 'none'}",
             hint='for example `gpuwise compare "RTX 3090" "RTX 4070 Ti"`',
         )
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency)

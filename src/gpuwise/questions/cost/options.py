@@ -18,7 +18,7 @@ class CostOptions:
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
 
-    gpu: Annotated[Names, Option(help="A GPU by any name, or typed specs.")] = ()
+    gpu: Annotated[Names, Option(help="A GPU by any name, or custom specs.")] = ()
     gpus: Annotated[int, Option(help="The number of GPUs in one machine.", low=1, high=4096)] = 1
     price: Annotated[str, Option(help="The price of one GPU: 700 or 'RTX 3090=700'.")] = ""
     used: Annotated[bool, Option(help="Buy it used, at the newest dated price of a used card.")] = False

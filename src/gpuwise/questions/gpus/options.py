@@ -24,7 +24,7 @@ class GpusOptions:
 
     LOOKS: ClassVar[type] = GpusLooks
 
-    names: Annotated[Names, Option(help="GPUs by any name, or typed specs.", argument=True, metavar="[NAME]...", most=64)] = (
+    names: Annotated[Names, Option(help="GPUs by any name, or custom specs.", argument=True, metavar="[NAME]...", most=64)] = (
         field(default=(), kw_only=False)
     )
     arch: Annotated[str, Option(help="Only this architecture, such as ada or ampere.")] = ""

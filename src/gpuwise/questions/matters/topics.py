@@ -63,5 +63,5 @@ def find_topic(text: str) -> str:
     if key not in TOPICS:
         near = difflib.get_close_matches(key, [*TOPICS, *_ALIASES], n=2, cutoff=0.6)
         hint = "did you mean " + " or ".join(f"`{name}`" for name in near) + "?" if near else "`gpuwise matters` lists all topics"
-        raise UnknownName(f"unknown topic '{text}'", looked_in=", ".join(TOPICS), hint=hint)
+        raise UnknownName(f"unknown topic '{text}'", known=", ".join(TOPICS), hint=hint)
     return key

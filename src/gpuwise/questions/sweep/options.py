@@ -23,7 +23,7 @@ from gpuwise.questions.common.options import (
 __all__ = ["SweepOptions"]
 
 _MODELS = "A file that lists one model per line; # starts a comment."
-_GPUS = "all, curated, a GPU by any name, or typed specs; may be repeated."
+_GPUS = "all, curated, a GPU by any name, or custom specs; may be repeated."
 _BATCHES = "Batch sizes: 1..1024 (doubling), 8..64:8 (in steps of 8) or 1,24,32."
 _OUT = "Write the table to this file: FILE.parquet, FILE.csv or FILE.jsonl."
 _ON = "Where to compute: here, processes:4 or dask://host:port (default: all cores of this machine)."

@@ -41,7 +41,7 @@ class WhichLooks:
 def check_chart(name: str) -> None:
     """Refuse a chart that does not exist, before anything is computed."""
     if name not in CHARTS:
-        raise BadValue(f"unknown chart '{name}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
+        raise BadValue(f"unknown chart '{name}'", known=", ".join(CHARTS), hint="for example `--chart value`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ def ask(options: WhyOptions) -> RunQuery | FleetQuery:
         raise BadValue("--compare works on one run, not on many", hint="leave out --each, --on, --out and --fresh")
     each = options.each or "file"
     if each not in _EACH:
-        raise BadValue(f"invalid --each '{each}'", looked_in=", ".join(_EACH), hint="use `--each file` or `--each folder`")
+        raise BadValue(f"invalid --each '{each}'", known=", ".join(_EACH), hint="use `--each file` or `--each folder`")
     return FleetQuery(
         files=files, model=options.model, gpu=options.gpu, each=each, on=options.on, out=options.out, fresh=options.fresh
     )

@@ -25,7 +25,7 @@ class WhyLooks:
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
-            raise BadValue(f"unknown format '{self.format}'", looked_in=", ".join(FORMATS), hint="for example `--format html`")
+            raise BadValue(f"unknown format '{self.format}'", known=", ".join(FORMATS), hint="for example `--format html`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,9 +50,9 @@ def subject(request: Request) -> Any:
 
 def _phase(request: Request) -> str:
     if request.phase not in ("", *_PHASES):
-        raise BadValue(f"unknown phase '{request.phase}'", looked_in=", ".join(_PHASES), hint="for example `decode`")
+        raise BadValue(f"unknown phase '{request.phase}'", known=", ".join(_PHASES), hint="for example `decode`")
     if request.phase and request.settings.mode == "train":
-        raise BadValue(f"training has no {request.phase}", hint=f"add `--mode infer` to capture the {request.phase}")
+        raise BadValue(f"training has no {request.phase} phase", hint=f"add `--mode infer` to capture the {request.phase}")
     return request.phase
 
 
@@ -103,7 +103,7 @@ def _configuration(transformers: Any, request: Request, found: Found) -> Any:
     layers = getattr(config.get_text_config(), "num_hidden_layers", None)
     if isinstance(layers, int) and layers > _MOST_LAYERS:
         raise BadValue(
-            f"{request.model} has {layers:,} layers, more than any model", hint=f"at most {_MOST_LAYERS:,} can be captured"
+            f"{request.model} has {layers:,} layers, more than any known model", hint=f"at most {_MOST_LAYERS:,} can be captured"
         )
     _without_chance(config)
     return config
@@ -126,6 +126,6 @@ def _set_image(request: Request, config: Any, task: Any) -> None:
     patch = getattr(config, "patch_size", 1)
     if isinstance(patch, int) and (request.image or 0) % patch:
         raise BadValue(
-            f"images of {request.image} pixels cannot be divided into patches of {patch}", hint=f"a multiple of {patch}"
+            f"images of {request.image} pixels cannot be divided into patches of {patch}", hint=f"use a multiple of {patch}"
         )
     config.image_size = request.image

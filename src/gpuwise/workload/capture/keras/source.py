@@ -127,14 +127,14 @@ def _remarks(model: Any, request: Request) -> list[str]:
     policy = getattr(getattr(model, "dtype_policy", None), "name", "float32")
     if policy != "float32":
         found.append(
-            f"the model's own dtype policy {policy} is not used: the precision asked for is {request.settings.precision}"
+            f"the model's own dtype policy {policy} is not used, because the requested precision is {request.settings.precision}"
         )
     if request.settings.mode == "train":
         optimizer = compiled_optimizer(model)
         if optimizer is not None and optimizer != request.settings.optimizer:
             found.append(
-                f"the model is compiled with {type(model.optimizer).__name__}, captured with {request.settings.optimizer}: "
-                f"`--optimizer {optimizer}` is the closest"
+                f"the model is compiled with {type(model.optimizer).__name__} but captured with {request.settings.optimizer}; "
+                f"`--optimizer {optimizer}` is the closest match"
             )
         if request.settings.checkpoint:
             found.append("activation checkpointing is not applied to Keras models")
