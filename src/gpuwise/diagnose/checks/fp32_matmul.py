@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for matmul, convolution and attention kernels that do not use matrix units (`sgemm`, `scudnn`, `ffma`,
-`<float>`) and take at least 10 % of kernel time, on a GPU that has 16-bit matrix units.
+`<float>`) and take at least 10% of kernel time, on a GPU that has 16-bit matrix units.
 
 ## Why it costs time
 Tensor cores compute 16-bit products four to sixteen times as fast as the vector lanes compute fp32, and 16-bit tensors

@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for matrix kernels with `align1` or `align2` in their name, or products whose sizes are not a multiple
-of 8 (16 for 8-bit types), if they take at least 5 % of the step.
+of 8 (16 for 8-bit types), if they take at least 5% of the step.
 
 ## Why it costs time
 Matrix units load operands in pieces of 16 bytes. Odd sizes force narrow loads, or prevent the use of the matrix units

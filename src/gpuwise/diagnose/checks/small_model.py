@@ -1,7 +1,7 @@
 """The step is as short as its launches allow, so a faster GPU would not help.
 
 ## What it sees
-This check looks for a device that computes for at most 40 % of the step and waits for launches for at least 30 % of it,
+This check looks for a device that computes for at most 40% of the step and waits for launches for at least 30% of it,
 with a median kernel below 10 µs.
 
 ## Why it costs time
