@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from gpuwise.core.errors import UnknownName
+from gpuwise.core.text import either
 from gpuwise.engine import Run, predict_steps
 from gpuwise.engine.choices import Choices, DoesNotApply
 from gpuwise.engine.ways import Needs, Ways, room_of, safe_bytes
@@ -116,7 +117,7 @@ def find_task(name: str) -> Task:
     if wanted not in tasks():
         near = difflib.get_close_matches(wanted, tasks(), n=2, cutoff=0.6)
         hint = (
-            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+            "did you mean " + either(f"`{other}`" for other in near) + "?"
             if near
             else "for example `--task vision`, or name a model with `--model`"
         )

@@ -18,6 +18,7 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from gpuwise.core.errors import UnknownName
+from gpuwise.core.text import either
 from gpuwise.core.units import GIB
 from gpuwise.hardware import specs, tables
 from gpuwise.hardware.types import Gpu
@@ -375,10 +376,10 @@ class Catalog:
             hint = f'{apart}; only `plan`, `build` and `compare` accept "{count}x {one}"'
         elif named:
             nearest = (named.gpu, *named.others[:2], *self._of_size(name))
-            meant = " or ".join(f"`{gpu.name}` ({gpu.memory_bytes / GIB:g} GB)" for gpu in dict.fromkeys(nearest))
+            meant = either(f"`{gpu.name}` ({gpu.memory_bytes / GIB:g} GB)" for gpu in dict.fromkeys(nearest))
             hint = f"did you mean {meant}? Otherwise give its specs: {specs.EXAMPLE}"
         elif near:
-            hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? `gpuwise gpus` lists all GPUs"
+            hint = "did you mean " + either(f"`{other}`" for other in near) + "? `gpuwise gpus` lists all GPUs"
         else:
             hint = f"list all GPUs with `gpuwise gpus`, or give the specs of your GPU: {specs.EXAMPLE}"
         return UnknownName(f"unknown GPU '{name}'", looked_in=f"{len(self.gpus):,} GPUs and their aliases", hint=hint)

@@ -21,6 +21,7 @@ from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.core.provenance import Basis, Fact, Source
+from gpuwise.core.text import either
 from gpuwise.core.units import parse, parse_memory
 from gpuwise.hardware import physics, tables
 from gpuwise.hardware.types import Architecture, Gpu
@@ -74,7 +75,7 @@ def find_architecture(name: str) -> Architecture:
     if key in known:
         return known[key]
     near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else f"use one of {', '.join(known)}"
+    hint = f"did you mean {either(f'`{n}`' for n in near)}?" if near else f"use one of {', '.join(known)}"
     raise UnknownName(f"unknown architecture '{name}'", looked_in=f"{len(known)} architectures", hint=hint)
 
 

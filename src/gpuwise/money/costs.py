@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Basis
+from gpuwise.core.text import either
 from gpuwise.money.currency import amount, fraction, number
 from gpuwise.money.tables import regions
 from gpuwise.money.types import HOURS_PER_YEAR, MONTHS_PER_YEAR, Electricity, Grid, Region
@@ -322,7 +323,7 @@ def find_region(name: str) -> Region:
         return known[key]
     near = difflib.get_close_matches(key, known, n=2, cutoff=0.75)
     names = ", ".join(region.aliases[0] if region.aliases else region.name for region in regions())
-    hint = f"did you mean {' or '.join(f'`{known[one].name}`' for one in near)}?" if near else f"use one of {names}"
+    hint = f"did you mean {either(f'`{known[one].name}`' for one in near)}?" if near else f"use one of {names}"
     raise UnknownName(f"unknown region '{name}'", looked_in=f"{len(regions())} regions", hint=hint)
 
 

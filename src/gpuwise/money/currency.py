@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.text import either
 
 __all__ = ["CODES", "USD", "Currency", "amount", "fraction", "number", "parse_currency"]
 
@@ -134,8 +135,8 @@ def parse_currency(text: str) -> Currency:
         return USD
     if code not in CODES:
         near = difflib.get_close_matches(code, sorted(CODES), n=2, cutoff=0.5)
-        meant = " or ".join(f"`{name}`" for name in near)
-        hint = f"did you mean {meant}? give its value in US dollars too, such as `--currency EUR=1.08`" if near else _HINT
+        meant = either(f"`{name}`" for name in near)
+        hint = f"did you mean {meant}? Give its value in US dollars too, such as `--currency EUR=1.08`" if near else _HINT
         raise UnknownName(f"unknown currency '{code}'", looked_in=f"{len(CODES)} ISO 4217 codes", hint=hint)
     if not equals:
         raise BadValue(

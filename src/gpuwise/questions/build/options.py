@@ -16,7 +16,7 @@ class BuildOptions:
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure", "strict")
 
-    gpu: Annotated[Names, Option(help="Cards: 'RTX 3090' or '4x RTX 3090'; may be repeated.")] = ()
+    gpu: Annotated[Names, Option(help="The cards: 'RTX 3090' or '4x RTX 3090'; may be repeated.")] = ()
     psu: Annotated[str, Option(help="The power supply: 1600 or '1600W gold atx3'.")] = ""
     psu_standard: Annotated[Optional[int], Option(help="The ATX standard of the power supply: 2 or 3.")] = None
     cpu: Annotated[str, Option(help="The name of the CPU, which determines its power and cores.")] = ""

@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.core.units import parse_memory
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import Match, load_catalog
@@ -113,7 +114,7 @@ def _find_known(name: str, known: set[str], kind: str) -> str:
     if key in by_key:
         return by_key[key]
     near = difflib.get_close_matches(key, by_key, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(f'`{by_key[n]}`' for n in near)}?" if near else f"use one of {', '.join(sorted(known))}"
+    hint = f"did you mean {either(f'`{by_key[n]}`' for n in near)}?" if near else f"use one of {', '.join(sorted(known))}"
     raise UnknownName(f"unknown {kind} '{name}'", looked_in=f"{len(known)} names", hint=hint)
 
 

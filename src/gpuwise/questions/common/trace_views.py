@@ -48,10 +48,10 @@ def _scene(path: Path, trace: Trace) -> Scene:
     """What is in a trace; refused where that is nothing, or only a part of what is needed."""
     if not len(trace.events):
         if trace.cut is not None:
-            raise _cut_off(path, trace, trace.cut, "it contains no event with a duration")
+            raise _cut_off(path, trace, trace.cut, "it contains no events with a duration")
         lost = "; ".join(loss.what for loss in trace.losses)
         raise BadFile(
-            f"'{path.name}' contains no event with a duration" + (f" ({lost})" if lost else ""),
+            f"'{path.name}' contains no events with a duration" + (f" ({lost})" if lost else ""),
             hint="run at least three steps inside the profiler",
         )
     scene = make_scene(trace)

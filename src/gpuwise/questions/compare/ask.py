@@ -55,7 +55,7 @@ def _jobs(options: CompareOptions) -> tuple[ComparedJob, ...]:
     for name, value in ignored.items():
         if value:
             raise BadValue(
-                f"{name} works only with --model, because the common jobs set their own",
+                f"{name} works only with --model, because the common jobs set their own values",
                 hint=f"for example `--model resnet50 {name} {value}`",
             )
     return COMMON_JOBS

@@ -213,7 +213,7 @@ def _side_by_side(answer: FitAnswer, width: int, colour: bool) -> str:
     if sum(column.width + 2 for column in (*columns, advice)) - 2 <= width:
         return f"{head}\n\n{table([*columns, advice], width=width, colour=colour)}"
     fixes = [
-        wrapped(f"{result.gpu.name} fits with {_describe_ladder(result)}", width, "  ")
+        wrapped(f"it fits on {result.gpu.name} with {_describe_ladder(result)}", width, "  ")
         for result in results
         if result.advice.ladder and not result.fits
     ]

@@ -24,6 +24,7 @@ from gpuwise.advise.choosing import (
 )
 from gpuwise.advise.jobs import SHORT_WAYS, WAYS, Job
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.prices import age_text, data_date
@@ -328,9 +329,9 @@ def _kinds_of(prices: Sequence[Price]) -> str:
 def _way(job: Job, priced: Priced) -> str:
     """Why a job is run this way, and which other ways there are."""
     if priced.skipped:
-        return f"no GPU within your limits holds it {' or '.join(SHORT_WAYS[way] for way, _ in priced.skipped)}"
+        return f"no GPU within your limits holds it {either(SHORT_WAYS[way] for way, _ in priced.skipped)}"
     sparing = job.ways[job.ways.index(priced.way) + 1 :]
-    smaller = " or ".join(SHORT_WAYS[way] for way in sparing)
+    smaller = either(SHORT_WAYS[way] for way in sparing)
     return f"it would fit on smaller GPUs {smaller}" if sparing else "the usual way for this task"
 
 

@@ -291,7 +291,7 @@ def linked(text: str, wires: Wires, kinds: Kinds) -> Wires:
         elif flag.lower() in ("p2p", "no p2p"):
             wires = replace(wires, peer_to_peer=flag.lower() == "p2p")
         else:
-            raise BadValue(f"unknown link property '{flag}'", hint="`p2p`, `no p2p` or `shared by 2`")
+            raise BadValue(f"unknown link property '{flag}'", hint="use `p2p`, `no p2p` or `shared by 2`")
     return wires
 
 

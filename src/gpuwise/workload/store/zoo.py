@@ -14,6 +14,7 @@ from importlib.resources import files
 import msgspec
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.text import either
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.edit import Graph, workload_of
 from gpuwise.workload.model.types import Settings, Workload, no_collection
@@ -113,7 +114,7 @@ def entry(model: str) -> Entry:
     if name is None:
         near = close(model)
         hint = (
-            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+            "did you mean " + either(f"`{other}`" for other in near) + "?"
             if near
             else "use a prefix for models from elsewhere: `timm:NAME` or `hf:NAME`"
         )

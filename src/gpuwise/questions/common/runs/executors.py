@@ -33,7 +33,7 @@ def executor_on(place: str) -> Iterator[Executor | None]:
         with _processes(count) as found:
             yield found
     else:
-        raise BadValue(f"unknown executor '{place}'", hint="`--on here`, `--on processes:4` or `--on dask://host:8786`")
+        raise BadValue(f"unknown executor '{place}'", hint="use `--on here`, `--on processes:4` or `--on dask://host:8786`")
 
 
 @contextmanager

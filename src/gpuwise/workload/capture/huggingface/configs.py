@@ -19,6 +19,7 @@ from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, UnknownName
 from gpuwise.core.files import home
+from gpuwise.core.text import either
 from gpuwise.hardware.tables import parse_toml
 
 __all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "table"]
@@ -115,7 +116,7 @@ def _unknown(name: str) -> UnknownName:
     wanted = (name.lower(), name.rpartition("/")[2].lower())
     near = [match for text in wanted for match in difflib.get_close_matches(text, short, n=3, cutoff=0.6)]
     names = list(dict.fromkeys(short[match] for match in near))[:3]
-    guess = "did you mean " + " or ".join(f"`hf:{other}`" for other in names) + "? Otherwise " if names else ""
+    guess = "did you mean " + either(f"`hf:{other}`" for other in names) + "? Otherwise " if names else ""
     return UnknownName(
         f"no configuration for '{name}' was found on this machine",
         looked_in=f"{', '.join(str(folder) for folder in cache_folders())} and the {len(table())} models that gpuwise knows",

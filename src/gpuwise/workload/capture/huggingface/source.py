@@ -17,6 +17,7 @@ import difflib
 from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, MissingExtra, UnknownName
+from gpuwise.core.text import either
 from gpuwise.workload.capture.huggingface.configs import Found, find_config, reason
 from gpuwise.workload.capture.request import Request
 
@@ -85,7 +86,7 @@ def _configuration(transformers: Any, request: Request, found: Found) -> Any:
     if kind not in known:
         near = difflib.get_close_matches(kind, known, n=3, cutoff=0.6)
         guess = (
-            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+            "did you mean " + either(f"`{other}`" for other in near) + "?"
             if near
             else "a newer version of transformers may support it"
         )
