@@ -343,7 +343,7 @@ def test_the_language_model_that_overflows_is_told_in_one_screen() -> None:
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 100
     assert "DOES NOT FIT" in done.output
-    assert "until it fits" in done.output
+    assert "until the model fits" in done.output
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ def plain(text: str) -> str:
 
 
 def either(names: Iterable[str]) -> str:
-    """The names as alternatives in a sentence.
+    """The names as alternatives in a sentence; of no names, nothing.
 
     >>> either(["a"]), either(["a", "b"]), either(["a", "b", "c"])
     ('a', 'a or b', 'a, b or c')
     """
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
+    known = list(names)
+    return " or ".join(filter(None, (", ".join(known[:-1]), *known[-1:])))
 
 
 def _written(letter: str) -> str:

@@ -108,7 +108,7 @@ def test_mixed_precision_checkpoints_and_reading_values(tmp_path: Path) -> None:
     notes = " ".join(workload.notes)
     line = MIXED.splitlines().index("    if loss < 0.1:") + 1
     assert f"false is assumed (train.py line {line})" in notes
-    for expected in ("torch.compile was left out", "several GPUs", "torch.save was left out", "1 is assumed"):
+    for expected in ("torch.compile was skipped", "several GPUs", "torch.save was skipped", "1 is assumed"):
         assert expected in notes
 
 

@@ -163,7 +163,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadFile(f"{path} is not a regular file", hint=hint)
     if (size := path.stat().st_size) > _LARGEST_BYTES:
-        raise BadFile(f"{path} has {size / 1e6:.0f} MB; no model configuration is that large", hint=hint)
+        raise BadFile(f"{path} is {size / 1e6:.0f} MB in size; no model configuration is that large", hint=hint)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError as fault:

@@ -130,9 +130,9 @@ class KerasStep:
         given = self._request.inputs
         known = self._known_inputs()
         if given and len(given) != len(known) and known:
+            listed = f"{'input' if len(known) == 1 else 'inputs'} ({', '.join(name for name, _, _ in known)})"
             raise BadValue(
-                f"{self._request.model} has {len(known)} inputs ({', '.join(name for name, _, _ in known)}), "
-                f"but {len(given)} were given",
+                f"{self._request.model} has {len(known)} {listed}, but {len(given)} were given",
                 hint="give all of them, in this order, or none",
             )
         if given:
