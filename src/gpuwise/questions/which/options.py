@@ -90,7 +90,7 @@ class WhichOptions:
         Optional[float], Option(help="The power of the rest of the machine in watts (default: 100).", low=0, high=_MOST_MONEY)
     ] = None
     batch: Annotated[
-        Union[int, str, None], Option(help="Samples per step, or auto for the fastest batch that fits each GPU.")
+        Union[int, str, None], Option(help="Samples per step, or auto for the fastest batch that fits on each GPU.")
     ] = None
     seq: Annotated[Optional[int], Option(help="The sequence length in tokens, for --model.", low=1, high=2**31 - 1)] = None
     image: Image = None

@@ -142,7 +142,8 @@ def network_of(text: str) -> tuple[Link, int]:
         link = _by_rate(name)
     if link.kind not in ("ethernet", "infiniband"):
         raise BadValue(
-            f"{link.name} connects GPUs in one machine, not machines", hint="for example `100Gbit` or `InfiniBand HDR`"
+            f"{link.name} connects GPUs inside one machine, not separate machines",
+            hint="for example `100Gbit` or `InfiniBand HDR`",
         )
     return link, count
 
