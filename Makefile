@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# A test process for every core, up to eight; tests/conftest.py says which tests stay together. `make test WORKERS=0` uses one.
-WORKERS ?= logical
+# Up to eight test processes; tests/conftest.py says how many, and which tests stay together. `make test WORKERS=0` uses one.
+WORKERS ?= auto
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 # Compiled modules are kept whatever the shell says: tests start hundreds of processes, and each would compile gpuwise anew.
 export PYTHONDONTWRITEBYTECODE :=
