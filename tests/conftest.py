@@ -26,13 +26,14 @@ PAGE, WATCH = "page", "watch"  # servers with a browser, and trainings: each fol
 TOGETHER = {"browser/": PAGE, "unit/web/": PAGE, "unit/watch/": WATCH, "golden/": "golden"}
 SPREAD = (
     "architecture/test_docs.py",
-    "unit/test_fit.py",
     "unit/test_plan_command.py",
     "unit/test_which.py",
+    "unit/test_which_fits.py",
+    "unit/test_which_money.py",
     "unit/workload/test_script.py",
 )
 # Files that take long as a whole. They begin before the hundreds of short ones, which then fill the gaps at the end.
-LONG = ("accuracy/test_pathologies.py", "architecture/", "unit/many/", "unit/workload/", "golden/")
+LONG = ("accuracy/test_pathologies.py", "architecture/", "golden/", "unit/many/", "unit/test_fit_", "unit/workload/")
 
 settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("any machine")
