@@ -42,6 +42,8 @@ def load_constants() -> Constants:
 _ASSUMED_CACHE_BYTES_PER_UNIT = 64 * 1024  # where no L2 size is published: what small chips of the last decade have
 _ASSUMED_WATTS = 150.0
 _WIDER = {"tf32": "fp32", "fp8": "bf16", "int8": "bf16", "fp4": "fp8"}  # what a type runs as where it is missing
+_TAKE_TF32 = ("NVIDIA", "Intel")  # where it is allowed; AMD's libraries want to be asked once more, Apple has none
+_FP16_PRODUCTS = {"turing-16": 0.14}  # of the fp32 rate: 0.3 to 0.6 TFLOP/s on four GTX 16 and MX cards that do 2.1 to 5.2
 _MATRIX_FLOPS_A_UNIT = 1024.0  # a clock, of a V100's multiprocessor: what one unit stands for in the models
 _VOLTA = 2017.3
 _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
@@ -131,17 +133,21 @@ def _vector(gpu: Gpu) -> float:
 def _engine(gpu: Gpu, dtype: str) -> tuple[float, bool]:
     """FLOP/s a library reaches for at best in this type, and whether on the matrix engine.
 
-    Where a type is missing or crawls (fp16 on GP10x runs at 1/64), libraries compute in fp32 and only store in the type.
+    Where a type is missing or crawls (fp16 on GP10x runs at 1/64), libraries compute in fp32 and only store in the type. So do
+    NVIDIA's wherever there is no matrix engine: PyTorch asks them to add up in fp32 (a P100 does 8.4 TFLOP/s in fp16 and 8.6 in
+    fp32, where its lanes could do twice as many in fp16).
     """
     peaks = gpu.peak_flops_per_s
-    if dtype == "tf32" and gpu.vendor != "NVIDIA":
-        return _engine(gpu, "fp32")  # PyTorch takes it only where it is asked for (ROCm), or not at all
+    if dtype == "tf32" and gpu.vendor not in _TAKE_TF32:
+        return _engine(gpu, "fp32")
     matrix = peaks.get("matrix", {}).get(dtype)
     if matrix:
         return matrix, True
     wide = _vector(gpu)
     if dtype in _WIDER:
         return _engine(gpu, _WIDER[dtype])
+    if dtype == "fp16" and gpu.vendor == "NVIDIA":
+        return wide * _FP16_PRODUCTS.get(gpu.architecture.id, 1.0), False
     own = peaks.get("vector", {}).get(dtype, 0.0)
     return (own, False) if dtype == "fp64" and own else (max(own, wide), False)
 

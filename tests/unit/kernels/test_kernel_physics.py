@@ -182,3 +182,13 @@ def test_a_wide_7x7_convolution_is_bound_by_compute_on_every_card() -> None:
     found = times(convolution(32, 512, 512, 14, 49, 0), gpus_of(cards), load_constants())
     slower = [gpu.name for gpu, ratio in zip(cards, (found.compute_s / found.memory_s)[0], strict=True) if ratio < 1]
     assert slower == []
+
+
+def test_without_a_matrix_engine_nvidia_gains_nothing_from_fp16() -> None:
+    """A P100 does 8.4 TFLOP/s in fp16 and 8.6 in fp32; a GTX 1660 Ti 0.6 and 5.2; AMD's lanes do two in fp16 at a time."""
+    cards = gpus_of([load_catalog().find(name).gpu for name in ("P100 PCIe 16GB", "GTX 1660 Ti", "RX 6800")])
+    single, half = (seconds(product(1, 8192, 8192, 8192, dtype), cards)[0] for dtype in ("fp32", "fp16"))
+    pascal, small, amd = half / single
+    assert 0.9 < pascal < 1.4
+    assert small > 4
+    assert amd < 0.7

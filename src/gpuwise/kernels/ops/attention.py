@@ -61,8 +61,9 @@ def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     flops = products * 2.0 * op["batch"] * op["heads"] * rows * keys * op["head_dim"]
     flops = flops * either(op["causal"], 0.5 + 0.5 / _blocks(op), 1.0)
     name = np.where(op["backward"] > 0, k["attention.backward"], k["attention.forward"])
-    slower = np.where(gpu.flash > 0, 1.0, k["attention.efficient"])
-    small = np.minimum(1.0, op["head_dim"] / 64.0) ** k["attention.small_heads"]
+    efficient = either(matrix, k["attention.efficient"], 1.0)  # vector lanes have no tiles that it could fill badly
+    slower = np.where(gpu.flash > 0, 1.0, efficient)
+    small = either(matrix, np.minimum(1.0, op["head_dim"] / 64.0) ** k["attention.small_heads"], 1.0)
     parallel = op["batch"] * np.where(op["q_len"] > 1, op["heads"], op["kv_heads"]) * np.ceil(op["q_len"] / _ROWS)
     filled = np.where(op["q_len"] > 1, np.minimum(1.0, parallel / gpu.units), 1.0)  # decoding splits the keys
     wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # softmax does not grow with the matrix engine
