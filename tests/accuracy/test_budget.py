@@ -7,7 +7,9 @@ from 0.107 to 0.113 and nine in ten from 0.285 to 0.288, given for better ratios
 table grew by 251 rows on 14 more GPUs, old laptops among them. On those, a fit that had never seen them was off by 0.168 in the
 median and 0.416 at the 90th percentile, and its ranges held 59 %; now 0.165, 0.410 and 77 %. The RX 6800 got worse (0.14 to
 0.40): its source has two other cards now, so its own rows no longer set the level of its software. Without it all rows are off by
-0.113 and 0.309.
+0.113 and 0.309. With decision 27 the median went from 0.123 to 0.115, nine in ten from 0.359 to 0.318 and the order of GPUs from
+0.896 to 0.931. Ratios grew from 0.114 to 0.115, and ranges, which are tested so that every source on every GPU counts once,
+contain 0.88 of these rows instead of 0.86.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import fit_changes
 from gpuwise.evidence.ranges import change_range
 from gpuwise.questions.validate.answer import ValidateAnswer, validate
 
-MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.124, 0.360, 0.111, 0.297
-TAU, RATIO = 0.895, 0.115
-COVERAGE = (0.75, 0.87)
+MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.116, 0.320, 0.111, 0.297
+TAU, RATIO = 0.930, 0.116
+COVERAGE = (0.75, 0.885)
 BETTER_THAN_RULES = 1.05  # on this small table; twice and more on all rows, see docs/accuracy.md
 
 
