@@ -37,6 +37,16 @@ def load_constants() -> Constants:
     return msgspec.json.decode(data, type=_File).constants
 
 
+# Of software made for generating text: as good as the libraries that everything else was fitted on. An engine has its own.
+_LIBRARIES = {
+    "linear.bytes_per_clock": 64.0,
+    "linear.bandwidth": 1.0,
+    "linear.rate": 1.0,
+    "linear.overlap": 2.0,
+    "attention.cache": 1.0,
+}
+
+
 # ---------------------------------------------------------------- GPUs as columns: engines, caches, power
 
 _ASSUMED_CACHE_BYTES_PER_UNIT = 64 * 1024  # where no L2 size is published: what small chips of the last decade have
@@ -178,7 +188,7 @@ class Times:
 def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
     """Every op on every GPU. Arithmetic and traffic overlap, not perfectly; every kernel has a start and an end."""
     shape, dtype = (ops.count, len(gpus.names)), gpus.clock.dtype
-    k = {name: dtype.type(value) for name, value in k.items()}  # one float64 among them would make all arrays float64
+    k = {name: dtype.type(value) for name, value in {**_LIBRARIES, **k}.items()}  # one float64 among them would make all arrays float64
     result = {name: np.zeros(shape, dtype=dtype) for name in ("seconds", "compute_s", "memory_s", "launches")}
     sharp = k["overlap"]
     for group in ops.groups:

@@ -62,6 +62,20 @@ DTYPE_BYTES: Mapping[str, float] = {
     "bool": 1,
     "complex64": 8,
     "complex128": 16,
+    # Packed weights, in the mean of a block's matrices, with their scales: bits of a weight over 8. `workload/language/formats.py`
+    # says what each is.
+    "int4": 4.156 / 8,
+    "nf4": 4.127 / 8,
+    "nvfp4": 4.5 / 8,
+    "mxfp4": 4.25 / 8,
+    "q8_0": 8.5 / 8,
+    "q6_k": 6.5625 / 8,
+    "q5_k_m": 5.65 / 8,
+    "q4_k_m": 4.80 / 8,
+    "q4_k": 4.5 / 8,
+    "q4_0": 4.5 / 8,
+    "q3_k_m": 3.90 / 8,
+    "q2_k": 2.95 / 8,
 }
 # Types a matrix product or convolution can run in. What is not listed (int64 indices) has no arithmetic rate.
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp64", "fp4")
