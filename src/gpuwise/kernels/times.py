@@ -42,6 +42,7 @@ _LIBRARIES = {
     "linear.bytes_per_clock": 64.0,
     "linear.bandwidth": 1.0,
     "linear.rate": 1.0,
+    "linear.flops_per_clock": 1e5,
     "linear.overlap": 2.0,
     "attention.cache": 1.0,
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.limits import longer, moved_s
+from gpuwise.kernels.limits import longer, moved_s, powered
 from gpuwise.kernels.ops.matmul import matmul
 from gpuwise.kernels.types import (
     DTYPE_BYTES,
@@ -48,9 +48,12 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     read = op["read"] + np.where(op["experts"] > 1, matrices * op["n"] * op["k"] * op["width"], 0.0)
     each = {"batch": matrices, "m": rows, "n": op["n"], "k": op["k"], "dtype": op["dtype"], "aligned": np.ones_like(op["n"])}
     each |= {"read": read, "written": op["written"]}
+    flops = 2.0 * op["tokens"] * op["chosen"] * op["n"] * op["k"]
+    rate = gpu.units * gpu.clock * k["linear.flops_per_clock"]  # of kernels that leave a newer engine's instructions unused
+    capped = longer(flops / rate, flops / powered(gpu, k, rate, 0.0))
     streamed = (read + op["written"]) / (gpu.units * gpu.clock * k["linear.bytes_per_clock"])
     return Cost(
-        compute_s=matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / k["linear.rate"],
+        compute_s=longer(matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / k["linear.rate"], capped, 2.0),
         memory_s=longer(moved_s(each, gpu, k) / k["linear.bandwidth"], streamed, k["linear.overlap"]),
     )
 
