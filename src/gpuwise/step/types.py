@@ -24,7 +24,8 @@ class Stack:
     """A framework, its version and how it runs a step. `factor` times what the kernel models say is what was measured with it.
 
     An engine for language models has kernels of its own (`constants` in place of those of the libraries), and its own cost on the
-    host: `layer_s` for every layer, beside the GPU's work, and `step_s` for every step, after it.
+    host: `layer_s` for every layer, beside the GPU's work, and `step_s` for every step, after it. `widths` are the ends of its
+    range, measured over predicted.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Stack:
     constants: Mapping[str, float] = field(default_factory=dict, hash=False)
     layer_s: float | None = None
     step_s: float = 0.0
+    widths: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
