@@ -43,7 +43,11 @@ _LIBRARIES = {
     "linear.bandwidth": 1.0,
     "linear.rate": 1.0,
     "linear.flops_per_clock": 1e5,
-    "linear.overlap": 2.0,
+    "linear.overlap": 8.0,
+    "linear.ecc": 1.0,
+    "linear.apple": 1.0,
+    "linear.amd": 1.0,
+    "linear.intel": 1.0,
     "attention.cache": 1.0,
 }
 
@@ -60,7 +64,7 @@ _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards ta
 
 _COLUMNS = (
     *("units", "clock", "bandwidth", "cache", "vector", "half", "converts", "lanes", "board", "node", "process"),
-    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "flash"),
+    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "ecc", "flash"),
 )
 
 
@@ -98,6 +102,7 @@ def _figures(gpu: Gpu) -> tuple[float, ...]:
         _generation(gpu),
         float(gpu.architecture.mixed_lanes),
         float(gpu.segment == "desktop"),
+        float(gpu.segment in ("workstation", "datacenter") and gpu.memory_type.startswith("GDDR")),
         float(_has_flash(gpu)),
         *(rate for rate, _ in engines),
         *(float(on_matrix) for _, on_matrix in engines),

@@ -155,7 +155,7 @@ class Gpus:
     stored and computed in fp32. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
     the power limit, `board` the one it is sold with, `node` the year the architecture came out, `process` its nanometres,
     `slower_hbm` whether its controller reaches less of its HBM than others do, `mixed` whether integer work takes
-    slots of its fp32 lanes, `generation` the place of its generation among `machine.GENERATIONS`.
+    slots of its fp32 lanes, `ecc` whether its GDDR corrects errors, which costs bandwidth, `generation` the place of its generation among `machine.GENERATIONS`.
     """
 
     names: tuple[str, ...]
@@ -180,6 +180,7 @@ class Gpus:
     mixed: Array
     flash: Array
     desktop: Array
+    ecc: Array
 
     def take(self, which: Sequence[int] | slice) -> Gpus:
         """Some of these GPUs."""

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.limits import longer, moved_s, powered
+from gpuwise.kernels.limits import either, longer, moved_s, powered
 from gpuwise.kernels.ops.matmul import matmul
 from gpuwise.kernels.types import (
     DTYPE_BYTES,
+    MAKERS,
     Array,
     Choices,
     Columns,
@@ -49,12 +50,14 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     each = {"batch": matrices, "m": rows, "n": op["n"], "k": op["k"], "dtype": op["dtype"], "aligned": np.ones_like(op["n"])}
     each |= {"read": read, "written": op["written"]}
     flops = 2.0 * op["tokens"] * op["chosen"] * op["n"] * op["k"]
-    rate = gpu.units * gpu.clock * k["linear.flops_per_clock"]  # of kernels that leave a newer engine's instructions unused
+    makers = np.array([1.0, *(k[f"linear.{name}"] for name in MAKERS)], dtype=gpu.clock.dtype)
+    clocks = gpu.units * gpu.clock * makers[gpu.maker.astype(np.intp)]
+    rate = clocks * k["linear.flops_per_clock"]  # of kernels that leave a newer engine's instructions unused
     capped = longer(flops / rate, flops / powered(gpu, k, rate, 0.0))
-    streamed = (read + op["written"]) / (gpu.units * gpu.clock * k["linear.bytes_per_clock"])
+    streamed = (read + op["written"]) / (clocks * k["linear.bytes_per_clock"])
     return Cost(
         compute_s=longer(matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / k["linear.rate"], capped, 2.0),
-        memory_s=longer(moved_s(each, gpu, k) / k["linear.bandwidth"], streamed, k["linear.overlap"]),
+        memory_s=longer(moved_s(each, gpu, k) / (k["linear.bandwidth"] * either(gpu.ecc, k["linear.ecc"], 1.0)), streamed, k["linear.overlap"]),
     )
 
 

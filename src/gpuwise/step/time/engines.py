@@ -145,9 +145,10 @@ def _runs_on(engine: Engine, gpu: Gpu) -> bool:
         return True
 
 
-def engine_stack(engine: Engine, phase: str, family: str) -> Stack:
-    """The engine as the software of a pass: reading a prompt or decoding, with weights of this family of formats."""
-    found = fitted_engines()[engine.measured_as]
+def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> Stack:
+    """The engine as the software of a pass: reading a prompt or decoding, with weights of this family of formats. Versions other
+    than the newest are kept for the measurements made with them."""
+    found = fitted_engines()[f"{engine.measured_as} {version}".strip()]
     own = found.families.get(family) or _mean(found.families)
     low, high, rows = engine_range(engine, phase)
     return Stack(

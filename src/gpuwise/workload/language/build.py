@@ -92,10 +92,11 @@ class _Builder:
         reads: tuple[tuple[int, int], ...],
         writes: tuple[tuple[int, int], ...],
         attrs: dict[str, AttrValue] | None = None,
+        dtype: str = "",
     ) -> None:
         """`reads` and `writes` are pairs of a buffer and a tensor."""
         op = Op(
-            kind, name, self.dtype, sizes, attrs or {}, tuple(tensor for _, tensor in reads), tuple(tensor for _, tensor in writes)
+            kind, name, dtype or self.dtype, sizes, attrs or {}, tuple(tensor for _, tensor in reads), tuple(tensor for _, tensor in writes)
         )
         place = self._row(self._modules, module)  # type: ignore[arg-type]
         self._calls.append(
@@ -125,8 +126,12 @@ class _Builder:
         weight = self._weight(held, inner, outer)
         result = self._result(*tokens, outer)
         sizes = (self._size(*tokens), self._size(outer), self._size(inner))
-        self._call("linear", "linear", module, sizes, (given, (weight.buffer, weight.tensor)), (result,), {"weights": held})
+        self._call("linear", "linear", module, sizes, (given, (weight.buffer, weight.tensor)), (result,), {"weights": held}, self._computed(held))
         return result
+
+    def _computed(self, held: str) -> str:
+        """The type that products with weights in this form run in."""
+        return self.weights.compute if held == self.weights.name else ""
 
     def _loop(self, module: str, name: str, given: tuple[tuple[int, int], ...], width: float) -> tuple[int, int]:
         result = self._result(*self.tokens, width)
@@ -242,7 +247,7 @@ class _Builder:
         constants = (self._size(value) for value in (shape.experts, shape.chosen, outer, inner))
         sizes = (self._size(*self.tokens), *constants)
         reads = (given, (weight.buffer, self._tensor(self.weights.name, 0.0)))
-        self._call("experts", "experts", module, sizes, reads, (result,), {"weights": self.weights.name})
+        self._call("experts", "experts", module, sizes, reads, (result,), {"weights": self.weights.name}, self.weights.compute)
         return result
 
     # ------------------------------------------------------------ the whole pass

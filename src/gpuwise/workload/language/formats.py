@@ -23,7 +23,7 @@ __all__ = ["CACHES", "FORMATS", "Format", "find_cache", "find_format"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """`name` is how the matrices of the blocks are held, `table` and `head` the table of words and the last layer ("" is the
-    type that the pass computes in). `family` groups formats whose kernels are alike. Where `experts_only`, the matrices
+    type that the pass computes in). `compute` is the type that its products run in, where a GPU has it. `family` groups formats whose kernels are alike. Where `experts_only`, the matrices
     outside the experts stay in 16 bits."""
 
     name: str
@@ -31,6 +31,7 @@ class Format:
     table: str = ""
     head: str = ""
     experts_only: bool = False
+    compute: str = ""
 
     @property
     def bytes_a_weight(self) -> float:
@@ -41,13 +42,13 @@ FORMATS: Mapping[str, Format] = {
     "fp32": Format(name="fp32", family="plain"),
     "fp16": Format(name="fp16", family="plain"),
     "bf16": Format(name="bf16", family="plain"),
-    "fp8": Format(name="fp8", family="fp8"),
+    "fp8": Format(name="fp8", family="fp8", compute="fp8"),
     "int8": Format(name="int8", family="int8"),
     "int4": Format(name="int4", family="int4"),
     "awq": Format(name="int4", family="int4"),
     "gptq": Format(name="int4", family="int4"),
     "nf4": Format(name="nf4", family="nf4"),
-    "nvfp4": Format(name="nvfp4", family="fp4"),
+    "nvfp4": Format(name="nvfp4", family="fp4", compute="fp4"),
     "mxfp4": Format(name="mxfp4", family="fp4", experts_only=True),
     "q8_0": Format(name="q8_0", family="gguf8", table="q8_0", head="q8_0"),
     "q6_k": Format(name="q6_k", family="gguf", table="q6_k", head="q6_k"),
