@@ -28,7 +28,7 @@ _LONGEST_ID = 200
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HINT = "download config.json from the model's page, and give its path: `path/to/config.json`"
 # Ours, not the model's; and what would name code, kernels or files to load.
-_OURS = frozenset(("like", "repo", "parameters"))
+_OURS = frozenset(("like", "repo", "parameters", "null"))
 _LEFT_OUT = frozenset(
     "auto_map custom_pipelines quantization_config compression_config attn_implementation experts_implementation use_kernels "
     "kernel_config dtype torch_dtype base_model_tp_plan base_model_pp_plan transformers_version gradient_checkpointing".split()
@@ -84,7 +84,8 @@ def _row(name: str) -> dict[str, Any]:
     """The whole configuration of a row, without our own keys."""
     row = table()[name]
     base = _row(row["like"]) if "like" in row else {}
-    return base | {key: value for key, value in row.items() if key not in _OURS}
+    empty = dict.fromkeys(row.get("null", ()))
+    return base | {key: value for key, value in row.items() if key not in _OURS} | empty
 
 
 def known_parameters() -> dict[str, int]:
