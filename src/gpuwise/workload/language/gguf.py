@@ -47,9 +47,7 @@ def read_gguf(path: Path, *, allow_header_only: bool = False) -> GgufModel:
         if (cut := header.cut) is not None:
             if not allow_header_only:
                 raise _cut_tensors(header, cut)
-            notes.append(
-                f"{header.path.name} has {header.size:,} of its {header.whole_size:,} bytes: the header is whole, tensors are missing"
-            )
+            notes.append(f"{header.path.name} has {header.size:,} of its {header.whole_size:,} bytes: its header is whole")
     tensors = [tensor for header in headers for tensor in header.tensors]
     used: Counter[str] = Counter()
     for tensor in tensors:
@@ -86,6 +84,7 @@ def _parts(path: Path, allow_missing: bool) -> tuple[list[Header], list[str]]:
 def _cut_tensors(header: Header, cut: Tensor) -> BadFile:
     held, needed = max(header.size - header.data_start, 0), header.whole_size - header.data_start
     return BadFile(
-        f"{header.path} is cut: its header is whole, but of {needed:,} bytes of tensors it has {held:,}, and ends within '{cut.name}'",
+        f"{header.path} is cut: its header is whole, but of {needed:,} bytes of tensors it has {held:,}, "
+        f"and ends within '{cut.name}'",
         hint="download the rest of the file; the header alone is enough to predict with, but not to run",
     )

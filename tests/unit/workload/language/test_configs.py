@@ -24,7 +24,7 @@ LLAMA: dict[str, Any] = {
 
 
 def row(name: str) -> dict[str, Any]:
-    return huggingface_configs._row(name)
+    return huggingface_configs.row(name)
 
 
 DECODERS = sorted(name for name in huggingface_configs.table() if row(name)["model_type"] not in NOT_DECODERS)

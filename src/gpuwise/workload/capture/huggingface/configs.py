@@ -21,7 +21,7 @@ from gpuwise.core.errors import BadFile, BadValue, UnknownName
 from gpuwise.core.files import home
 from gpuwise.hardware.tables import parse_toml
 
-__all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "table"]
+__all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "row", "table"]
 
 _LARGEST_BYTES = 4 * 2**20
 _LONGEST_ID = 200
@@ -59,7 +59,7 @@ def find_config(model: str) -> Found:
             return _cleaned(read_config(cached), "the local Hugging Face cache")
     if known is None:
         raise _unknown(name)
-    return _cleaned(_row(known), f"gpuwise's table, from {_source(known)}")
+    return _cleaned(row(known), f"gpuwise's table, from {_source(known)}")
 
 
 def _cleaned(config: Mapping[str, Any], where: str) -> Found:
@@ -80,12 +80,12 @@ def table() -> Mapping[str, Mapping[str, Any]]:
     return parse_toml((files("gpuwise.workload") / "data" / "hf_configs.toml").read_text(encoding="utf-8"))
 
 
-def _row(name: str) -> dict[str, Any]:
+def row(name: str) -> dict[str, Any]:
     """The whole configuration of a row, without our own keys."""
-    row = table()[name]
-    base = _row(row["like"]) if "like" in row else {}
-    empty = dict.fromkeys(row.get("null", ()))
-    return base | {key: value for key, value in row.items() if key not in _OURS} | empty
+    found = table()[name]
+    base = row(found["like"]) if "like" in found else {}
+    empty = dict.fromkeys(found.get("null", ()))
+    return base | {key: value for key, value in found.items() if key not in _OURS} | empty
 
 
 def known_parameters() -> dict[str, int]:
