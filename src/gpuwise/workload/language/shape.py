@@ -28,7 +28,9 @@ class LanguageShape:
     width `expert_intermediate`, of which `chosen` work on a token, beside a shared one of width `shared_intermediate`.
     `latent` is the rank of compressed keys and values (multi-head latent attention), `rope_dim` the part of a head that
     carries the position beside it, `query_latent` the rank of compressed queries. `window_layers` of the layers look back
-    `window` tokens only. `norms` counts those of one layer; `qk_norm` adds one for queries and one for keys.
+    `window` tokens only. `norms` counts those of one layer that have weights; where a layer has none, neither has the last norm.
+    `layer_norm` says that norms have a bias beside the weight. `qk_norm` adds a norm for queries and one for keys, of one
+    head's width, or with `wide_qk_norm` of all heads' widths. `sinks` gives each head a weight for looking nowhere.
     """
 
     name: str
@@ -46,13 +48,19 @@ class LanguageShape:
     layer_norm: bool = False
     norms: int = 2
     qk_norm: bool = False
+    wide_qk_norm: bool = False
+    embedding_norm: bool = False
+    sinks: bool = False
     attention_bias: bool = False
     output_bias: bool = False
     mlp_bias: bool = False
+    router_bias: bool = False
+    head_bias: bool = False
     experts: int = 0
     chosen: int = 0
     expert_intermediate: int = 0
     shared_intermediate: int = 0
+    shared_gate: bool = False
     dense_layers: int = 0
     latent: int = 0
     rope_dim: int = 0
@@ -85,7 +93,12 @@ class LanguageShape:
             up = Linear("kv_up", self.latent, self.heads * (self.head_dim - self.rope_dim + self.values))
             return (*asked, down, up, output)
         wide = self.kv_heads * self.head_dim
-        return (Linear("query", self.hidden, queries), Linear("key", self.hidden, wide), Linear("value", self.hidden, wide), output)
+        return (
+            Linear("query", self.hidden, queries),
+            Linear("key", self.hidden, wide),
+            Linear("value", self.hidden, wide),
+            output,
+        )
 
     def mlp_linears(self, width: int) -> tuple[Linear, ...]:
         """The linear layers of an MLP of this width."""
@@ -133,21 +146,35 @@ class LanguageShape:
 
     @property
     def _vector_weights(self) -> int:
-        """Norms and biases."""
+        """Norms, biases, sinks and gates."""
         each = 2 if self.layer_norm else 1
-        norms = (self.layers * self.norms + 1) * self.hidden * each
-        inner = 0
+        norms = self.layers * self.norms + (self.norms > 0) + self.embedding_norm
+        head = self.vocabulary if self.head_bias else 0
+        return norms * self.hidden * each + self.layers * self._attention_vectors + self._mlp_vectors + head
+
+    @property
+    def _attention_vectors(self) -> int:
+        """Weights of one attention that are no matrix."""
+        keys = self.kv_heads * self.head_dim
+        queries = self.heads * self.head_dim
+        found = self.latent + self.query_latent + (self.heads if self.sinks else 0)
         if self.qk_norm:
-            inner += 2 * self.head_dim
-        if self.latent:
-            inner += self.latent + self.query_latent
+            found += (queries + keys if self.wide_qk_norm else 2 * self.head_dim) * (2 if self.layer_norm else 1)
         if self.attention_bias:
-            inner += (self.heads + 2 * self.kv_heads) * self.head_dim
-        if self.output_bias:
-            inner += self.hidden
+            found += self.query_latent + self.latent + self.rope_dim if self.latent else queries + 2 * keys
+        return found + (self.hidden if self.output_bias else 0)
+
+    @property
+    def _mlp_vectors(self) -> int:
+        """The same for all MLPs together."""
+        found = self.routed_layers * self.hidden if self.shared_gate else 0
+        if self.router_bias:
+            found += self.routed_layers * self.experts
         if self.mlp_bias:
-            inner += self.intermediate * (2 if self.gated else 1) + self.hidden
-        return norms + self.layers * inner
+            wide = 2 if self.gated else 1
+            found += (self.layers - self.routed_layers) * (self.intermediate * wide + self.hidden)
+            found += self.routed_layers * self.experts * (self.expert_intermediate * wide + self.hidden)
+        return found
 
     @property
     def cache_elements(self) -> int:
