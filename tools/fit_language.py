@@ -19,7 +19,8 @@ import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,7 @@ _NOISE, _HUBER = 0.08, 1.5
 _SPLIT_PROMPT = 0.3  # weight of prompts read by several GPUs, which gain by rules that no row states
 _ROUNDS = 12
 _LEAST_ROWS = 3
-_WIDEST = 20  # rows of a group below which its range is that of all engines
+_ENOUGH, _SEVERAL = 20, 4  # rows and GPUs below which the range of an engine is that of all
 
 
 @dataclass(frozen=True)
@@ -188,29 +189,28 @@ def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) 
     return theta
 
 
-def left_out(rows: Sequence[GenerationRow], whole: Array) -> Array:
-    """Predicted over measured of every row, with the engine fitted on neither its GPU nor its source; where that leaves nothing,
-    without its GPU; where that leaves nothing, without its source; else on the priors alone."""
+def left_out(rows: Sequence[GenerationRow], whole: Array, key: Callable[[GenerationRow], tuple[str, ...]]) -> Array:
+    """Predicted over measured of every row, as logarithms, with the engine fitted without all rows that share a part of its key;
+    where that leaves too few, on the priors alone."""
     found = np.zeros(len(rows))
     groups = defaultdict(list)
     for place, row in enumerate(rows):
-        groups[row.gpu.name, row.cells["source"]].append(place)
-    names = problem_of(rows).names
-    for (gpu, source), places in groups.items():
-        kept = _kept(rows, gpu, source)
-        problem = Problem(rows[0].engine.name, tuple(kept), names)
-        theta = fitted(problem, start=whole, rounds=4) if kept else problem_of(rows).middle
-        tested = Problem(rows[0].engine.name, tuple(rows[place] for place in places), names)
+        groups[key(row)].append(place)
+    problem = problem_of(rows)
+    for parts, places in groups.items():
+        kept = [row for row in rows if not any(one == other for one, other in zip(parts, key(row), strict=True))]
+        enough = len(kept) >= _LEAST_ROWS
+        theta = fitted(replace(problem, rows=tuple(kept)), start=whole, rounds=3) if enough else problem.middle
+        tested = replace(problem, rows=tuple(rows[place] for place in places))
         found[places] = logs(tested, theta) - np.array([math.log(row.value) for row in tested.rows])
     return found
 
 
-def _kept(rows: Sequence[GenerationRow], gpu: str, source: str) -> list[GenerationRow]:
-    both = [row for row in rows if row.gpu.name != gpu and row.cells["source"] != source]
-    if len(both) >= _LEAST_ROWS:
-        return both
-    other = [row for row in rows if row.gpu.name != gpu]
-    return other if len(other) >= _LEAST_ROWS else [row for row in rows if row.cells["source"] != source]
+FOLDS: dict[str, Callable[[GenerationRow], tuple[str, ...]]] = {
+    "GPU unseen": lambda row: (row.gpu.name,),
+    "model unseen": lambda row: (row.shape.name,),
+    "GPU and source unseen": lambda row: (row.gpu.name, row.cells["source"]),
+}
 
 
 # ---------------------------------------------------------------- rows and results
@@ -258,20 +258,18 @@ def entry(problem: Problem, theta: Array, version: str, ranges: dict[str, tuple[
     }
 
 
-def ends(errors: Array) -> tuple[float, float]:
-    """Measured over predicted: the ends that hold 8 of 10, each group of rows counted once."""
-    low, high = np.quantile(-errors, [0.1, 0.9])
-    return float(f"{math.exp(min(low, -0.03)):.4g}"), float(f"{math.exp(max(high, 0.03)):.4g}")
-
-
-def seconds_errors(rows: Sequence[GenerationRow], errors: Array) -> Array:
-    """Errors of times: those of rates with the other sign."""
-    return np.array([error if row.unit == "ms_per_step" else -error for row, error in zip(rows, errors, strict=True)])
-
-
 def statistics(errors: Array) -> str:
+    """The median, the ninth tenth and the bias of predictions that are off by so much, as logarithms."""
     off = np.abs(np.exp(errors) - 1.0)
     return f"{np.median(off):.1%} | {np.quantile(off, 0.9):.1%} | {np.median(np.exp(errors) - 1):+.1%}"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A row, and its errors as logarithms: in sample, and for each of `FOLDS`."""
+
+    row: GenerationRow
+    errors: tuple[float, ...]
 
 
 def main(path: Path) -> None:
@@ -279,55 +277,105 @@ def main(path: Path) -> None:
     by_engine: dict[str, list[GenerationRow]] = defaultdict(list)
     for row in rows:
         by_engine[row.engine.name].append(row)
-    results: dict[str, object] = {}
-    everything: list[tuple[GenerationRow, float, float]] = []
+    tested: list[Tested] = []
     fits = {}
     for name, own in sorted(by_engine.items()):
         problem = problem_of(own)
         theta = fitted(problem)
-        inside = logs(problem, theta) - np.array([math.log(row.value) for row in own])
-        outside = left_out(own, theta)
-        fits[name] = (problem, theta, outside)
-        everything += zip(own, inside.tolist(), outside.tolist(), strict=True)
-        print(f"{name:15} {len(own):5} rows  in sample {statistics(inside)}  left out {statistics(outside)}", flush=True)
-        print("   ", {name: float(f"{math.exp(value):.3g}") for name, value in zip(problem.names, theta, strict=True)}, flush=True)
-    pooled = {
-        phase: ends(seconds_errors(*_of_phase(everything, phase)))
-        for phase in ("decode", "prefill")
-    }
-    for name, (problem, theta, outside) in fits.items():
-        ranges = {}
-        for phase in ("decode", "prefill"):
-            chosen = [place for place, row in enumerate(problem.rows) if row.cells["mode"] == phase]
-            enough = len(chosen) >= _WIDEST
-            own_errors = seconds_errors([problem.rows[place] for place in chosen], outside[chosen])
-            ranges[phase] = ends(own_errors) if enough else pooled[phase]
+        measured = np.array([math.log(row.value) for row in own])
+        errors = [logs(problem, theta) - measured, *(left_out(own, theta, key) for key in FOLDS.values())]
+        fits[name] = (problem, theta)
+        tested += [Tested(row, tuple(one)) for row, one in zip(own, np.array(errors).T.tolist(), strict=True)]
+        print(name, len(own), *(statistics(one) for one in errors), sep="  ", flush=True)
+    results: dict[str, object] = {}
+    for name, (problem, theta) in fits.items():
+        ranges = {phase: _range(tested, name, phase) for phase in ("decode", "prefill")}
         for version in sorted({row.version for row in problem.rows}):
             results[f"{name} {version}".strip()] = entry(problem, theta, version, ranges)
     FITTED.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    report(everything)
+    PAGE.write_text(page(tested), encoding="utf-8")
 
 
-def _of_phase(everything: Sequence[tuple[GenerationRow, float, float]], phase: str) -> tuple[list[GenerationRow], Array]:
-    chosen = [(row, outside) for row, _, outside in everything if row.cells["mode"] == phase]
-    return [row for row, _ in chosen], np.array([outside for _, outside in chosen])
+def _range(tested: Sequence[Tested], engine: str, phase: str) -> tuple[float, float]:
+    """Of the times of a phase with the GPU unseen: of this engine where it has enough rows on several GPUs, else of all engines."""
+    of_phase = [one for one in tested if one.row.cells["mode"] == phase]
+    own = [one for one in of_phase if one.row.engine.name == engine]
+    several = len(own) >= _ENOUGH and len({one.row.gpu.name for one in own}) >= _SEVERAL
+    chosen = own if several else of_phase
+    times = np.array([one.errors[1] * (1.0 if one.row.unit == "ms_per_step" else -1.0) for one in chosen])
+    counts = Counter((one.row.gpu.name, one.row.engine.name, one.row.shape.name) for one in chosen)
+    weight = np.array([1.0 / counts[one.row.gpu.name, one.row.engine.name, one.row.shape.name] for one in chosen])
+    order = np.argsort(-times)
+    shares = np.cumsum(weight[order]) / weight.sum()
+    low, high = (float(-times[order][np.searchsorted(shares, share)]) for share in (0.1, 0.9))
+    return float(f"{math.exp(min(low, -0.05)):.4g}"), float(f"{math.exp(max(high, 0.05)):.4g}")
 
 
-def report(everything: Sequence[tuple[GenerationRow, float, float]]) -> None:
-    """Errors by phase, source and GPU."""
-    for title, key in (
-        ("phase", lambda row: row.cells["mode"]),
-        ("source", lambda row: f"{row.cells['source']} {row.cells['mode']}"),
-        ("engine", lambda row: f"{row.engine.name} {row.version} {row.cells['mode']}"),
-        ("GPU", lambda row: f"{row.gpu.name} {row.cells['mode']}"),
-    ):
-        print(f"\n{title} | rows | in sample: median | 90 % | bias | left out: median | 90 % | bias")
-        groups = defaultdict(list)
-        for row, inside, outside in everything:
-            groups[key(row)].append((inside, outside))
-        for name, members in sorted(groups.items()):
-            inner, outer = (np.array(column) for column in zip(*members, strict=True))
-            print(f"{name} | {len(members)} | {statistics(inner)} | {statistics(outer)}")
+def kendall(tested: Sequence[Tested], fold: int) -> float:
+    """Agreement in the order of GPUs that ran the same thing: pairs in the right order less pairs in the wrong one."""
+    groups = defaultdict(list)
+    for one in tested:
+        row = one.row
+        same = (row.engine.name, row.version, row.shape.name, row.format_name, row.cells["mode"], row.passes, row.gpu_count, row.unit)
+        groups[same].append((row.value, row.value * math.exp(one.errors[fold]), row.gpu.name))
+    right = wrong = 0
+    for members in groups.values():
+        for (value, guess, gpu), (other, its_guess, its_gpu) in combinations(members, 2):
+            if gpu == its_gpu or value == other:
+                continue
+            if (value - other) * (guess - its_guess) > 0:
+                right += 1
+            else:
+                wrong += 1
+    return (right - wrong) / max(1, right + wrong)
+
+
+def page(tested: Sequence[Tested]) -> str:
+    """The errors as a page of the docs."""
+    head = ("in sample", *FOLDS)
+    lines = [_WORDS.strip(), ""]
+    for phase in ("decode", "prefill"):
+        chosen = [one for one in tested if one.row.cells["mode"] == phase]
+        lines += ["", f"## {_TITLES[phase]}", "", f"{len(chosen):,} rows.", "", _header("how", ""), _rule(6)]
+        for fold, name in enumerate(head):
+            lines.append(f"| {name} | {statistics(np.array([one.errors[fold] for one in chosen]))} | {kendall(chosen, fold):.2f} |")
+        for title, key in _GROUPS.items():
+            lines += ["", f"By {title}, with the GPU unseen:", "", _header(title, "rows | "), _rule(6)]
+            groups = defaultdict(list)
+            for one in chosen:
+                groups[key(one.row)].append(one)
+            for name, members in sorted(groups.items()):
+                errors = np.array([one.errors[1] for one in members])
+                lines.append(f"| {name} | {len(members)} | {statistics(errors)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _header(first: str, more: str) -> str:
+    return f"| {first} | {more}median | 90 % | bias |" + (" order of GPUs (tau) |" if not more else "")
+
+
+def _rule(columns: int) -> str:
+    return "|" + "---|" * (columns - 1)
+
+
+_TITLES = {"decode": "Generating tokens", "prefill": "Reading prompts"}
+_GROUPS: dict[str, Callable[[GenerationRow], str]] = {
+    "engine": lambda row: f"{row.engine.title} {row.version}".strip(),
+    "GPU": lambda row: row.gpu.name,
+    "source": lambda row: row.cells["source"],
+}
+_WORDS = """
+# How accurate are predictions for language models?
+
+`python tools/fit_language.py` writes this page. It compares predicted speeds of engines that generate text with published
+measurements. An error is |predicted / measured - 1|; *bias* is the median of predicted / measured - 1.
+
+An engine (vLLM, llama.cpp, ...) has few constants of its own; the kernel models of GPUs are those that training steps were fitted
+with, and no row on this page was used for them. *GPU unseen* leaves out every row of one GPU, *model unseen* every row of one
+model. *GPU and source unseen* leaves out both: most engines were measured by a single source, so this shows what to expect of an
+engine that nobody has measured. Several engines were measured on the A100 only; with the A100 left out, nothing but the priors is
+known of them.
+"""
 
 
 if __name__ == "__main__":

@@ -92,6 +92,7 @@ class GenerationRow:
     engine: Engine
     version: str
     format_name: str
+    cache: str
     gpu: Gpu
     gpu_count: int
     split: str
@@ -138,6 +139,7 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         engine=engine,
         version=version,
         format_name=name,
+        cache="fp8" if name == "fp8" and "KV" in cells["quantisation"] else "fp16",
         gpu=gpu,
         gpu_count=count,
         split=engine.splits[0] if count > 1 and engine.splits else "",
@@ -239,7 +241,7 @@ def _alike(rows: Sequence[GenerationRow]) -> dict[tuple[object, ...], list[tuple
         parts = row.gpu_count if row.split == "tensor" else 1
         for one in row.passes:
             narrow = bool(row.shape.window) and one.seq <= row.shape.window
-            found[row.engine.name, row.version, one.phase, row.shape, row.format_name, parts, one.seq if narrow else 0].append(
+            found[row.engine.name, row.version, one.phase, row.shape, row.format_name, row.cache, parts, one.seq if narrow else 0].append(
                 (place, one)
             )
     return found  # type: ignore[return-value]
@@ -250,7 +252,7 @@ def _pass_s(
 ) -> Array:
     shape = row.shape
     seq = points[0][1] if shape.window and points[0][1] <= shape.window else max(shape.window + 1, 2048)
-    workload = _workload(shape, phase, row.format_name, parts, seq)
+    workload = _workload(shape, phase, row.format_name, row.cache, parts, seq)
     sizes = {
         "batch": np.array([float(batch) for batch, _ in points]),
         "seq": np.array([float(length) for _, length in points]),
@@ -276,8 +278,8 @@ def _gain(row: GenerationRow, one: Pass) -> float:
 
 
 @lru_cache(maxsize=512)
-def _workload(shape: LanguageShape, phase: str, format_name: str, parts: int, seq: int) -> Workload:
-    whole = generation_pass(shape, phase, weights=FORMATS[format_name], seq=seq)
+def _workload(shape: LanguageShape, phase: str, format_name: str, cache: str, parts: int, seq: int) -> Workload:
+    whole = generation_pass(shape, phase, weights=FORMATS[format_name], cache=cache, seq=seq)
     return split(whole, parts, matrices=True) if parts > 1 else whole
 
 

@@ -33,6 +33,7 @@ from gpuwise.kernels.types import (
 
 __all__ = ["LINEAR", "held_columns"]
 
+_UNPACKED = 1000.0  # FLOPs a clock of a unit that unpacks weights: beyond, the matrix engine does the work, for less energy each
 _FEW = 8.0  # tokens: up to so many, kernels multiply a vector at a time and work in proportion to them
 
 
@@ -53,7 +54,8 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     makers = np.array([1.0, *(k[f"linear.{name}"] for name in MAKERS)], dtype=gpu.clock.dtype)
     clocks = gpu.units * gpu.clock * makers[gpu.maker.astype(np.intp)]
     rate = clocks * k["linear.flops_per_clock"]  # of kernels that leave a newer engine's instructions unused
-    capped = longer(flops / rate, flops / powered(gpu, k, rate, 0.0))
+    busy = gpu.units * gpu.clock * min(_UNPACKED, k["linear.flops_per_clock"])
+    capped = flops / (rate * np.minimum(1.0, powered(gpu, k, busy, 0.0) / busy))  # at the clock that power leaves such kernels
     streamed = (read + op["written"]) / (clocks * k["linear.bytes_per_clock"])
     return Cost(
         compute_s=longer(matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / k["linear.rate"], capped, 2.0),
