@@ -55,7 +55,11 @@ _PRIORS = {
     "bytes": (12.0, 0.8),
     "flops": (1500.0, 1.0),
 }
-_BY_ENGINE, _BY_VERSION, _BY_FAMILY = ("bandwidth", "rate", "ecc", "apple", "amd", "intel"), ("cache", "prompt", "layer", "step", "start"), ("bytes", "flops")
+_BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
+    ("bandwidth", "rate", "ecc", "apple", "amd", "intel"),
+    ("cache", "prompt", "layer", "step", "start"),
+    ("bytes", "flops"),
+)
 _EAGER = {"transformers": 8e-4}  # seconds of the host for a layer: no graph, every kernel issued from Python
 _UNFUSED = {("llama.cpp", "2024")}  # attention written out: before its flash attention was the default
 _NOISE, _HUBER = 0.08, 1.5
@@ -316,7 +320,16 @@ def kendall(tested: Sequence[Tested], fold: int) -> float:
     groups = defaultdict(list)
     for one in tested:
         row = one.row
-        same = (row.engine.name, row.version, row.shape.name, row.format_name, row.cells["mode"], row.passes, row.gpu_count, row.unit)
+        same = (
+            row.engine.name,
+            row.version,
+            row.shape.name,
+            row.format_name,
+            row.cells["mode"],
+            row.passes,
+            row.gpu_count,
+            row.unit,
+        )
         groups[same].append((row.value, row.value * math.exp(one.errors[fold]), row.gpu.name))
     right = wrong = 0
     for members in groups.values():
@@ -338,7 +351,9 @@ def page(tested: Sequence[Tested]) -> str:
         chosen = [one for one in tested if one.row.cells["mode"] == phase]
         lines += ["", f"## {_TITLES[phase]}", "", f"{len(chosen):,} rows.", "", _header("how", ""), _rule(6)]
         for fold, name in enumerate(head):
-            lines.append(f"| {name} | {statistics(np.array([one.errors[fold] for one in chosen]))} | {kendall(chosen, fold):.2f} |")
+            lines.append(
+                f"| {name} | {statistics(np.array([one.errors[fold] for one in chosen]))} | {kendall(chosen, fold):.2f} |"
+            )
         for title, key in _GROUPS.items():
             lines += ["", f"By {title}, with the GPU unseen:", "", _header(title, "rows | "), _rule(6)]
             groups = defaultdict(list)

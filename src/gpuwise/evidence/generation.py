@@ -241,9 +241,9 @@ def _alike(rows: Sequence[GenerationRow]) -> dict[tuple[object, ...], list[tuple
         parts = row.gpu_count if row.split == "tensor" else 1
         for one in row.passes:
             narrow = bool(row.shape.window) and one.seq <= row.shape.window
-            found[row.engine.name, row.version, one.phase, row.shape, row.format_name, row.cache, parts, one.seq if narrow else 0].append(
-                (place, one)
-            )
+            found[
+                row.engine.name, row.version, one.phase, row.shape, row.format_name, row.cache, parts, one.seq if narrow else 0
+            ].append((place, one))
     return found  # type: ignore[return-value]
 
 

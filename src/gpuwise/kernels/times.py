@@ -194,7 +194,9 @@ class Times:
 def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
     """Every op on every GPU. Arithmetic and traffic overlap, not perfectly; every kernel has a start and an end."""
     shape, dtype = (ops.count, len(gpus.names)), gpus.clock.dtype
-    k = {name: dtype.type(value) for name, value in {**_LIBRARIES, **k}.items()}  # one float64 among them would make all arrays float64
+    k = {
+        name: dtype.type(value) for name, value in {**_LIBRARIES, **k}.items()
+    }  # one float64 among them would make all arrays float64
     result = {name: np.zeros(shape, dtype=dtype) for name in ("seconds", "compute_s", "memory_s", "launches")}
     sharp = k["overlap"]
     for group in ops.groups:

@@ -59,7 +59,9 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     streamed = (read + op["written"]) / (clocks * k["linear.bytes_per_clock"])
     return Cost(
         compute_s=longer(matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / k["linear.rate"], capped, 2.0),
-        memory_s=longer(moved_s(each, gpu, k) / (k["linear.bandwidth"] * either(gpu.ecc, k["linear.ecc"], 1.0)), streamed, k["linear.overlap"]),
+        memory_s=longer(
+            moved_s(each, gpu, k) / (k["linear.bandwidth"] * either(gpu.ecc, k["linear.ecc"], 1.0)), streamed, k["linear.overlap"]
+        ),
     )
 
 

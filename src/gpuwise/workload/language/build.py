@@ -24,7 +24,14 @@ _LIVES = 3  # calls that a result stays for: it is read by what follows, and add
 
 
 def generation_pass(
-    shape: LanguageShape, phase: str, *, weights: Format, cache: str = "fp16", dtype: str = "fp16", batch: int = 1, seq: int = 2048
+    shape: LanguageShape,
+    phase: str,
+    *,
+    weights: Format,
+    cache: str = "fp16",
+    dtype: str = "fp16",
+    batch: int = 1,
+    seq: int = 2048,
 ) -> Workload:
     """The pass at this batch and sequence, and at any other; a window is taken as full where `seq` is longer than it."""
     builder = _Builder(shape, phase, weights, cache, dtype, seq)
@@ -96,7 +103,13 @@ class _Builder:
     ) -> None:
         """`reads` and `writes` are pairs of a buffer and a tensor."""
         op = Op(
-            kind, name, dtype or self.dtype, sizes, attrs or {}, tuple(tensor for _, tensor in reads), tuple(tensor for _, tensor in writes)
+            kind,
+            name,
+            dtype or self.dtype,
+            sizes,
+            attrs or {},
+            tuple(tensor for _, tensor in reads),
+            tuple(tensor for _, tensor in writes),
         )
         place = self._row(self._modules, module)  # type: ignore[arg-type]
         self._calls.append(
@@ -119,14 +132,29 @@ class _Builder:
         return result
 
     def _linear(
-        self, module: str, given: tuple[int, int], inner: int, outer: int, dtype: str = "", rows: tuple[tuple[float, ...], ...] = ()
+        self,
+        module: str,
+        given: tuple[int, int],
+        inner: int,
+        outer: int,
+        dtype: str = "",
+        rows: tuple[tuple[float, ...], ...] = (),
     ) -> tuple[int, int]:
         tokens = rows or self.tokens
         held = dtype or self._plain
         weight = self._weight(held, inner, outer)
         result = self._result(*tokens, outer)
         sizes = (self._size(*tokens), self._size(outer), self._size(inner))
-        self._call("linear", "linear", module, sizes, (given, (weight.buffer, weight.tensor)), (result,), {"weights": held}, self._computed(held))
+        self._call(
+            "linear",
+            "linear",
+            module,
+            sizes,
+            (given, (weight.buffer, weight.tensor)),
+            (result,),
+            {"weights": held},
+            self._computed(held),
+        )
         return result
 
     def _computed(self, held: str) -> str:
@@ -156,7 +184,9 @@ class _Builder:
         """Tokens that one looks back on."""
         return (float(window),) if window and window < self.seq else (_SEQ,)
 
-    def _kept(self, block: str, made: tuple[int, int], width: int, looked: tuple[float | tuple[float, ...], ...]) -> tuple[int, int]:
+    def _kept(
+        self, block: str, made: tuple[int, int], width: int, looked: tuple[float | tuple[float, ...], ...]
+    ) -> tuple[int, int]:
         """Keys or values of this pass, written to the cache."""
         kv_heads = 1 if self.shape.latent else self.shape.kv_heads
         whole = self._tensor(self.cache, _BATCH, kv_heads * width, *looked)
@@ -300,7 +330,9 @@ class _Builder:
             for row in (*call.reads, *call.writes):
                 last[row] = place
         buffers = [
-            Buffer(tensor, category, born, last.get(row, born) + 1) if category == _ACTIVATION else Buffer(tensor, category, 0, end)
+            Buffer(tensor, category, born, last.get(row, born) + 1)
+            if category == _ACTIVATION
+            else Buffer(tensor, category, 0, end)
             for row, (tensor, category, born, _) in enumerate(self._buffers)
         ]
         return Workload(

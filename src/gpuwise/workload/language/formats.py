@@ -64,7 +64,15 @@ CACHES: Mapping[str, str] = {"fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "int8
 def find_format(text: str) -> Format:
     """The format meant by `Q4_K_M`, `awq` or `gptq-int4`."""
     name = text.strip().lower().replace("-", "_").replace(" ", "_")
-    aliases = {"float16": "fp16", "half": "fp16", "bfloat16": "bf16", "8bit": "int8", "4bit": "int4", "q4": "q4_k_m", "q8": "q8_0"}
+    aliases = {
+        "float16": "fp16",
+        "half": "fp16",
+        "bfloat16": "bf16",
+        "8bit": "int8",
+        "4bit": "int4",
+        "q4": "q4_k_m",
+        "q8": "q8_0",
+    }
     name = aliases.get(name, name)
     if name not in FORMATS:
         raise BadValue(f"unknown weight format '{text}'", looked_in=", ".join(FORMATS), hint="for example `--weights q4_k_m`")
