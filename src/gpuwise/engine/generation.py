@@ -106,13 +106,14 @@ class Generations:
     @cached_property
     def decode_s(self) -> Array:
         """One step of all requests in flight, without what interrupts it."""
-        return self.decode.step_s[0] * (1.0 - self.serving.offloaded) + self._host_s
+        found: Array = self.decode.step_s[0] * (1.0 - self.serving.offloaded) + self._host_s
+        return found
 
     @cached_property
     def prefill_s(self) -> Array:
         """Reading one prompt."""
         serving = self.serving
-        seconds = self.prefill.step_s[0]
+        seconds: Array = self.prefill.step_s[0]
         if serving.split == "layers" and serving.gpu_count > 1:
             chunks = -(-serving.prompt // (serving.engine.chunk or serving.prompt))
             gain = chunks * serving.gpu_count / (chunks + serving.gpu_count - 1)

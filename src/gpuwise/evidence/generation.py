@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,6 +65,7 @@ _FORMATS = (
 _K_QUANTS = {"2": "q2_k", "3": "q3_k_m", "4": "q4_k_m", "5": "q5_k_m", "6": "q6_k"}
 _PLAIN = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
 _PIPELINED = 0.5  # as `engine/generation.py` has it
+_SAME_SIZE = 1.2  # times: a file whose size is farther off holds another model, or another format
 _SHORT = 64  # tokens of a prompt or answer that is only called short
 
 
@@ -124,6 +126,7 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         shape = find_shape(cells["model"])
     except GpuwiseError as fault:
         raise Unusable(fault.message) from fault
+    _check_size(shape, name, note)
     batch, count = _whole(cells["batch"], "batch"), _whole(cells["gpu_count"] or "1", "number of GPUs")
     prompt, output = _lengths(cells["size"], mode, note)
     passes = _passes(mode, batch, prompt, output, whole=bool(re.search(r"total time|incl\. prefill", note)))
@@ -148,6 +151,15 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         value=float(cells["value"]),
         unit=unit,
     )
+
+
+def _check_size(shape: LanguageShape, name: str, note: str) -> None:
+    """Refuse a row whose file has another size than its model would have: names of files are not always those of models."""
+    said = re.search(r"weights (\d+(?:\.\d+)?) GiB", note)
+    if said:
+        expected = shape.parameters * FORMATS[name].bytes_a_weight / 2**30
+        if not 1 / _SAME_SIZE < float(said[1]) / expected < _SAME_SIZE:
+            raise Unusable(f"weights of {said[1]} GiB, which {shape.name} in {name} has not")
 
 
 def _engine(text: str) -> tuple[Engine, str]:
@@ -221,45 +233,52 @@ def predicted_value(row: GenerationRow, seconds: float) -> float:
 def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack) -> Array:
     """Seconds of every row: passes of one model in one format are priced together."""
     found = np.zeros(len(rows))
-    for key, members in _alike(rows).items():
+    for alike, members in _alike(rows).items():
         first = rows[members[0][0]]
-        stack = stack_of(first.engine, key[2], first.weights.family, first.version)
+        stack = stack_of(first.engine, alike.phase, first.weights.family, first.version)
         gpus = list({rows[place].gpu.name: rows[place].gpu for place, _ in members}.values())
         columns = {gpu.name: place for place, gpu in enumerate(gpus)}
         points = list(dict.fromkeys((one.batch, one.seq) for _, one in members))
-        parts = first.gpu_count if first.split == "tensor" else 1
-        times = _pass_s(first, key[2], parts, gpus, points, stack)
+        times = _pass_s(first, alike, gpus, points, stack)
         for place, one in members:
             seconds = times[points.index((one.batch, one.seq)), columns[rows[place].gpu.name]]
             found[place] += one.times * seconds / _gain(rows[place], one)
     return found
 
 
-def _alike(rows: Sequence[GenerationRow]) -> dict[tuple[object, ...], list[tuple[int, Pass]]]:
-    found: dict[tuple[object, ...], list[tuple[int, Pass]]] = defaultdict(list)
+class _Alike(NamedTuple):
+    """What passes that are priced together have in common. `length` is theirs where a window is not full, else 0."""
+
+    engine: str
+    version: str
+    phase: str
+    shape: LanguageShape
+    format_name: str
+    cache: str
+    parts: int
+    length: int
+
+
+def _alike(rows: Sequence[GenerationRow]) -> dict[_Alike, list[tuple[int, Pass]]]:
+    found: dict[_Alike, list[tuple[int, Pass]]] = defaultdict(list)
     for place, row in enumerate(rows):
         parts = row.gpu_count if row.split == "tensor" else 1
         for one in row.passes:
-            narrow = bool(row.shape.window) and one.seq <= row.shape.window
-            found[
-                row.engine.name, row.version, one.phase, row.shape, row.format_name, row.cache, parts, one.seq if narrow else 0
-            ].append((place, one))
-    return found  # type: ignore[return-value]
+            length = one.seq if one.seq <= row.shape.window else 0
+            key = _Alike(row.engine.name, row.version, one.phase, row.shape, row.format_name, row.cache, parts, length)
+            found[key].append((place, one))
+    return found
 
 
-def _pass_s(
-    row: GenerationRow, phase: str, parts: int, gpus: Sequence[Gpu], points: Sequence[tuple[int, int]], stack: Stack
-) -> Array:
-    shape = row.shape
-    seq = points[0][1] if shape.window and points[0][1] <= shape.window else max(shape.window + 1, 2048)
-    workload = _workload(shape, phase, row.format_name, row.cache, parts, seq)
-    sizes = {
-        "batch": np.array([float(batch) for batch, _ in points]),
-        "seq": np.array([float(length) for _, length in points]),
-    }
-    found = simulate(workload, gpus, Setting(stack=stack, host=find_host("server")), **sizes, by_kind=False).seconds
+def _pass_s(row: GenerationRow, alike: _Alike, gpus: Sequence[Gpu], points: Sequence[tuple[int, int]], stack: Stack) -> Array:
+    """Seconds of passes at these batches and lengths, (points, gpus)."""
+    shape, parts = row.shape, alike.parts
+    workload = _workload(shape, alike.phase, row.format_name, row.cache, parts, alike.length or max(shape.window + 1, 2048))
+    batch, seq = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    setting = Setting(stack=stack, host=find_host("server"))
+    found: Array = simulate(workload, gpus, setting, batch=batch, seq=seq, by_kind=False).seconds
     if parts > 1:
-        found = found + np.array([[_sums_s(shape, phase, point, gpu, parts) for gpu in gpus] for point in points])
+        found = found + np.array([[_sums_s(shape, alike.phase, point, gpu, parts) for gpu in gpus] for point in points])
     return found
 
 
@@ -281,12 +300,3 @@ def _gain(row: GenerationRow, one: Pass) -> float:
 def _workload(shape: LanguageShape, phase: str, format_name: str, cache: str, parts: int, seq: int) -> Workload:
     whole = generation_pass(shape, phase, weights=FORMATS[format_name], cache=cache, seq=seq)
     return split(whole, parts, matrices=True) if parts > 1 else whole
-
-
-def rows_of(tables: Iterator[tuple[int, Mapping[str, str], Gpu]]) -> Iterator[GenerationRow]:
-    """The rows that can be asked."""
-    for number, cells, gpu in tables:
-        try:
-            yield generation_row(number, cells, gpu)
-        except Unusable:
-            continue
