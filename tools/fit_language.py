@@ -228,7 +228,8 @@ def read_rows(path: Path) -> list[GenerationRow]:
             if gpu is None or "suspect" in cells["note"] or "DO NOT USE" in cells["note"]:
                 continue
             try:
-                found.append(generation_row(number, cells, gpu))
+                row = generation_row(number, cells, gpu)
+                found += [row] if row.unit != "GiB" else []
             except Unusable:
                 continue
     return found

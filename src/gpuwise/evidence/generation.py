@@ -17,10 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.units import GIB
+from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.split.data_parallel import all_reduce_s
-from gpuwise.step.time.engines import Engine, engine_stack, engines
+from gpuwise.step.memory.generation import held_memory
+from gpuwise.step.time.engines import Engine, engine_range, engine_stack, engines
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Array, Setting, Stack
 from gpuwise.workload.language.build import generation_pass
@@ -30,7 +33,17 @@ from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.transform.share import split
 
-__all__ = ["GenerationRow", "Pass", "StackOf", "Unusable", "generation_row", "predicted_s", "predicted_value"]
+__all__ = [
+    "GenerationRow",
+    "Pass",
+    "StackOf",
+    "Unusable",
+    "generation_residuals",
+    "generation_row",
+    "predicted_bytes",
+    "predicted_s",
+    "predicted_value",
+]
 
 _ENGINES = (  # in the words of people; the first that is found counts, with the version whose kernels it ran
     (r"ctransformers|ctranslate|onnx|optimum|deepspeed|lightning|autogptq", "", ""),
@@ -66,6 +79,7 @@ _K_QUANTS = {"2": "q2_k", "3": "q3_k_m", "4": "q4_k_m", "5": "q5_k_m", "6": "q6_
 _PLAIN = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
 _PIPELINED = 0.5  # as `engine/generation.py` has it
 _SAME_SIZE = 1.2  # times: a file whose size is farther off holds another model, or another format
+_MEMORY_RANGE = 1.05  # times: 8 of 10 rows with transformers are within 5 %
 _SHORT = 64  # tokens of a prompt or answer that is only called short
 
 
@@ -98,6 +112,8 @@ class GenerationRow:
     gpu: Gpu
     gpu_count: int
     split: str
+    prompt: int
+    context: int
     passes: tuple[Pass, ...]
     counted: float
     value: float
@@ -116,9 +132,11 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
     unit, mode, note = cells["unit"], cells["mode"], cells.get("note", "")
     if mode not in ("decode", "prefill"):
         raise Unusable(f"unknown mode of generating text: {mode}")
-    if unit not in ("tokens_per_s", "ms_per_step"):
-        raise Unusable(f"a unit that is no speed of generating text: {unit}")
+    if unit not in ("tokens_per_s", "ms_per_step", "GiB"):
+        raise Unusable(f"an unknown unit: {unit}")
     engine, version = _engine(cells["stack"])
+    if unit == "GiB" and engine.reserves_fraction:
+        raise Unusable(f"{engine.title} takes most of a GPU's memory, whatever it needs")
     name = _format(cells, engine)
     if mode == "prefill" and "GEMV" in cells["stack"]:
         raise Unusable("a prompt read with kernels that are made for decoding")
@@ -146,6 +164,8 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         gpu=gpu,
         gpu_count=count,
         split=engine.splits[0] if count > 1 and engine.splits else "",
+        prompt=prompt,
+        context=prompt + output,
         passes=passes,
         counted=counted,
         value=float(cells["value"]),
@@ -230,6 +250,20 @@ def predicted_value(row: GenerationRow, seconds: float) -> float:
     return row.counted / seconds if row.unit == "tokens_per_s" else seconds / row.counted * 1e3
 
 
+def predicted_bytes(row: GenerationRow) -> float:
+    """Memory of all GPUs together: what tensors take with transformers, whose rows are of its own count, else all of it."""
+    held = held_memory(
+        row.shape,
+        row.weights,
+        row.engine,
+        cache=row.cache,
+        users=row.passes[0].batch,
+        prompt=row.prompt,
+        context=row.context,
+    )
+    return held.allocated_bytes if row.engine.name == "transformers" else held.total_bytes
+
+
 def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack) -> Array:
     """Seconds of every row: passes of one model in one format are priced together."""
     found = np.zeros(len(rows))
@@ -244,6 +278,54 @@ def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack)
             seconds = times[points.index((one.batch, one.seq)), columns[rows[place].gpu.name]]
             found[place] += one.times * seconds / _gain(rows[place], one)
     return found
+
+
+def generation_residuals(rows: Sequence[GenerationRow]) -> list[Residual]:
+    """Every row with what is predicted for it, in its own unit."""
+    timed = [row for row in rows if row.unit != "GiB"]
+    found = (
+        [_speed_residual(row, float(seconds)) for row, seconds in zip(timed, predicted_s(timed), strict=True)] if timed else []
+    )
+    return [*found, *(_memory_residual(row) for row in rows if row.unit == "GiB")]
+
+
+def _speed_residual(row: GenerationRow, seconds: float) -> Residual:
+    low, high, _ = engine_range(row.engine, row.cells["mode"])
+    is_rate = row.unit == "tokens_per_s"
+    return Residual(
+        row=row.row,
+        gpu=row.gpu.name,
+        measured_s=row.counted / row.value if is_rate else row.value * row.counted / 1e3,
+        predicted_s=seconds,
+        low_s=seconds * low,
+        high_s=seconds * high,
+        labels=_labels(row),
+        setup=(row.cells["source"], row.cells["model"], row.cells["stack"], row.cells["quantisation"], row.cells["size"]),
+        group=(row.cells["source"], row.cells["model"]),
+        unit=row.unit,
+        scale=row.counted if is_rate else 1e3 / row.counted,
+        is_rate=is_rate,
+    )
+
+
+def _memory_residual(row: GenerationRow) -> Residual:
+    predicted = predicted_bytes(row)
+    return Residual(
+        row=row.row,
+        gpu=row.gpu.name,
+        measured_s=row.value * GIB,
+        predicted_s=predicted,
+        low_s=predicted / _MEMORY_RANGE,
+        high_s=predicted * _MEMORY_RANGE,
+        labels=_labels(row),
+        group=(row.cells["source"], row.cells["model"]),
+        unit="GiB",
+        scale=1.0 / GIB,
+    )
+
+
+def _labels(row: GenerationRow) -> dict[str, str]:
+    return {"gpu": row.gpu.name, "model": row.cells["model"], "family": row.engine.name, "source": row.cells["source"]}
 
 
 class _Alike(NamedTuple):
