@@ -129,8 +129,11 @@ def widths_of(run: Run, gpus: Sequence[Gpu], last: StepTimes, bound: Array, is_o
     know; the user measured those that are `is_own`."""
     found = Widths(low=np.empty(bound.shape), high=np.empty(bound.shape), rows=np.empty(bound.shape, dtype=np.int64))
     known: dict[tuple[int, bool], Range] = {}
+    stack = run.setting.stack
     for point, place in np.ndindex(bound.shape):
         held = bool(bound[point, place] == _LAUNCH)
+        if (place, held) not in known and stack.widths and not run.measured:
+            known[place, held] = Range(low=stack.widths[0], high=stack.widths[1], rows=stack.rows)
         if (place, held) not in known:
             known[place, held] = width_of(run.measured, gpus[place], "launch" if held else "", covered)
         width = _with_loader(run, last, point, place, known[place, held])

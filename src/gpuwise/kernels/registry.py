@@ -10,8 +10,10 @@ from gpuwise.kernels.ops.conv import CONV
 from gpuwise.kernels.ops.copy import COPY
 from gpuwise.kernels.ops.elementwise import ELEMENTWISE
 from gpuwise.kernels.ops.embedding import EMBEDDING
+from gpuwise.kernels.ops.experts import EXPERTS
 from gpuwise.kernels.ops.fft import FFT
 from gpuwise.kernels.ops.index import INDEX
+from gpuwise.kernels.ops.linear import LINEAR
 from gpuwise.kernels.ops.loss import LOSS
 from gpuwise.kernels.ops.matmul import MATMUL
 from gpuwise.kernels.ops.norm import NORM
@@ -29,6 +31,8 @@ __all__ = ["KINDS", "MODELS"]
 
 _ALL = (
     MATMUL,
+    LINEAR,
+    EXPERTS,
     CONV,
     ATTENTION,
     RNN,

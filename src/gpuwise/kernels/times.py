@@ -30,11 +30,26 @@ class _File(msgspec.Struct):
     constants: dict[str, float]
 
 
+# Of software made for generating text: as good as the libraries that everything else was fitted on. An engine has its own.
+_LIBRARIES = {
+    "linear.bytes_per_clock": 64.0,
+    "linear.bandwidth": 1.0,
+    "linear.rate": 1.0,
+    "linear.flops_per_clock": 1e5,
+    "linear.overlap": 8.0,
+    "linear.ecc": 1.0,
+    "linear.apple": 1.0,
+    "linear.amd": 1.0,
+    "linear.intel": 1.0,
+    "attention.cache": 1.0,
+}
+
+
 @cache
 def load_constants() -> Constants:
     """Every constant by name."""
     data = (files("gpuwise.kernels") / "data" / "constants.json").read_bytes()
-    return msgspec.json.decode(data, type=_File).constants
+    return {**_LIBRARIES, **msgspec.json.decode(data, type=_File).constants}
 
 
 # ---------------------------------------------------------------- GPUs as columns: engines, caches, power
@@ -51,7 +66,7 @@ _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards ta
 
 _COLUMNS = (
     *("units", "clock", "bandwidth", "cache", "vector", "half", "converts", "lanes", "board", "node", "process"),
-    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "flash"),
+    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "ecc", "flash"),
 )
 
 
@@ -89,6 +104,7 @@ def _figures(gpu: Gpu) -> tuple[float, ...]:
         _generation(gpu),
         float(gpu.architecture.mixed_lanes),
         float(gpu.segment == "desktop"),
+        float(gpu.segment in ("workstation", "datacenter") and gpu.memory_type.startswith("GDDR")),
         float(_has_flash(gpu)),
         *(rate for rate, _ in engines),
         *(float(on_matrix) for _, on_matrix in engines),
@@ -184,7 +200,9 @@ class Times:
 def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
     """Every op on every GPU. Arithmetic and traffic overlap, not perfectly; every kernel has a start and an end."""
     shape, dtype = (ops.count, len(gpus.names)), gpus.clock.dtype
-    k = {name: dtype.type(value) for name, value in k.items()}  # one float64 among them would make all arrays float64
+    k = {
+        name: dtype.type(value) for name, value in {**_LIBRARIES, **k}.items()
+    }  # one float64 among them would make all arrays float64
     result = {name: np.zeros(shape, dtype=dtype) for name in ("seconds", "compute_s", "memory_s", "launches")}
     sharp = k["overlap"]
     for group in ops.groups:

@@ -62,6 +62,19 @@ DTYPE_BYTES: Mapping[str, float] = {
     "bool": 1,
     "complex64": 8,
     "complex128": 16,
+    # Packed weights with their scales, in the mean of a block's matrices; `workload/language/formats.py` says what each is.
+    "int4": 4.156 / 8,
+    "nf4": 4.127 / 8,
+    "nvfp4": 4.5 / 8,
+    "mxfp4": 4.25 / 8,
+    "q8_0": 8.5 / 8,
+    "q6_k": 6.5625 / 8,
+    "q5_k_m": 5.65 / 8,
+    "q4_k_m": 4.80 / 8,
+    "q4_k": 4.5 / 8,
+    "q4_0": 4.5 / 8,
+    "q3_k_m": 3.90 / 8,
+    "q2_k": 2.95 / 8,
 }
 # Types a matrix product or convolution can run in. What is not listed (int64 indices) has no arithmetic rate.
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp64", "fp4")
@@ -141,7 +154,8 @@ class Gpus:
     stored and computed in fp32. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
     the power limit, `board` the one it is sold with, `node` the year the architecture came out, `process` its nanometres,
     `slower_hbm` whether its controller reaches less of its HBM than others do, `mixed` whether integer work takes
-    slots of its fp32 lanes, `generation` the place of its generation among `machine.GENERATIONS`.
+    slots of its fp32 lanes, `ecc` whether its GDDR corrects errors, which costs bandwidth, `generation` the place of its
+    generation among `GENERATIONS`.
     """
 
     names: tuple[str, ...]
@@ -166,6 +180,7 @@ class Gpus:
     mixed: Array
     flash: Array
     desktop: Array
+    ecc: Array
 
     def take(self, which: Sequence[int] | slice) -> Gpus:
         """Some of these GPUs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,12 @@ BOUNDS = ("compute", "memory", "launch", "input", "copy", "communication")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A framework, its version and how it runs a step. `factor` times what the kernel models say is what was measured with it."""
+    """A framework, its version and how it runs a step. `factor` times what the kernel models say is what was measured with it.
+
+    An engine for language models has kernels of its own (`constants` in place of those of the libraries), and its own cost on the
+    host: `layer_s` for every layer, beside the GPU's work, and `step_s` for every step, after it. `widths` are the ends of its
+    range, measured over predicted.
+    """
 
     name: str
     framework: str
@@ -31,6 +36,10 @@ class Stack:
     rows: int = 0
     fused_attention: bool = True
     host_factor: float = 1.0
+    constants: Mapping[str, float] = field(default_factory=dict, hash=False)
+    layer_s: float | None = None
+    step_s: float = 0.0
+    widths: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

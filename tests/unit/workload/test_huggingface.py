@@ -83,6 +83,8 @@ def parameters_on_meta(name: str) -> int:
 
 @pytest.mark.parametrize("name", sorted(huggingface_configs.table()))
 def test_every_model_of_the_table_has_its_published_parameter_count(name: str) -> None:
+    if huggingface_configs.find_config(f"hf:{name}").config["model_type"] == "qwen":
+        pytest.skip("transformers has no Qwen 1; its count is checked by its sizes")
     assert parameters_on_meta(name) == huggingface_configs.known_parameters()[name]
 
 

@@ -72,7 +72,7 @@ def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     begun = np.maximum(1.0, parallel / gpu.units) * k["attention.block_clocks"] / gpu.clock
     return Cost(
         compute_s=longer(flops / (reached * filled), flops / powered(gpu, k, reached, matrix)) + begun,
-        memory_s=moved_s(op, gpu, k),
+        memory_s=moved_s(op, gpu, k, np.where(op["q_len"] > 1, 1.0, k["attention.cache"])),
     )
 
 

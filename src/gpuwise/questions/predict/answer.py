@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpuwise.questions.common.generations import predict_text
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.questions.face import face
-from gpuwise.questions.predict.ask import ask
+from gpuwise.questions.predict.ask import ask, ask_for_text
 from gpuwise.questions.predict.grid import is_grid, predict_grid
 from gpuwise.questions.predict.options import PredictOptions
 
@@ -15,7 +16,10 @@ __all__ = ["answer", "predict"]
 
 
 def answer(options: PredictOptions, progress: Callable[[str], None] = lambda text: None) -> PredictAnswer:
-    """A step on each GPU; at several batches and precisions a grid of them."""
+    """A step on each GPU; at several batches and precisions a grid of them; text from a language model that generates it."""
+    text = ask_for_text(options)
+    if text is not None:
+        return predict_text(text)
     return predict_grid(options, progress) if is_grid(options) else predict_step(ask(options), progress)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gpuwise.questions.common.generating import TextQuery, asked_for_text
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.predict.options import PredictOptions
 
-__all__ = ["ask"]
+__all__ = ["ask", "ask_for_text"]
 
 
 def ask(options: PredictOptions) -> StepQuery:
@@ -17,3 +18,8 @@ def ask(options: PredictOptions) -> StepQuery:
         workers=options.workers,
         on_this_machine=options.on_this_machine,
     )
+
+
+def ask_for_text(options: PredictOptions) -> TextQuery | None:
+    """A language model that generates text; None where a step is asked for."""
+    return None if options.on_this_machine else asked_for_text(options, link=options.link)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional, Union
 
 from gpuwise.questions.common.options import Link, Option
-from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.common.text_options import TextOptions
 
 __all__ = ["PredictOptions"]
 
@@ -16,7 +16,7 @@ _BATCH = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PredictOptions(StepOptions):
+class PredictOptions(TextOptions):
     """Predict the time and memory of a training or inference step on one or more GPUs, with a range and the bottleneck."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)

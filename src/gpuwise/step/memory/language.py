@@ -193,11 +193,18 @@ def shape_from_config(config: Mapping[str, Any]) -> DecoderShape | None:
         hidden=hidden,
         layers=int(config["num_hidden_layers"]),
         heads=heads,
-        kv_heads=int(config.get("num_key_value_heads", heads)),
+        kv_heads=_falcon_kv_heads(config, heads) if kind == "falcon" else int(config.get("num_key_value_heads", heads)),
         head_dim=int(config.get("head_dim", hidden // heads)),
         intermediate=int(config.get("intermediate_size", 4 * hidden)),
         vocabulary=int(config["vocab_size"]),
         gated=kind in _GATED,
         layer_norm=kind in _LAYER_NORM,
-        norms={"gemma2": 4, "phi": 1, "falcon": 1, "gptj": 1}.get(kind, 2),
+        norms={"gemma2": 4, "phi": 1, "falcon": 2 if config.get("new_decoder_architecture") else 1, "gptj": 1}.get(kind, 2),
     )
+
+
+def _falcon_kv_heads(config: Mapping[str, Any], heads: int) -> int:
+    """Falcon names them in its own way, and its first generation has one for all."""
+    if config.get("new_decoder_architecture"):
+        return int(config.get("num_kv_heads") or heads)
+    return 1 if config.get("multi_query", True) else heads

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.registry import KINDS, MODELS
 from gpuwise.kernels.times import Times, floors_s, gpus_of, load_constants, times
@@ -26,6 +27,7 @@ from gpuwise.workload.model.types import DTYPE_BYTES, Form, Op, Workload
 __all__ = ["cold_bytes", "lays_channels_last", "longest_s", "ops_of", "priced_ops", "simulate"]
 
 _SMOOTH = 6.0
+_ENGINE_HOST = "server"  # on which engines were measured, mostly
 _PINNED_FRACTION = 0.8  # what a pinned copy reaches of the link
 
 
@@ -43,7 +45,7 @@ def simulate(
 ) -> StepTimes:
     """The step at every batch (and sequence) on every GPU, all under one power limit or each under its own; `classes` stay empty
     where nobody asks for them `by_kind`."""
-    k = constants if constants is not None else load_constants()
+    k = {**(constants if constants is not None else load_constants()), **setting.stack.constants}
     priced = priced_ops(
         workload, gpus, setting, batch=batch, seq=seq, power_limit_watts=power_limit_watts, constants=k, dtype=dtype
     )
@@ -62,9 +64,10 @@ def simulate(
     flops = op_flops(workload, values)
     overlapping = longest_s(lanes)
     shown = np.where(is_cpu, np.minimum(lanes["gpu"], lanes["host"]), 0.0)  # a CPU issues an op when the one before is done
+    shown = shown + setting.stack.step_s
     whole = overlapping + shown
     shares = _shares(priced, calls, lanes, start * k["kernel.start_s"] * _factors(gpus, setting))
-    if is_cpu.any():
+    if is_cpu.any() or setting.stack.step_s:
         shares = {name: (share * overlapping + (shown if name == "launch" else 0.0)) / whole for name, share in shares.items()}
     return StepTimes(
         seconds=whole,
@@ -125,7 +128,11 @@ def longest_s(lanes: Mapping[str, Array]) -> Array:
 
 
 def _host_s(workload: Workload, counts: Array, setting: Setting, k: Constants) -> float:
-    """Seconds the host needs to issue the step. A layer's forward call is the unit; other calls cost a fraction of it."""
+    """Seconds the host needs to issue the step. A layer's forward call is the unit; other calls cost a fraction of it. An engine
+    has a cost for each of its layers instead."""
+    if setting.stack.layer_s is not None:
+        layers = sum(count for op, count in zip(workload.ops, counts[0], strict=True) if op.kind == "attention")
+        return float(layers * setting.stack.layer_s * setting.host.launch_s / find_host(_ENGINE_HOST).launch_s)
     layer = np.array([KINDS[op.kind].is_layer for op in workload.ops])
     slow = np.array([KINDS[op.kind].slow_backward for op in workload.ops])
     forward, backward, optimizer = counts

@@ -22,14 +22,14 @@ from gpuwise.core.files import home
 from gpuwise.core.text import either
 from gpuwise.hardware.tables import parse_toml
 
-__all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "table"]
+__all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "row", "table"]
 
 _LARGEST_BYTES = 4 * 2**20
 _LONGEST_ID = 200
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HINT = "download config.json from the model's page, and give its path: `path/to/config.json`"
 # Ours, not the model's; and what would name code, kernels or files to load.
-_OURS = frozenset(("like", "repo", "parameters"))
+_OURS = frozenset(("like", "repo", "parameters", "null"))
 _LEFT_OUT = frozenset(
     "auto_map custom_pipelines quantization_config compression_config attn_implementation experts_implementation use_kernels "
     "kernel_config dtype torch_dtype base_model_tp_plan base_model_pp_plan transformers_version gradient_checkpointing".split()
@@ -60,7 +60,7 @@ def find_config(model: str) -> Found:
             return _cleaned(read_config(cached), "the local Hugging Face cache")
     if known is None:
         raise _unknown(name)
-    return _cleaned(_row(known), f"gpuwise's table ({_source(known)})")
+    return _cleaned(row(known), f"gpuwise's table ({_source(known)})")
 
 
 def _cleaned(config: Mapping[str, Any], where: str) -> Found:
@@ -81,11 +81,12 @@ def table() -> Mapping[str, Mapping[str, Any]]:
     return parse_toml((files("gpuwise.workload") / "data" / "hf_configs.toml").read_text(encoding="utf-8"))
 
 
-def _row(name: str) -> dict[str, Any]:
+def row(name: str) -> dict[str, Any]:
     """The whole configuration of a row, without our own keys."""
-    row = table()[name]
-    base = _row(row["like"]) if "like" in row else {}
-    return base | {key: value for key, value in row.items() if key not in _OURS}
+    found = table()[name]
+    base = row(found["like"]) if "like" in found else {}
+    empty = dict.fromkeys(found.get("null", ()))
+    return base | {key: value for key, value in found.items() if key not in _OURS} | empty
 
 
 def known_parameters() -> dict[str, int]:

@@ -1,0 +1,222 @@
+"""Text from a language model: how fast tokens come, how long the first one takes, and what memory holds.
+
+  prefill   one pass over the prompt of a request
+  decode    one pass for the next token of every request in flight
+× users     with continuous batching, prompts of new requests are read between the steps of those in flight
+
+Passes are steps like any others (`steps.py`), run by an engine in the place of a framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from gpuwise.engine.run import Run
+from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
+from gpuwise.engine.ways import room_of
+from gpuwise.hardware.types import Gpu, Host
+from gpuwise.step.memory.generation import GenerationMemory, block_bytes, held_memory, read_block_bytes
+from gpuwise.step.time.engines import Engine, engine_stack
+from gpuwise.step.types import Array, Setting
+from gpuwise.workload.language.build import generation_pass
+from gpuwise.workload.language.formats import Format
+from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.share import split
+
+__all__ = [
+    "GenerationMemory",
+    "Generations",
+    "Serving",
+    "fits",
+    "generate",
+    "generation_memory",
+    "least_offloaded",
+    "most_users",
+    "room_bytes",
+]
+
+_PIPELINED = 0.5  # of what layers over several GPUs could gain in reading a prompt, seen with llama.cpp: 1.7 times on 2, 2.7 on 4
+_HOST_REACHES = 0.7  # of its memory bandwidth, by layers that run on the CPU, assumed
+_MOST_USERS = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How text is generated: `users` requests at once, each with a prompt of `prompt` tokens and an answer of `output`.
+
+    Several GPUs hold whole layers each (`layers`: one works at a time) or a part of every matrix (`tensor`). `offloaded` is the
+    fraction of the layers that run on the CPU.
+    """
+
+    shape: LanguageShape
+    engine: Engine
+    weights: Format
+    host: Host
+    cache: str = "fp16"
+    users: int = 1
+    prompt: int = 512
+    output: int = 256
+    gpu_count: int = 1
+    split: str = ""
+    gpu_link: str = ""
+    offloaded: float = 0.0
+    power_limit_watts: float | None = None
+
+    @property
+    def context(self) -> int:
+        """Tokens of a request at its end."""
+        return self.prompt + self.output
+
+    @property
+    def mean_context(self) -> int:
+        """Tokens that the next one looks back on, in the mean."""
+        return max(1, self.prompt + self.output // 2)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Generations:
+    """The same serving on each of some GPUs; arrays have a place for each. `decode` and `prefill` are the passes on the GPU."""
+
+    serving: Serving
+    gpus: tuple[Gpu, ...]
+    decode: Steps
+    prefill: Steps
+
+    @cached_property
+    def decode_s(self) -> Array:
+        """One step of all requests in flight, without what interrupts it."""
+        found: Array = self.decode.step_s[0] * (1.0 - self.serving.offloaded) + self._host_s
+        return found
+
+    @cached_property
+    def prefill_s(self) -> Array:
+        """Reading one prompt."""
+        serving = self.serving
+        seconds: Array = self.prefill.step_s[0]
+        if serving.split == "layers" and serving.gpu_count > 1:
+            chunks = -(-serving.prompt // (serving.engine.chunk or serving.prompt))
+            gain = chunks * serving.gpu_count / (chunks + serving.gpu_count - 1)
+            seconds = seconds / gain**_PIPELINED
+        if serving.offloaded:
+            moved = serving.offloaded * block_bytes(serving.shape, serving.weights)
+            seconds = np.maximum(seconds, np.array([moved / link_bytes_per_s(gpu) for gpu in self.gpus]))
+        return seconds
+
+    @cached_property
+    def _host_s(self) -> float:
+        """What layers on the CPU add to a step: their weights are read from its memory."""
+        serving = self.serving
+        if not serving.offloaded:
+            return 0.0
+        return (
+            serving.offloaded
+            * read_block_bytes(serving.shape, serving.weights, serving.users)
+            / (serving.host.memory_bytes_per_s * _HOST_REACHES)
+        )
+
+    @cached_property
+    def token_s(self) -> Array:
+        """Between two tokens of one user: a step, and the prompts of others that are read meanwhile."""
+        serving = self.serving
+        if serving.engine.batching != "continuous" or not serving.output:
+            return self.decode_s
+        return self.decode_s + (serving.users - 1) * self.prefill_s / serving.output
+
+    @cached_property
+    def tokens_per_s(self) -> Array:
+        """Of all users together."""
+        return self.serving.users / self.token_s
+
+    @cached_property
+    def first_token_s(self) -> Array:
+        """From a request to its first token: its prompt is read after the step that runs, or with all others at once."""
+        serving = self.serving
+        if serving.engine.batching == "continuous":
+            return self.prefill_s + (self.decode_s if serving.users > 1 else 0.0)
+        return self.prefill_s * serving.users
+
+    def ends(self, seconds: Array, steps: Steps) -> tuple[Array, Array]:
+        """The ends of the range of a time that these steps make up."""
+        return seconds * steps.widths.low[0], seconds * steps.widths.high[0]
+
+
+def generate(serving: Serving, gpus: Sequence[Gpu], *, by_kind: bool = False) -> Generations:
+    """Text generated on each of these GPUs, or on `gpu_count` of each."""
+    decode = _passes(serving, "decode", gpus, [serving.users], serving.mean_context, by_kind)
+    prefill = _passes(serving, "prefill", gpus, [1], max(1, serving.prompt), by_kind)
+    return Generations(serving=serving, gpus=tuple(gpus), decode=decode, prefill=prefill)
+
+
+def _passes(serving: Serving, phase: str, gpus: Sequence[Gpu], batches: Sequence[int], seq: int, by_kind: bool) -> Steps:
+    parts = serving.gpu_count if serving.split == "tensor" else 1
+    workload = _workload(serving.shape, phase, serving.weights, serving.cache, parts, _window(serving.shape, seq))
+    run = Run(
+        setting=Setting(stack=engine_stack(serving.engine, phase, serving.weights.family), host=serving.host),
+        gpu_count=parts,
+        gpu_link=serving.gpu_link if parts > 1 else "",
+        splits_matrices=parts > 1,
+        power_limit_watts=serving.power_limit_watts,
+    )
+    return predict_steps(workload.sized(seq=seq), gpus, run, batches, by_kind=by_kind)
+
+
+def _window(shape: LanguageShape, seq: int) -> int:
+    """The length a pass is built at: where layers have a window, it matters whether they fill it."""
+    return seq if shape.window and seq <= shape.window else max(shape.window + 1, 2048)
+
+
+@lru_cache(maxsize=64)
+def _workload(shape: LanguageShape, phase: str, weights: Format, cache: str, parts: int, seq: int) -> Workload:
+    whole = generation_pass(shape, phase, weights=weights, cache=cache, seq=seq)
+    return split(whole, parts, matrices=True) if parts > 1 else whole
+
+
+# ---------------------------------------------------------------- memory
+
+
+def generation_memory(serving: Serving, users: int | None = None) -> GenerationMemory:
+    """What the fullest GPU holds for so many users (those of the serving, unless given)."""
+    return held_memory(
+        serving.shape,
+        serving.weights,
+        serving.engine,
+        cache=serving.cache,
+        users=users or serving.users,
+        prompt=serving.prompt,
+        context=serving.context,
+        gpu_count=serving.gpu_count,
+        split=serving.split,
+        offloaded=serving.offloaded,
+    )
+
+
+def room_bytes(serving: Serving, gpu: Gpu) -> float:
+    """What an engine may use of this GPU."""
+    usable = room_of(gpu).usable_bytes
+    return usable * serving.engine.reserves_fraction if serving.engine.reserves_fraction else usable
+
+
+def fits(serving: Serving, gpu: Gpu) -> bool:
+    """Whether this serving stays within the memory of each GPU."""
+    return generation_memory(serving).total_bytes <= room_bytes(serving, gpu)
+
+
+def most_users(serving: Serving, gpu: Gpu) -> int:
+    """The largest number of requests in flight that memory holds; 0 where not even one fits."""
+    one, two = (generation_memory(serving, users).total_bytes for users in (1, 2))
+    left = room_bytes(serving, gpu) - one
+    return 0 if left < 0 else min(_MOST_USERS, 1 + int(left / max(two - one, 1.0)))
+
+
+def least_offloaded(serving: Serving, gpu: Gpu) -> float | None:
+    """The smallest fraction of layers on the CPU with which this serving fits; None where no fraction helps."""
+    for layers in range(serving.shape.layers + 1):
+        fraction = layers / serving.shape.layers
+        if fits(replace(serving, offloaded=fraction), gpu):
+            return fraction
+    return None

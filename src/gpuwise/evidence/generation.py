@@ -1,0 +1,384 @@
+"""Measured speeds of language models that generate text: rows as people write them, and what is predicted for each.
+
+A row is a sum of passes: so many tokens decoded one after the other, and a prompt read before where its time is counted. What is
+not described well enough to be asked is left out with its reason.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.units import GIB
+from gpuwise.evidence.types import Residual
+from gpuwise.hardware.machines import find_host
+from gpuwise.hardware.types import Gpu
+from gpuwise.scale.split.data_parallel import all_reduce_s
+from gpuwise.step.memory.generation import held_memory
+from gpuwise.step.time.engines import Engine, engine_range, engine_stack, engines
+from gpuwise.step.time.simulate import simulate
+from gpuwise.step.types import Array, Setting, Stack
+from gpuwise.workload.language.build import generation_pass
+from gpuwise.workload.language.find import find_shape
+from gpuwise.workload.language.formats import FORMATS, Format
+from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.share import split
+
+__all__ = [
+    "GenerationRow",
+    "Pass",
+    "StackOf",
+    "Unusable",
+    "generation_residuals",
+    "generation_row",
+    "predicted_bytes",
+    "predicted_s",
+    "predicted_value",
+]
+
+_ENGINES = (  # in the words of people; the first that is found counts, with the version whose kernels it ran
+    (r"ctransformers|ctranslate|onnx|optimum|deepspeed|lightning|autogptq", "", ""),
+    (r"llama[.-]?cpp 2023", "", ""),
+    (r"llama[.-]?cpp 2024|llama[.-]?cpp$", "llama.cpp", "2024"),
+    (r"llama[.-]?cpp", "llama.cpp", ""),
+    (r"ollama", "ollama", ""),
+    (r"vllm 2023", "vllm", "2023"),
+    (r"vllm", "vllm", ""),
+    (r"sglang", "sglang", ""),
+    (r"lmdeploy|turbomind", "lmdeploy", ""),
+    (r"exllama ?v2|exl2", "exllama", ""),
+    (r"exllama", "exllama", "1"),
+    (r"autoawq", "autoawq", ""),
+    (r"mlc", "mlc", ""),
+    (r"mlx", "mlx", ""),
+    (r"torch\.compile|gpt-fast", "compile", ""),
+    (r"tensorrt-llm|trt-llm", "tensorrt-llm", ""),
+    (r"transformers", "transformers", ""),
+)
+_FORMATS = (
+    (r"q([2-8])_?k[ -_]*(m|medium|s|small|l|large)?\b", ""),
+    (r"q8_0", "q8_0"),
+    (r"q4_0", "q4_0"),
+    (r"mxfp4", "mxfp4"),
+    (r"nvfp4", "nvfp4"),
+    (r"int8|8[ -]?bit", "int8"),
+    (r"fp8", "fp8"),
+    (r"nf4", "nf4"),
+    (r"awq|gptq|int4|4[ -]?bit|exl2 4", "int4"),
+)
+_K_QUANTS = {"2": "q2_k", "3": "q3_k_m", "4": "q4_k_m", "5": "q5_k_m", "6": "q6_k"}
+_PLAIN = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
+_PIPELINED = 0.5  # as `engine/generation.py` has it
+_SAME_SIZE = 1.2  # times: a file whose size is farther off holds another model, or another format
+_MEMORY_RANGE = 1.05  # times: 8 of 10 rows with transformers are within 5 %
+_SHORT = 64  # tokens of a prompt or answer that is only called short
+
+
+class Unusable(Exception):
+    """Why a row cannot be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass at this batch and length, and how often it runs."""
+
+    phase: str
+    batch: int
+    seq: int
+    times: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRow:
+    """One row, understood. Its time is that of the `passes`; its rate counts `counted` tokens in that time, or its milliseconds
+    are divided by `counted`."""
+
+    row: int
+    cells: Mapping[str, str]
+    shape: LanguageShape
+    engine: Engine
+    version: str
+    format_name: str
+    cache: str
+    gpu: Gpu
+    gpu_count: int
+    split: str
+    prompt: int
+    context: int
+    passes: tuple[Pass, ...]
+    counted: float
+    value: float
+    unit: str
+
+    @property
+    def weights(self) -> Format:
+        return FORMATS[self.format_name]
+
+
+StackOf = Callable[[Engine, str, str, str], Stack]
+
+
+def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> GenerationRow:
+    """The row as passes of an engine."""
+    unit, mode, note = cells["unit"], cells["mode"], cells.get("note", "")
+    if mode not in ("decode", "prefill"):
+        raise Unusable(f"unknown mode of generating text: {mode}")
+    if unit not in ("tokens_per_s", "ms_per_step", "GiB"):
+        raise Unusable(f"an unknown unit: {unit}")
+    engine, version = _engine(cells["stack"])
+    if unit == "GiB" and engine.reserves_fraction:
+        raise Unusable(f"{engine.title} takes most of a GPU's memory, whatever it needs")
+    name = _format(cells, engine)
+    if mode == "prefill" and "GEMV" in cells["stack"]:
+        raise Unusable("a prompt read with kernels that are made for decoding")
+    try:
+        shape = find_shape(cells["model"])
+    except GpuwiseError as fault:
+        raise Unusable(fault.message) from fault
+    _check_size(shape, name, note)
+    batch, count = _whole(cells["batch"], "batch"), _whole(cells["gpu_count"] or "1", "number of GPUs")
+    prompt, output = _lengths(cells["size"], mode, note)
+    passes = _passes(mode, batch, prompt, output, whole=bool(re.search(r"total time|incl\. prefill", note)))
+    counted = float(batch * (prompt if mode == "prefill" else output))
+    if unit == "ms_per_step":
+        counted = 1.0 if mode == "prefill" else float(output)
+    elif "per GPU" in note:
+        counted /= count
+    return GenerationRow(
+        row=number,
+        cells=cells,
+        shape=shape,
+        engine=engine,
+        version=version,
+        format_name=name,
+        cache="fp8" if name == "fp8" and "KV" in cells["quantisation"] else "fp16",
+        gpu=gpu,
+        gpu_count=count,
+        split=engine.splits[0] if count > 1 and engine.splits else "",
+        prompt=prompt,
+        context=prompt + output,
+        passes=passes,
+        counted=counted,
+        value=float(cells["value"]),
+        unit=unit,
+    )
+
+
+def _check_size(shape: LanguageShape, name: str, note: str) -> None:
+    """Refuse a row whose file has another size than its model would have: names of files are not always those of models."""
+    said = re.search(r"weights (\d+(?:\.\d+)?) GiB", note)
+    if said:
+        expected = shape.parameters * FORMATS[name].bytes_a_weight / 2**30
+        if not 1 / _SAME_SIZE < float(said[1]) / expected < _SAME_SIZE:
+            raise Unusable(f"weights of {said[1]} GiB, which {shape.name} in {name} has not")
+
+
+def _engine(text: str) -> tuple[Engine, str]:
+    for pattern, name, version in _ENGINES:
+        if re.search(pattern, text.lower()):
+            if not name:
+                break
+            return engines()[name], version
+    raise Unusable(f"an engine that gpuwise does not know: {text}")
+
+
+def _format(cells: Mapping[str, str], engine: Engine) -> str:
+    text = cells["quantisation"].lower()
+    if not text:
+        if cells["precision"] not in _PLAIN:
+            raise Unusable(f"unknown precision: {cells['precision']}")
+        return _PLAIN[cells["precision"]]
+    for pattern, name in _FORMATS:
+        found = re.search(pattern, text)
+        if not found:
+            continue
+        name = name or _K_QUANTS.get(found[1], "")
+        if engine.name == "llama.cpp" and name in ("int4", "int8"):  # GGUF in words of bits
+            name = {"int4": "q4_k_m", "int8": "q8_0"}[name]
+        if name:
+            return name
+    raise Unusable(f"an unknown weight format: {cells['quantisation']}")
+
+
+def _whole(text: str, what: str) -> int:
+    if not re.fullmatch(r"\d{1,6}", text) or not int(text):
+        raise Unusable(f"no {what}" if not text else f"a {what} that is not a number: {text}")
+    return int(text)
+
+
+def _lengths(size: str, mode: str, note: str) -> tuple[int, int]:
+    """Tokens of the prompt and of the answer: `64+128` is both; a single number is the context, or what was generated."""
+    found = [int(part) for part in re.findall(r"\d{1,9}", size)]
+    if not found:
+        if size != "short":
+            raise Unusable("no sequence length")
+        found = [_SHORT]
+    if mode == "prefill":
+        if not found[0]:
+            raise Unusable("no prompt")
+        return found[0], 0
+    if len(found) > 1:
+        return found[0], max(1, found[1])
+    if "empty context" in note or size == "short":
+        return 0, max(1, found[0])
+    tokens = re.search(r"\btg(\d+)|(\d+) tokens after", note)
+    return found[0], int(tokens[1] or tokens[2]) if tokens else 1
+
+
+def _passes(mode: str, batch: int, prompt: int, output: int, *, whole: bool) -> tuple[Pass, ...]:
+    read = Pass("prefill", batch, max(1, prompt), 1.0)
+    if mode == "prefill":
+        return (read,)
+    decoded = Pass("decode", batch, max(1, prompt + output // 2), float(output))
+    return (read, decoded) if whole and prompt > 1 else (decoded,)
+
+
+# ---------------------------------------------------------------- predictions
+
+
+def predicted_value(row: GenerationRow, seconds: float) -> float:
+    """What a row whose passes take so long says in its own unit."""
+    return row.counted / seconds if row.unit == "tokens_per_s" else seconds / row.counted * 1e3
+
+
+def predicted_bytes(row: GenerationRow) -> float:
+    """Memory of all GPUs together: what tensors take with transformers, whose rows are of its own count, else all of it."""
+    held = held_memory(
+        row.shape,
+        row.weights,
+        row.engine,
+        cache=row.cache,
+        users=row.passes[0].batch,
+        prompt=row.prompt,
+        context=row.context,
+    )
+    return held.allocated_bytes if row.engine.name == "transformers" else held.total_bytes
+
+
+def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack) -> Array:
+    """Seconds of every row: passes of one model in one format are priced together."""
+    found = np.zeros(len(rows))
+    for alike, members in _alike(rows).items():
+        first = rows[members[0][0]]
+        stack = stack_of(first.engine, alike.phase, first.weights.family, first.version)
+        gpus = list({rows[place].gpu.name: rows[place].gpu for place, _ in members}.values())
+        columns = {gpu.name: place for place, gpu in enumerate(gpus)}
+        points = list(dict.fromkeys((one.batch, one.seq) for _, one in members))
+        times = _pass_s(first, alike, gpus, points, stack)
+        for place, one in members:
+            seconds = times[points.index((one.batch, one.seq)), columns[rows[place].gpu.name]]
+            found[place] += one.times * seconds / _gain(rows[place], one)
+    return found
+
+
+def generation_residuals(rows: Sequence[GenerationRow]) -> list[Residual]:
+    """Every row with what is predicted for it, in its own unit."""
+    timed = [row for row in rows if row.unit != "GiB"]
+    found = (
+        [_speed_residual(row, float(seconds)) for row, seconds in zip(timed, predicted_s(timed), strict=True)] if timed else []
+    )
+    return [*found, *(_memory_residual(row) for row in rows if row.unit == "GiB")]
+
+
+def _speed_residual(row: GenerationRow, seconds: float) -> Residual:
+    low, high, _ = engine_range(row.engine, row.cells["mode"])
+    is_rate = row.unit == "tokens_per_s"
+    return Residual(
+        row=row.row,
+        gpu=row.gpu.name,
+        measured_s=row.counted / row.value if is_rate else row.value * row.counted / 1e3,
+        predicted_s=seconds,
+        low_s=seconds * low,
+        high_s=seconds * high,
+        labels=_labels(row),
+        setup=(row.cells["source"], row.cells["model"], row.cells["stack"], row.cells["quantisation"], row.cells["size"]),
+        group=(row.cells["source"], row.cells["model"]),
+        unit=row.unit,
+        scale=row.counted if is_rate else 1e3 / row.counted,
+        is_rate=is_rate,
+    )
+
+
+def _memory_residual(row: GenerationRow) -> Residual:
+    predicted = predicted_bytes(row)
+    return Residual(
+        row=row.row,
+        gpu=row.gpu.name,
+        measured_s=row.value * GIB,
+        predicted_s=predicted,
+        low_s=predicted / _MEMORY_RANGE,
+        high_s=predicted * _MEMORY_RANGE,
+        labels=_labels(row),
+        group=(row.cells["source"], row.cells["model"]),
+        unit="GiB",
+        scale=1.0 / GIB,
+    )
+
+
+def _labels(row: GenerationRow) -> dict[str, str]:
+    return {"gpu": row.gpu.name, "model": row.cells["model"], "family": row.engine.name, "source": row.cells["source"]}
+
+
+class _Alike(NamedTuple):
+    """What passes that are priced together have in common. `length` is theirs where a window is not full, else 0."""
+
+    engine: str
+    version: str
+    phase: str
+    shape: LanguageShape
+    format_name: str
+    cache: str
+    parts: int
+    length: int
+
+
+def _alike(rows: Sequence[GenerationRow]) -> dict[_Alike, list[tuple[int, Pass]]]:
+    found: dict[_Alike, list[tuple[int, Pass]]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        parts = row.gpu_count if row.split == "tensor" else 1
+        for one in row.passes:
+            length = one.seq if one.seq <= row.shape.window else 0
+            key = _Alike(row.engine.name, row.version, one.phase, row.shape, row.format_name, row.cache, parts, length)
+            found[key].append((place, one))
+    return found
+
+
+def _pass_s(row: GenerationRow, alike: _Alike, gpus: Sequence[Gpu], points: Sequence[tuple[int, int]], stack: Stack) -> Array:
+    """Seconds of passes at these batches and lengths, (points, gpus)."""
+    shape, parts = row.shape, alike.parts
+    workload = _workload(shape, alike.phase, row.format_name, row.cache, parts, alike.length or max(shape.window + 1, 2048))
+    batch, seq = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    setting = Setting(stack=stack, host=find_host("server"))
+    found: Array = simulate(workload, gpus, setting, batch=batch, seq=seq, by_kind=False).seconds
+    if parts > 1:
+        found = found + np.array([[_sums_s(shape, alike.phase, point, gpu, parts) for gpu in gpus] for point in points])
+    return found
+
+
+def _sums_s(shape: LanguageShape, phase: str, point: tuple[int, int], gpu: Gpu, parts: int) -> float:
+    """Two sums over the GPUs for each layer whose matrices are divided."""
+    tokens = point[0] * (point[1] if phase == "prefill" else 1)
+    return 2 * shape.layers * float(all_reduce_s(tokens * shape.hidden * 2.0, gpu, parts))
+
+
+def _gain(row: GenerationRow, one: Pass) -> float:
+    """How much faster layers on several GPUs read a prompt that is long enough to keep them all busy."""
+    if one.phase != "prefill" or row.split != "layers" or not row.engine.chunk:
+        return 1.0
+    chunks = math.ceil(one.seq / row.engine.chunk)
+    return float((chunks * row.gpu_count / (chunks + row.gpu_count - 1)) ** _PIPELINED)
+
+
+@lru_cache(maxsize=512)
+def _workload(shape: LanguageShape, phase: str, format_name: str, cache: str, parts: int, seq: int) -> Workload:
+    whole = generation_pass(shape, phase, weights=FORMATS[format_name], cache=cache, seq=seq)
+    return split(whole, parts, matrices=True) if parts > 1 else whole

@@ -1,0 +1,240 @@
+"""A user's question about generating text, checked and completed with stated defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.engine.generation import Serving
+from gpuwise.hardware.machines import find_host
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.gpu_list import counted, named_gpus
+from gpuwise.questions.common.options import names
+from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.step.time.engines import Engine, engines, find_engine, refusal
+from gpuwise.workload.language.find import find_shape
+from gpuwise.workload.language.formats import FORMATS, find_cache, find_format
+from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.store import zoo
+
+__all__ = ["AsksForText", "TextQuery", "asked_for_text", "language_shape", "text_query"]
+
+_PROMPT, _OUTPUT = 512, 256  # tokens of a turn of chat, assumed
+_PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")
+_GGUF = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k")
+_PACKED_EXPERTS = "gpt-oss"  # published with its experts in MXFP4
+_HOST = "desktop"
+_PACKED_PRECISIONS = ("int4", "int8", "fp8", "fp16", "bf16")
+
+
+class AsksForText(Protocol):
+    """Options that say how text is generated."""
+
+    @property
+    def weights(self) -> str: ...
+
+    @property
+    def kv(self) -> str: ...
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def users(self) -> int | None: ...
+
+    @property
+    def prompt(self) -> int | None: ...
+
+    @property
+    def output(self) -> int | None: ...
+
+    @property
+    def context(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextQuery:
+    """Text from one model on some GPUs: for each the serving asked for."""
+
+    model: str
+    gpus: tuple[Gpu, ...]
+    serving: Serving
+    format_name: str
+    assumptions: tuple[Assumption, ...] = ()
+
+
+def language_shape(model: str) -> LanguageShape | None:
+    """The sizes of a language model, by any name or file that tells them; None where it is none."""
+    if ":" in model and not model.startswith("hf:"):
+        return None
+    try:
+        return find_shape(model)
+    except GpuwiseError:
+        return None
+
+
+def text_query(
+    model: str,
+    options: AsksForText,
+    gpus: Sequence[Gpu],
+    *,
+    gpu_count: int = 1,
+    precision: str = "",
+    cpu: str = "",
+    link: str = "",
+    power_limit_watts: float | None = None,
+    notes: Sequence[Assumption] = (),
+) -> TextQuery:
+    """The question, with what it leaves open filled in."""
+    said = list(notes)
+    shape = find_shape(model)
+    name = _format_name(shape, options, precision, gpus, said)
+    engine = _engine(options.engine, name, gpus, said)
+    cache = find_cache(options.kv) if options.kv else "fp16"
+    for gpu in gpus:
+        fault = refusal(engine, gpu, name, cache if options.kv else "")
+        if fault is not None:
+            raise fault
+    prompt, output = _lengths(shape, options, said)
+    split = _split(engine, gpu_count, said)
+    users = options.users or 1
+    if options.users is None:
+        said.append(assumed("users", "1", "one request at a time; change it with `--users 10`"))
+    serving = Serving(
+        shape=shape,
+        engine=engine,
+        weights=FORMATS[name],
+        host=find_host(cpu or _HOST),
+        cache=cache,
+        users=users,
+        prompt=prompt,
+        output=output,
+        gpu_count=gpu_count,
+        split=split,
+        gpu_link=link,
+        power_limit_watts=power_limit_watts,
+    )
+    return TextQuery(model=model, gpus=tuple(gpus), serving=serving, format_name=name, assumptions=tuple(said))
+
+
+def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
+    """The question where these options ask a language model for text; None where they ask for a step.
+
+    Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text."""
+    plain = _is_only_known_by_its_sizes(options.model) or options.mode == "infer"
+    plain = plain and options.mode != "train" and not _asks_for_a_step(options)
+    if not options.asks_for_text and not plain and not (options.precision == "int4" and options.mode != "train"):
+        return None
+    if language_shape(options.model) is None:
+        if plain and not options.asks_for_text:
+            return None
+        find_shape(options.model)  # says what it looked for
+    if options.mode == "train":
+        raise BadValue(
+            "`--mode train` and options for generating text exclude each other",
+            hint="leave out `--mode`, or give `--method qlora` to train with packed weights",
+        )
+    count, named = _counted(names(options.gpu), options.gpus)
+    gpus, notes = named_gpus(named)
+    if not gpus:
+        raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
+    return text_query(
+        options.model,
+        options,
+        gpus,
+        gpu_count=count,
+        precision=options.precision,
+        cpu=options.cpu,
+        link=link,
+        power_limit_watts=None,
+        notes=notes,
+    )
+
+
+def _is_only_known_by_its_sizes(model: str) -> bool:
+    """Whether this is a language model that can be priced from its sizes but has no captured step."""
+    return ":" not in model and not zoo.has(model) and not model.endswith((".py", ".gz")) and language_shape(model) is not None
+
+
+def _asks_for_a_step(options: TextOptions) -> bool:
+    given = (options.batch, options.seq, options.image, options.phase, options.compile, options.stack, options.input)
+    return any(given) or bool(options.precision and options.precision not in _PACKED_PRECISIONS) or bool(options.measured)
+
+
+def _counted(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
+    """`2x RTX 3090` is two of them, where all names say the same number."""
+    found = [counted(name) for name in given]
+    numbers = {number for number, _ in found}
+    if count > 1 or len(numbers) != 1:
+        return count, tuple(given) if count > 1 or numbers <= {1} else tuple(name for _, name in found)
+    return numbers.pop(), tuple(name for _, name in found)
+
+
+def _format_name(shape: LanguageShape, options: AsksForText, precision: str, gpus: Sequence[Gpu], said: list[Assumption]) -> str:
+    """The form the weights are in, as the user or the publisher of the model has it."""
+    text = options.weights or (precision if precision in _PACKED_PRECISIONS else "")
+    if text:
+        found = find_format(text)
+        names = [name for name, one in FORMATS.items() if one == found]
+        return next((name for name in names if name == text.strip().lower()), names[0])
+    if _PACKED_EXPERTS in shape.name.lower():
+        said.append(assumed("weights", "mxfp4", "what this model is published in; change it with `--weights bf16`"))
+        return "mxfp4"
+    engine = find_engine(options.engine) if options.engine else None
+    name = engine.default_format if engine else "fp16"
+    effect = f"what {engine.title} usually runs" if engine else "16 bits, as most models are published"
+    said.append(assumed("weights", name, f"{effect}; 4 bits need a quarter of the memory: `--weights q4_k_m`"))
+    return name
+
+
+def _engine(text: str, weights: str, gpus: Sequence[Gpu], said: list[Assumption]) -> Engine:
+    """The engine asked for, or the most usual one that runs these weights on all of these GPUs."""
+    if text:
+        return find_engine(text)
+    order = ("llama.cpp", *_PREFERRED) if weights in _GGUF else _PREFERRED
+    able = [name for name in order if all(refusal(engines()[name], gpu, weights) is None for gpu in gpus)]
+    if not able:
+        raise BadValue(
+            f"no engine runs weights in {weights} on {' and '.join(gpu.name for gpu in gpus)}",
+            known=", ".join(engines()),
+            hint="choose another format, such as `--weights q4_k_m`, or name fewer GPUs at once",
+        )
+    engine = engines()[able[0]]
+    said.append(assumed("engine", engine.title, f"the usual choice for these weights here; change it with `--engine {able[-1]}`"))
+    return engine
+
+
+def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption]) -> tuple[int, int]:
+    """Tokens of a prompt and an answer, within what the model can look back on."""
+    output = options.output or min(_OUTPUT, max(1, (options.context or 2 * _OUTPUT) // 2))
+    prompt = options.prompt or (max(1, options.context - output) if options.context else _PROMPT)
+    longest = shape.context
+    if longest and (options.context or prompt + output) > longest:
+        raise BadValue(
+            f"{shape.name} supports at most {longest:,} tokens, but you asked for {options.context or prompt + output:,}",
+            hint=f"for example `--context {longest}`",
+        )
+    if options.context and prompt + output > options.context:
+        raise BadValue(
+            f"a prompt of {prompt:,} and an answer of {output:,} tokens do not fit in a context of {options.context:,}",
+            hint="leave out `--context`, or shorten the prompt",
+        )
+    if options.prompt is None and options.context is None:
+        said.append(assumed("prompt", f"{prompt:,} tokens", "a turn of chat; change it with `--prompt`"))
+    if options.output is None:
+        said.append(assumed("output", f"{output:,} tokens", "a turn of chat; change it with `--output`"))
+    return prompt, output
+
+
+def _split(engine: Engine, count: int, said: list[Assumption]) -> str:
+    """How several GPUs share one model."""
+    if count == 1:
+        return ""
+    if not engine.splits:
+        raise BadValue(f"{engine.title} runs a model on one GPU only", hint="use another engine, or leave out `--gpus`")
+    words = {"tensor": "every matrix is divided among the GPUs", "layers": "each GPU holds some layers, and one works at a time"}
+    said.append(assumed("gpus", f"{count} GPUs share one model", f"{words[engine.splits[0]]}, as {engine.title} usually does"))
+    return engine.splits[0]

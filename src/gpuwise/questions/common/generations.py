@@ -1,0 +1,215 @@
+"""How fast does a language model write on a GPU? Answers in tokens, with the step they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.engine.generation import (
+    Generations,
+    Serving,
+    fits,
+    generate,
+    generation_memory,
+    least_offloaded,
+    most_users,
+    room_bytes,
+)
+from gpuwise.engine.steps import Steps
+from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.generating import TextQuery
+from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
+from gpuwise.step.memory.peak import Memory
+from gpuwise.step.types import BOUNDS
+
+__all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "placed", "predict_text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """What a user of the model notices. Times have the ends of a range that holds 8 measurements of 10; `users_fit` is how many
+    requests memory holds at once; `offloaded_fraction` of the layers run on the CPU where not all fit."""
+
+    engine: str
+    weights: str
+    kv: str
+    users: int
+    prompt: int
+    output: int
+    split: str
+    tokens_per_s: float
+    tokens_per_s_low: float
+    tokens_per_s_high: float
+    tokens_per_s_per_user: float
+    time_per_token_s: float
+    time_to_first_token_s: float
+    time_to_first_token_low_s: float
+    time_to_first_token_high_s: float
+    prompt_tokens_per_s: float
+    request_s: float
+    users_fit: int
+    offloaded_fraction: float
+    host_bytes: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPrediction(Prediction):
+    """A step of decoding, and what it means for who waits for the text."""
+
+    generation: Generated
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of `predict`, with the figures of generation beside them."""
+        return {**Prediction.to_dict(self), "generation": self.generation.to_dict()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextAnswer(PredictAnswer):
+    """The same model on each GPU."""
+
+    TEXT = "questions.predict.generation_text.render"
+
+
+def predict_text(query: TextQuery) -> TextAnswer:
+    """Text from the model on each GPU of the question."""
+    results = tuple(_prediction(query, gpu) for gpu in query.gpus)
+    return TextAnswer(
+        model=query.serving.shape.name if query.model.endswith((".json", ".gguf")) else query.model,
+        results=results,
+        assumptions=query.assumptions,
+        notes=_notes(query, results),
+        data_date=tables.data_date(),
+    )
+
+
+def placed(serving: Serving, gpu: Gpu) -> Serving:
+    """The serving as it runs on this GPU: with layers on the CPU where not all fit and the engine can do that."""
+    if fits(serving, gpu) or not serving.engine.offloads or gpu.is_cpu:
+        return serving
+    fraction = least_offloaded(serving, gpu)
+    return serving if not fraction else replace(serving, offloaded=fraction)
+
+
+def generated(serving: Serving, gpus: Sequence[Gpu]) -> list[Generated]:
+    """What users notice on each of these GPUs, all with the serving as it is."""
+    found = generate(serving, gpus)
+    return [_generated(found, place, gpu) for place, gpu in enumerate(gpus)]
+
+
+def _generated(found: Generations, place: int, gpu: Gpu) -> Generated:
+    serving = found.serving
+    token_s, first_s = float(found.token_s[place]), float(found.first_token_s[place])
+    low, high = found.decode.widths.low[0, place], found.decode.widths.high[0, place]
+    soon, late = found.prefill.widths.low[0, place], found.prefill.widths.high[0, place]
+    rate = float(found.tokens_per_s[place])
+    return Generated(
+        engine=serving.engine.name,
+        weights=serving.weights.name,
+        kv=serving.cache,
+        users=serving.users,
+        prompt=serving.prompt,
+        output=serving.output,
+        split=serving.split,
+        tokens_per_s=rate,
+        tokens_per_s_low=rate / float(high),
+        tokens_per_s_high=rate / float(low),
+        tokens_per_s_per_user=1.0 / token_s,
+        time_per_token_s=token_s,
+        time_to_first_token_s=first_s,
+        time_to_first_token_low_s=first_s * float(soon),
+        time_to_first_token_high_s=first_s * float(late),
+        prompt_tokens_per_s=serving.prompt / float(found.prefill_s[place]),
+        request_s=first_s + serving.output * token_s,
+        users_fit=most_users(serving, gpu),
+        offloaded_fraction=serving.offloaded,
+        host_bytes=generation_memory(serving).host_bytes,
+    )
+
+
+def _prediction(query: TextQuery, gpu: Gpu) -> TextPrediction:
+    serving = placed(query.serving, gpu)
+    found = generate(serving, [gpu], by_kind=True)
+    said = _generated(found, 0, gpu)
+    steps, memory = found.decode, _memory(serving)
+    seconds = float(found.decode_s[0])
+    scale = seconds / float(steps.step_s[0, 0])
+    return TextPrediction(
+        gpu=gpu,
+        gpu_count=serving.gpu_count,
+        mode="infer",
+        precision=steps.workload.precision,
+        batch=serving.users,
+        seq=serving.mean_context,
+        step_s=seconds,
+        step_low_s=float(steps.low_s[0, 0]) * scale,
+        step_high_s=float(steps.high_s[0, 0]) * scale,
+        range_basis="measured" if steps.widths.rows[0, 0] else "assumed",
+        bound=steps.bound_name() if not serving.offloaded else "copy",
+        bound_fractions={name: float(steps.bound_fractions[name][0, 0]) for name in BOUNDS},
+        lanes_s={name: float(lane[0, 0]) for name, lane in steps.last.lanes.items()},
+        memory=memory,
+        fits=memory.total_bytes <= room_bytes(serving, gpu),
+        coverage_fraction=1.0,
+        utilisation_fraction=None,
+        peak_flops_per_s=None,
+        computes_in=steps.workload.precision,
+        by_op=_by_op(steps),
+        assumptions=(*query.assumptions, *_own_notes(serving, gpu)),
+        generation=replace(said, weights=query.format_name),
+    )
+
+
+def _memory(serving: Serving) -> Memory:
+    held = generation_memory(serving)
+    return Memory(
+        weight_bytes=held.weight_bytes,
+        gradient_bytes=0.0,
+        optimizer_bytes=0.0,
+        activation_bytes=held.cache_bytes + held.activation_bytes,
+        workspace_bytes=0.0,
+        framework_bytes=held.engine_bytes,
+        kv_cache_bytes=held.cache_bytes,
+        allocated_bytes=held.weight_bytes + held.cache_bytes + held.activation_bytes,
+        reserved_bytes=held.total_bytes,
+        low_bytes=held.total_bytes - held.engine_bytes,
+        high_bytes=held.total_bytes * 1.05,
+    )
+
+
+def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
+    if not serving.offloaded:
+        return ()
+    layers = round(serving.offloaded * serving.shape.layers)
+    value = f"{layers} of {serving.shape.layers} layers on the CPU"
+    return (assumed(f"{gpu.name} offload", value, "not all layers fit in its memory", code="offload"),)
+
+
+def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ...]:
+    short = [result.gpu.name for result in results if not result.fits]
+    if not short:
+        return ()
+    return (f"it does not fit on {', '.join(short)}; `--weights q4_k_m` needs about 0.3 times the memory of 16-bit weights",)
+
+
+def _by_op(steps: Steps) -> tuple[OpShare, ...]:
+    rows = [
+        OpShare(
+            op=entry.kind,
+            count=entry.count,
+            seconds=float(entry.seconds[0, 0]),
+            bound="compute" if entry.compute_s[0, 0] > 0.5 * entry.seconds[0, 0] else "memory",
+            flops=float(np.ravel(entry.flops)[0]),
+            moved_bytes=float(np.ravel(entry.moved_bytes)[0]),
+        )
+        for entry in steps.last.classes
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.seconds))

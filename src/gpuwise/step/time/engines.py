@@ -1,0 +1,188 @@
+"""Software that generates text with language models: what each engine can run, and what was fitted for it.
+
+`data/engines` has a file of facts for each; `tools/fit_language` writes `data/engines.json`, the constants of its kernels and its
+cost on the host. An engine without measurements of its own takes those of the one it is `like`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.text import either
+from gpuwise.core.units import parse
+from gpuwise.hardware.tables import parse_toml
+from gpuwise.hardware.types import Gpu
+from gpuwise.step.types import Stack
+
+__all__ = ["Engine", "Fitted", "engine_range", "engine_stack", "engines", "find_engine", "fitted_engines", "refusal"]
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine is. `formats` and `caches` are those it runs; `splits` how it uses several GPUs, the usual way first.
+
+    `batching`: continuous (requests join and leave at every step) or static. A pass reads at most `chunk` tokens of a prompt.
+    `reserves_fraction` of a GPU's memory is taken at once; `fixed_bytes` come on top of weights and cache. `offloads`: layers
+    that do not fit run on the CPU.
+    """
+
+    name: str
+    title: str
+    aliases: tuple[str, ...] = ()
+    like: str = ""
+    vendors: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    default_format: str = "bf16"
+    caches: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    runs_on_cpu: bool = False
+    offloads: bool = False
+    least_capability: float = 0.0
+    batching: str = "static"
+    chunk: int = 0
+    reserves_fraction: float = 0.0
+    fixed_bytes: float = 0.0
+    sources: tuple[str, ...] = ()
+
+    @property
+    def measured_as(self) -> str:
+        """The engine whose measurements it takes."""
+        return self.like if self.like and self.name not in fitted_engines() else self.name
+
+
+class Fitted(msgspec.Struct, frozen=True):
+    """What was fitted for one engine: kernel constants for all formats and for each family of them, seconds on the host, how many
+    rows on which GPUs, and the ends of the range of each phase that hold 8 rows of 10 of a GPU that was not seen."""
+
+    rows: int
+    gpus: tuple[str, ...]
+    layer_s: float
+    step_s: float
+    constants: dict[str, float]
+    families: dict[str, dict[str, float]]
+    ranges: dict[str, tuple[float, float]]
+    fused_attention: bool = True
+
+
+@cache
+def engines() -> Mapping[str, Engine]:
+    """Every engine by name."""
+    folder = files("gpuwise.step") / "data" / "engines"
+    tables = {
+        entry.name.removesuffix(".toml"): parse_toml(entry.read_text(encoding="utf-8"))
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    }
+    return {name: _engine(name, tables) for name in sorted(tables)}
+
+
+def _engine(name: str, tables: Mapping[str, dict[str, object]]) -> Engine:
+    own = tables[name]
+    base = {} if not own.get("like") else {key: value for key, value in tables[str(own["like"])].items() if key != "aliases"}
+    table = {**base, **own, "name": name}
+    table["fixed_bytes"] = parse(str(table["fixed_bytes"]), "bytes")
+    return msgspec.convert(table, Engine)
+
+
+@cache
+def fitted_engines() -> Mapping[str, Fitted]:
+    """What was fitted, by the name of the engine."""
+    data = (files("gpuwise.step") / "data" / "engines.json").read_bytes()
+    return msgspec.json.decode(data, type=dict[str, Fitted])
+
+
+def find_engine(text: str) -> Engine:
+    """The engine meant by a name.
+
+    >>> find_engine("Llama.cpp").name
+    'llama.cpp'
+    """
+    name = text.strip().lower()
+    for engine in engines().values():
+        if name in (engine.name, engine.title.lower(), *engine.aliases):
+            return engine
+    raise UnknownName(
+        f"unknown engine '{text}'", known=", ".join(engines()), hint="for example `--engine vllm` or `--engine llama.cpp`"
+    )
+
+
+def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> BadValue | None:
+    """Why this engine cannot run on this device in these formats, with what would work; None where it can."""
+    others = [one.name for one in engines().values() if _runs_on(one, gpu)]
+    if not _runs_on(engine, gpu):
+        return BadValue(
+            f"{engine.title} does not run on {gpu.name}, only on devices from {either(engine.vendors)}"
+            + (" and on CPUs" if engine.runs_on_cpu else ""),
+            hint=f"these engines do: {', '.join(others)}" if others else "no engine that gpuwise knows runs on it",
+        )
+    if weights and weights not in engine.formats:
+        able = [one for one in others if weights in engines()[one].formats]
+        return BadValue(
+            f"{engine.title} cannot run weights in {weights}",
+            known=", ".join(engine.formats),
+            hint=f"use `--engine {able[0]}`" if able else f"for example `--weights {engine.default_format}`",
+        )
+    if cache and cache not in engine.caches:
+        return BadValue(
+            f"{engine.title} has no key-value cache in {cache}",
+            known=", ".join(engine.caches),
+            hint=f"for example `--kv {engine.caches[0]}`",
+        )
+    return None
+
+
+def _runs_on(engine: Engine, gpu: Gpu) -> bool:
+    if gpu.is_cpu:
+        return engine.runs_on_cpu
+    if gpu.vendor not in engine.vendors:
+        return False
+    try:
+        return gpu.vendor != "NVIDIA" or float(gpu.architecture.capability) >= engine.least_capability
+    except ValueError:
+        return True
+
+
+def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> Stack:
+    """The engine as the software of a pass: reading a prompt or decoding, with weights of this family of formats. Versions other
+    than the newest are kept for the measurements made with them."""
+    found = fitted_engines()[f"{engine.measured_as} {version}".strip()]
+    own = found.families.get(family) or _mean(found.families)
+    low, high, rows = engine_range(engine, phase)
+    return Stack(
+        name=engine.name,
+        framework=engine.name,
+        version=(0, 0),
+        how="graph",
+        rows=rows,
+        widths=(low, high),
+        fused_attention=found.fused_attention,
+        constants={**found.constants, **own},
+        layer_s=found.layer_s,
+        step_s=found.step_s,
+    )
+
+
+def _mean(families: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Of a family that was not measured with this engine: what lies between those that were."""
+    names = {name for one in families.values() for name in one}
+    found = {}
+    for name in names:
+        values = [one[name] for one in families.values() if name in one]
+        product = 1.0
+        for value in values:
+            product *= value
+        found[name] = product ** (1.0 / len(values))
+    return found
+
+
+def engine_range(engine: Engine, phase: str) -> tuple[float, float, int]:
+    """Measured over predicted, low and high, and the rows that say so (0: assumed, for an engine without rows of its own)."""
+    found = fitted_engines()[engine.measured_as]
+    low, high = found.ranges[phase]
+    if engine.measured_as == engine.name:
+        return low, high, found.rows
+    return low / 1.15, high * 1.15, 0  # an engine that is only like one that was measured, assumed

@@ -1,0 +1,148 @@
+"""From what people call a language model to its sizes: a name, the path of a config.json, or that of a GGUF file."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from gpuwise.core.errors import BadFile, UnknownName
+from gpuwise.hardware.tables import parse_toml
+from gpuwise.workload.capture.huggingface import configs as huggingface
+from gpuwise.workload.language.configs import model_types, shape_of_config
+from gpuwise.workload.language.gguf import read_gguf
+from gpuwise.workload.language.names import key_of, shorter, without_sizes
+from gpuwise.workload.language.shape import LanguageShape
+
+__all__ = ["find_shape", "known_names"]
+
+_KEPT = 256
+# Models with layers that keep a state of fixed size, by the names they have.
+_RECURRENT = re.compile(r"nemotron[\W_]*(?:h|3|nano)|mamba|jamba|zamba|rwkv|qwen3[\W_]*next|falcon[\W_]*h1|granite[\W_]*4|lfm2")
+_NEAR = 0.1  # a name that says another count of parameters than the model has by more than this means another model
+
+
+def find_shape(name: str) -> LanguageShape:
+    """The sizes of the model of this name, or of a config.json or GGUF file at this path."""
+    path = Path(name)
+    if name.endswith(".json") or (name.endswith(".gguf") and ("/" in name or _is(path.is_file))):
+        return _shape_of_file(path)
+    row = _row_of(name.removeprefix("hf:"))
+    if row is not None:
+        return _shape_of_row(row)
+    if name.startswith("hf:"):  # what was downloaded to this machine may be in no table
+        return shape_of_config(name.removeprefix("hf:"), huggingface.find_config(name).config)
+    if name and _is((path / "config.json").is_file):
+        return _shape_of_file(path / "config.json")
+    raise _unknown(name)
+
+
+def known_names() -> tuple[str, ...]:
+    """The models of the tables that are decoders, as they are called there."""
+    return tuple(_configs())
+
+
+# ---------------------------------------------------------------- files
+
+
+def _is(asked: Callable[[], bool]) -> bool:
+    """What the disk says of a path; of one that no file can have, it says no."""
+    try:
+        return asked()
+    except (OSError, ValueError):
+        return False
+
+
+def _shape_of_file(path: Path) -> LanguageShape:
+    if not _is(path.is_file) and not _is(path.is_dir):
+        raise BadFile(f"file {str(path)[:200]} not found", hint="give the path of a model's config.json or GGUF file")
+    if path.suffix == ".gguf" and path.is_file():
+        held = path.stat()
+        return _shape_of_gguf(path, held.st_mtime_ns, held.st_size)
+    if path.suffix == ".gguf":
+        return read_gguf(path).shape  # a folder, which it refuses
+    name = path.resolve().parent.name if path.name == "config.json" else path.stem
+    return shape_of_config(name or path.name, huggingface.read_config(path))
+
+
+@lru_cache(maxsize=_KEPT)
+def _shape_of_gguf(path: Path, changed_ns: int, size: int) -> LanguageShape:
+    """Kept until the file changes. The header alone is enough to know the sizes."""
+    return read_gguf(path, allow_header_only=True).shape
+
+
+# ---------------------------------------------------------------- names
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[str, Any]]:
+    return parse_toml((files("gpuwise.workload") / "data" / "language_names.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _configs() -> Mapping[str, Mapping[str, Any]]:
+    """The configurations of all decoders of the tables, by their names there."""
+    types = set(model_types())
+    ours: dict[str, Mapping[str, Any]] = {}
+    for name, row in _tables()["configs"].items():
+        ours[name] = {**ours.get(row.get("like", ""), {}), **row}
+    known = {name: huggingface.row(name) for name in huggingface.table()}
+    return {name: row for name, row in {**known, **ours}.items() if row["model_type"] in types}
+
+
+@cache
+def _keys() -> tuple[Mapping[tuple[str, ...], str], Mapping[tuple[str, ...], str]]:
+    """The tables' names by their keys: as they are, and shortened. What `language_names.toml` says comes first."""
+    spelt = list(_tables()["names"].items()) + [(name, name) for name in _configs()]
+    whole: dict[tuple[str, ...], str] = {}
+    short: dict[tuple[str, ...], str] = {}
+    for name, row in spelt:
+        whole.setdefault(key_of(name), row)
+        short.setdefault(shorter(key_of(name)), row)
+    return whole, short
+
+
+def _row_of(name: str) -> str | None:
+    """The model of the tables that this name means."""
+    by_id = {row.lower(): row for row in _configs()}
+    if (found := by_id.get(name.lower())) is not None:
+        return found
+    key = key_of(name)
+    if not key:
+        return None
+    whole, short = _keys()
+    found = whole.get(key) or short.get(shorter(key))
+    if found is not None:
+        return found
+    bare, count = without_sizes(shorter(key))
+    found = short.get(bare) if count else None
+    if found is not None and abs(_shape_of_row(found).parameters / count - 1) < _NEAR:
+        return found
+    return None
+
+
+@lru_cache(maxsize=_KEPT)
+def _shape_of_row(row: str) -> LanguageShape:
+    return shape_of_config(row, _configs()[row])
+
+
+def _unknown(name: str) -> UnknownName:
+    if _RECURRENT.search(name[:200].lower()):
+        return UnknownName(
+            f"the layers of '{name[:80]}' are not all attention: some keep a state of fixed size",
+            looked_in=f"{len(_configs())} decoders made of attention layers",
+            hint="gpuwise cannot describe such models by their sizes yet; choose one of attention layers, such as `Qwen3-14B`",
+        )
+    spelt = {" ".join(key): row for keys in _keys() for key, row in keys.items()}
+    close = difflib.get_close_matches(" ".join(key_of(name)), spelt, n=8, cutoff=0.5)
+    near = list(dict.fromkeys(spelt[match].rpartition("/")[2] for match in close))[:3]
+    guess = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? Otherwise " if near else ""
+    return UnknownName(
+        f"no language model called '{name[:80]}' is known",
+        looked_in=f"{len(_configs())} decoders and their other names",
+        hint=f"{guess}give the path of the model's config.json or of its GGUF file",
+    )

@@ -1,0 +1,87 @@
+"""The forms in which weights and caches of language models are held: names as people type them, and what each packs.
+
+Bits of a weight are those of the matrices in the blocks, scales included (`kernels.types.DTYPE_BYTES`):
+
+- GGUF k-quants mix types. Q4_K_M holds half of the value and down projections as Q6_K (6.5625 bits) and the rest as Q4_K (4.5):
+  4.80 bits in a Llama block; the last layer is Q6_K, the table of words Q4_K. llama.cpp, `src/llama-quant.cpp`.
+- AWQ and GPTQ with groups of 128: 4 bits, a 16-bit scale and a 4-bit zero point for each group.
+- NF4 with double quantisation: 4.127 bits (Dettmers et al. 2023, section 3); what is outside the blocks stays in 16 bits.
+- MXFP4: an 8-bit scale for each 32 weights (OCP MX 1.0); NVFP4: an fp8 scale for each 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuwise.core.errors import BadValue
+from gpuwise.kernels.types import DTYPE_BYTES
+
+__all__ = ["CACHES", "FORMATS", "Format", "find_cache", "find_format"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """`name` is how the matrices of the blocks are held, `table` and `head` the table of words and the last layer ("" is the
+    type that the pass computes in). `compute` is the type that products run in, where a GPU has it. `family` groups formats
+    whose kernels are alike. Where `experts_only`, the matrices outside the experts stay in 16 bits."""
+
+    name: str
+    family: str
+    table: str = ""
+    head: str = ""
+    experts_only: bool = False
+    compute: str = ""
+
+    @property
+    def bytes_a_weight(self) -> float:
+        return DTYPE_BYTES[self.name]
+
+
+FORMATS: Mapping[str, Format] = {
+    "fp32": Format(name="fp32", family="plain"),
+    "fp16": Format(name="fp16", family="plain"),
+    "bf16": Format(name="bf16", family="plain"),
+    "fp8": Format(name="fp8", family="fp8", compute="fp8"),
+    "int8": Format(name="int8", family="int8"),
+    "int4": Format(name="int4", family="int4"),
+    "awq": Format(name="int4", family="int4"),
+    "gptq": Format(name="int4", family="int4"),
+    "nf4": Format(name="nf4", family="nf4"),
+    "nvfp4": Format(name="nvfp4", family="fp4", compute="fp4"),
+    "mxfp4": Format(name="mxfp4", family="fp4", experts_only=True),
+    "q8_0": Format(name="q8_0", family="gguf8", table="q8_0", head="q8_0"),
+    "q6_k": Format(name="q6_k", family="gguf", table="q6_k", head="q6_k"),
+    "q5_k_m": Format(name="q5_k_m", family="gguf", table="q5_k_m", head="q6_k"),
+    "q4_k_m": Format(name="q4_k_m", family="gguf", table="q4_k", head="q6_k"),
+    "q4_0": Format(name="q4_0", family="gguf", table="q4_0", head="q6_k"),
+    "q3_k_m": Format(name="q3_k_m", family="gguf", table="q3_k_m", head="q6_k"),
+    "q2_k": Format(name="q2_k", family="gguf", table="q2_k", head="q6_k"),
+}
+CACHES: Mapping[str, str] = {"fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "int8": "int8", "q8_0": "q8_0", "q4_0": "q4_0"}
+
+
+def find_format(text: str) -> Format:
+    """The format meant by `Q4_K_M`, `awq` or `gptq-int4`."""
+    name = text.strip().lower().replace("-", "_").replace(" ", "_")
+    aliases = {
+        "float16": "fp16",
+        "half": "fp16",
+        "bfloat16": "bf16",
+        "8bit": "int8",
+        "4bit": "int4",
+        "q4": "q4_k_m",
+        "q8": "q8_0",
+    }
+    name = aliases.get(name, name)
+    if name not in FORMATS:
+        raise BadValue(f"unknown weight format '{text}'", known=", ".join(FORMATS), hint="for example `--weights q4_k_m`")
+    return FORMATS[name]
+
+
+def find_cache(text: str) -> str:
+    """The type of the key-value cache meant by this text."""
+    name = text.strip().lower()
+    if name not in CACHES:
+        raise BadValue(f"unknown key-value cache type '{text}'", known=", ".join(CACHES), hint="for example `--kv fp8`")
+    return CACHES[name]

@@ -1,0 +1,90 @@
+"""A language model from the header of its GGUF file: its sizes, the bytes of its tensors by format, the file's format.
+
+What the layers have is read off the tensors themselves; the settings say what tensors cannot: heads, context, windows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuwise.core.errors import BadFile
+from gpuwise.workload.language.ggml import file_format
+from gpuwise.workload.language.gguf_header import Header, Tensor, read_header
+from gpuwise.workload.language.gguf_shape import shape_of_tensors
+from gpuwise.workload.language.shape import LanguageShape
+
+__all__ = ["GgufModel", "read_gguf"]
+
+_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+_MOST_PARTS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufModel:
+    """What the header of a GGUF file says of its model. `format` is the file's, such as Q4_K_M; `format_bytes` has the
+    bytes of tensors by the format of their numbers; `parameters` counts all that the file holds."""
+
+    shape: LanguageShape
+    format: str
+    format_bytes: Mapping[str, int]
+    parameters: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tensor_bytes(self) -> int:
+        return sum(self.format_bytes.values())
+
+
+def read_gguf(path: Path, *, allow_header_only: bool = False) -> GgufModel:
+    """The model of this file. `allow_header_only` accepts a file that ends after its header, or within its tensors."""
+    headers, notes = _parts(path, allow_header_only)
+    first = headers[0]
+    for header in headers:
+        if (cut := header.cut) is not None:
+            if not allow_header_only:
+                raise _cut_tensors(header, cut)
+            notes.append(f"{header.path.name} has {header.size:,} of its {header.whole_size:,} bytes: its header is whole")
+    tensors = [tensor for header in headers for tensor in header.tensors]
+    used: Counter[str] = Counter()
+    for tensor in tensors:
+        used[tensor.format.name] += tensor.bytes
+    largest = max(used, key=lambda name: used[name], default="")
+    return GgufModel(
+        shape=shape_of_tensors(path, first.settings, {tensor.name: tensor for tensor in tensors}),
+        format=file_format(first.settings.get("general.file_type")) or largest,
+        format_bytes=dict(used.most_common()),
+        parameters=sum(tensor.elements for tensor in tensors),
+        notes=tuple(notes),
+    )
+
+
+def _parts(path: Path, allow_missing: bool) -> tuple[list[Header], list[str]]:
+    """The headers of all files that the model was split into; the first has the settings."""
+    match = _PART.search(path.name)
+    count = int(match[2]) if match else 1
+    if match is None or not 1 < count <= _MOST_PARTS:
+        return [read_header(path)], []
+    stem = path.name[: match.start()]
+    files = [path.with_name(f"{stem}-{number:05d}-of-{count:05d}.gguf") for number in range(1, count + 1)]
+    absent = [file.name for file in files if not file.is_file()]
+    if absent and (not allow_missing or files[0].name in absent):
+        raise BadFile(
+            f"{path.name} is one of {count} files of a model, and {absent[0]} is not beside it",
+            looked_in=str(path.parent),
+            hint=f"put all {count} files into one folder",
+        )
+    notes = [f"{len(absent)} of the model's {count} files are not here, and their tensors are not counted"] if absent else []
+    return [read_header(file) for file in files if file.is_file()], notes
+
+
+def _cut_tensors(header: Header, cut: Tensor) -> BadFile:
+    held, needed = max(header.size - header.data_start, 0), header.whole_size - header.data_start
+    return BadFile(
+        f"{header.path} is cut: its header is whole, but of {needed:,} bytes of tensors it has {held:,}, "
+        f"and ends within '{cut.name}'",
+        hint="download the rest of the file; the header alone is enough to predict with, but not to run",
+    )

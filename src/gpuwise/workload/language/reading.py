@@ -1,0 +1,122 @@
+"""Numbers and switches of a configuration that came from somebody else: each is checked before it is believed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuwise.core.errors import BadValue
+from gpuwise.workload.language.shape import LanguageShape
+
+__all__ = ["Reader", "checked", "shown"]
+
+_SHOWN = 60
+_NO_DEFAULT = -1
+# The largest model known has a tenth of each of these at most; larger numbers are mistakes, and products of them overflow.
+_MOST = {
+    "layers": 4096,
+    "heads": 8192,
+    "experts": 65_536,
+    "vocabulary": 2**24,
+    "context": 2**31,
+    "width": 2**20,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A mapping of names to values of any kind, and what to call it in an error."""
+
+    values: Mapping[str, Any]
+    where: str
+
+    def count(self, *keys: str, most: str = "width", default: int = _NO_DEFAULT, least: int = 1) -> int:
+        """The whole number under the first of these keys that has one; null counts as absent."""
+        for key in keys:
+            if (value := self.values.get(key)) is not None:
+                return self._sound(key, value, least, _MOST[most])
+        if default != _NO_DEFAULT:
+            return default
+        near = difflib.get_close_matches(keys[0], [key for key in self.values if isinstance(key, str)], n=1, cutoff=0.8)
+        spelt = f"; it has '{near[0]}'" if near else ""
+        raise BadValue(
+            f"{self.where} does not say '{keys[0]}'{spelt}",
+            looked_in=", ".join(f"'{key}'" for key in keys),
+            hint="use the configuration as it was published with the weights",
+        )
+
+    def _sound(self, key: str, value: object, least: int, most: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise BadValue(
+                f"'{key}' of {self.where} must be a whole number, not {shown(value)}", hint=f'write it as `"{key}": 32`, unquoted'
+            )
+        if not least <= value <= most:
+            raise BadValue(
+                f"'{key}' of {self.where} is {shown(value)}, which no model has",
+                hint=f"it must be between {least:,} and {most:,}; use the configuration as it was published with the weights",
+            )
+        return value
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """A switch; null counts as absent."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise BadValue(f"'{key}' of {self.where} must be true or false, not {shown(value)}", hint=f'`"{key}": true`')
+        return value
+
+    def word(self, key: str, default: str = "") -> str:
+        """A text; null counts as absent."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise BadValue(f"'{key}' of {self.where} must be a text, not {shown(value)}", hint=f'`"{key}": "silu"`')
+        return value
+
+    def listed(self, key: str) -> Sequence[Any]:
+        """A list; nothing where there is none."""
+        value = self.values.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list | tuple):
+            raise BadValue(f"'{key}' of {self.where} must be a list, not {shown(value)}", hint=f'`"{key}": []`')
+        return value
+
+    def inner(self, key: str) -> Reader:
+        """The mapping under a key; an empty one where there is none."""
+        value = self.values.get(key)
+        if value is None:
+            return Reader({}, f"'{key}' of {self.where}")
+        if not isinstance(value, Mapping):
+            raise BadValue(f"'{key}' of {self.where} must hold settings of its own, not {shown(value)}", hint=f'`"{key}": {{}}`')
+        return Reader(value, f"'{key}' of {self.where}")
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: short, however long it is. Python refuses to print whole numbers of thousands of digits."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 64:
+        return f"a number of {value.bit_length()} bits"
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a group of settings"
+    return repr(value)[:_SHOWN]
+
+
+def checked(shape: LanguageShape, where: str) -> LanguageShape:
+    """The shape, if its sizes can belong to one model."""
+    faults = {
+        f"{shape.heads} heads cannot share {shape.kv_heads} heads of keys": not shape.latent and shape.heads % shape.kv_heads,
+        f"{shape.chosen} experts are chosen out of {shape.experts}": shape.experts and not 1 <= shape.chosen <= shape.experts,
+        f"{shape.dense_layers} of its {shape.layers} layers are dense": shape.dense_layers > shape.layers,
+        f"{shape.window_layers} of its {shape.layers} layers have a window": shape.window_layers > shape.layers,
+        f"a head of {shape.head_dim} cannot keep {shape.rope_dim} for the position": shape.rope_dim > shape.head_dim,
+    }
+    for fault, present in faults.items():
+        if present:
+            raise BadValue(
+                f"{where} contradicts itself: {fault}", hint="use the configuration as it was published with the weights"
+            )
+    return shape
