@@ -1,37 +1,39 @@
 """All measurements as one least-squares problem in ln(seconds).
 
 Unknowns, all in ln: the constants of the kernel models; for each software stack the product of a factor of its class, one of its
-source and one of its own; seconds a call costs each host around the mean of its class; the speed of its copies; a factor and a
-start for each operator table. A step is `((gpu · stack)^6 + host^6)^(1/6) + copy`, as `gpuwise.step` and `gpuwise.evidence.score`
-have it. Rows are whole steps, then single operators, then points of power curves, in ln(seconds over those at the highest limit).
+source and one of its own; seconds a call costs each host around the mean of its class; the speed of its copies; what a whole
+call of a program takes beside its models; a factor and a start for each operator table. A step is
+`((gpu · stack)^6 + host^6)^(1/6) + copy + its share of a call`, as `gpuwise.step` and `gpuwise.evidence.score` have it. Rows are
+whole steps, then single operators, then points of power curves, in ln(seconds over those at the highest limit).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from gpuwise.evidence.fits import Fit
+from gpuwise.evidence.images import SCRIPT, WEB_UI
 from gpuwise.evidence.operators import floor_key
-from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.limits import longer
-from gpuwise.kernels.times import gpus_of, times
-from gpuwise.kernels.types import GENERATIONS, Array, Gpus, Group, Ops
+from gpuwise.kernels.times import times
+from gpuwise.kernels.types import GENERATIONS, Array, Ops
 
 from .curves import Curve
+from .parts import KINDS, parts_of
 from .priors import PRIORS
-from .rows import HOST_NAMES, OperatorRows, StepRow
+from .reports import REPORTED
+from .rows import BATCH_12, HOST_NAMES, OperatorRows, StepRow
 
 __all__ = ["BATCH_12", "PIPELINES", "Problem", "class_of"]
 
-KINDS = ("conv", "matmul", "attention", "rnn", "memory_bound")
-BATCH_12 = ("ryujaehun", "lamikr")  # scripts with small batches and slow hosts
 PIPELINES = ("sd_data_webui", "fal_sd")  # whole programs around a model: text, sampler and decoder are in their figures
 _SMOOTH = 6.0
+_CALL_S = 0.3  # text to tokens, pixels to an image, and what a program does around them, assumed
 _STEP_SIGMA, _OPERATOR_SIGMA, _POWER_SIGMA = 0.10, 0.15, 0.05
+_REPORT_SIGMA = 0.3  # by how much one person's figure differs from another's of the same thing
 _OPERATOR_WEIGHT = 40.0  # what the rows of one operator on one GPU count for together
 _CURVES_WEIGHT = 30.0  # what the points of all power curves of one GPU count for together
 _FEWEST = 12
@@ -56,6 +58,11 @@ _TOUCHES = {
 }
 
 
+def _host_class(source: str) -> int:
+    """Plain scripts, small batches on slow hosts, or programs with hooks around every layer."""
+    return 1 if source in BATCH_12 else 2 if source in REPORTED else 0
+
+
 def class_of(stack: str) -> str:
     """How software runs, whoever measured it."""
     source, _, how = stack.split("/")
@@ -66,18 +73,6 @@ def class_of(stack: str) -> str:
     if how in ("graph", "xla"):
         return f"tf {how}"
     return "torch7" if source == "cnn_benchmarks" else f"torch {how}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """All rows of one GPU at one power limit: its distinct ops, and which of them each row has how often."""
-
-    gpu: str
-    gpus: Gpus
-    ops: Ops
-    row: Array
-    op: Array
-    count: Array
 
 
 class Problem:
@@ -93,7 +88,7 @@ class Problem:
         measured: list[Array] = [steps_s, *(entry.measured_s for entry in self.operators), *slower]
         self.measured: Array = np.log(np.concatenate(measured))
         self._index()
-        self.gpu_of_row, self.parts = _parts(self.steps, self.operators, self.curves)
+        self.gpu_of_row, self.parts = parts_of(self.steps, self.operators, self.curves)
         self.gpus_of_generation = _by_generation(self)
         self._unknowns()
         self.weight, self.sigma = self._weights()
@@ -109,7 +104,10 @@ class Problem:
         self.source_of_stack = np.array([self.sources.index(stack.split("/")[0]) for stack in self.stacks], int)
         self.class_of_stack = np.array([self.classes.index(class_of(stack)) for stack in self.stacks], int)
         self.machine_of_row = np.array([self.machines.index(row.machine) for row in self.steps], int)
-        self.slow = np.array([int(machine.split("/")[0] in BATCH_12) for machine in self.machines], int)
+        self.slow = np.array([_host_class(machine.split("/")[0]) for machine in self.machines], int)
+        self.programs = [source for source in self.sources if source in PIPELINES]
+        self.source_of_row = self.source_of_stack[self.stack_of_row]
+        self.call_fraction = np.array([row.question.call_fraction for row in self.steps])
         self.host_calls = np.array([row.host_calls for row in self.steps])
         self.copied = np.array([row.copied_bytes for row in self.steps])
         sizes = [len(entry.measured_s) for entry in self.operators]
@@ -137,9 +135,10 @@ class Problem:
             "class": (np.zeros(classes), np.array(tight)),
             "source": (np.zeros(sources), np.full(sources, 0.12)),
             "stack": (np.zeros(stacks), np.full(stacks, 0.06)),
-            "host_class": _pairs([(12e-6, 0.3), (25e-6, 0.5)]),
+            "host_class": _pairs([(12e-6, 0.3), (25e-6, 0.5), (40e-6, 0.5)]),
             "host": (np.zeros(machines), np.full(machines, 0.25)),
             "copy": (np.full(machines, np.log(3e9)), np.full(machines, 0.6)),
+            "program": (np.full(len(self.programs), np.log(_CALL_S)), np.full(len(self.programs), 0.7)),
             "calls": _pairs([PRIORS[name] for name in HOST_NAMES]),
             "table": (np.zeros(len(self.tables)), np.array(factors)),
             "start": (np.log(starts), np.full(len(starts), 0.6)),
@@ -170,6 +169,8 @@ class Problem:
 
         counts = Counter(map(key, self.steps))
         steps = np.array([counts[key(row)] for row in self.steps], float) ** -0.25
+        reports = np.array([float(row.question.cells.get("reports", "inf")) for row in self.steps])
+        steps = steps / np.sqrt(1.0 + (_REPORT_SIGMA / _STEP_SIGMA) ** 2 / reports)
         sizes = np.array([max(_FEWEST, len(entry.measured_s)) for entry in self.operators], float)
         singles = np.sqrt(_OPERATOR_WEIGHT / sizes)[self.set_of_row] * 0.6
         counts_of = (self.step_count, self.single_count, len(self.curve_of_row))
@@ -221,6 +222,12 @@ class Problem:
         result: Array = self.launch(theta)[self.machine_of_row] * calls
         return result
 
+    def call_seconds(self, theta: Array) -> Array:
+        """Seconds that a whole call of a row's program takes beside its models; 0 where there is no such program."""
+        own = dict(zip(self.programs, np.exp(theta[self.at["program"]]), strict=True))
+        result: Array = np.array([own.get(source, 0.0) for source in self.sources])[self.source_of_row]
+        return result
+
     def launch(self, theta: Array) -> Array:
         """Seconds of a layer's call on each machine."""
         result: Array = np.exp(theta[self.at["host"]] + theta[self.at["host_class"]][self.slow])
@@ -231,7 +238,7 @@ class Problem:
         own = self.stack_factors(theta)[self.stack_of_row] if factors is None else factors
         busy, host = seconds[: self.step_count] * np.exp(own), self.host_seconds(theta)
         copies = self.copied / np.exp(theta[self.at["copy"]])[self.machine_of_row]
-        steps = (busy**_SMOOTH + host**_SMOOTH) ** (1 / _SMOOTH) + copies
+        steps = (busy**_SMOOTH + host**_SMOOTH) ** (1 / _SMOOTH) + copies + self.call_fraction * self.call_seconds(theta)
         single = seconds[self.step_count : self.step_count + self.single_count] * np.exp(
             theta[self.at["table"]][self.table_of_row]
         )
@@ -284,15 +291,24 @@ class Problem:
                 launch[source] = _exp(theta[self.at["host_class"]][slow])
                 same = [copies[other] for other in self.machines if other.startswith(f"{source}/")]
                 copies[source] = float(np.exp(np.mean(np.log(same))))
+        launch[WEB_UI] = _exp(theta[self.at["host_class"]][_host_class(REPORTED[0])])
         return Fit(
             constants=self.constants(theta),
             factors=factors,
             launch_s=launch,
             copy_bytes_per_s=copies,
+            call_s=self._calls(theta),
             operator_factor=dict(zip(self.tables, map(_exp, theta[self.at["table"]]), strict=True)),
             operator_start_s=dict(zip(self.tables, map(_exp, theta[self.at["start"]]), strict=True)),
             operator_floor_s=self._floors(gone),
         )
+
+    def _calls(self, theta: Array) -> dict[str, float]:
+        """Seconds of a call by source, and for programs of others by their kind."""
+        own = dict(zip(self.programs, theta[self.at["program"]], strict=True))
+        kinds = {kind: [own[source] for source in own if (source in REPORTED) == (kind == WEB_UI)] for kind in (WEB_UI, SCRIPT)}
+        found = own | {kind: float(np.mean(values)) for kind, values in kinds.items() if values}
+        return {name: _exp(value) for name, value in found.items()}
 
     def _floors(self, gone: Array | None) -> dict[str, float]:
         """The least each operator takes: the middle of the GPUs that are not `gone`."""
@@ -320,62 +336,3 @@ def _exp(value: float) -> float:
 def _pairs(pairs: Sequence[tuple[float, float]]) -> tuple[Array, Array]:
     values, sigmas = zip(*pairs, strict=True)
     return np.log(values), np.array(sigmas)
-
-
-def _parts(steps: Sequence[StepRow], operators: Sequence[OperatorRows], curves: Sequence[Curve]) -> tuple[Array, list[_Part]]:
-    """The rows by GPU and power limit, equal ops once, and the GPU of each row."""
-    members: dict[tuple[str, float], list[tuple[Ops, Array, Array]]] = defaultdict(list)  # ops, and their rows and counts
-    gpus, end = {}, 0
-
-    def add(gpu: Gpu, limit: float, ops: Ops, rows: Array, counts: Array) -> None:
-        nonlocal end
-        gpus[gpu.name] = gpu
-        members[(gpu.name, limit)].append((ops, rows + end, counts))
-        end += int(rows.max()) + 1
-
-    for step in steps:
-        add(step.question.gpu, np.inf, step.ops, np.zeros(step.ops.count, int), step.calls)
-    for entry in operators:
-        add(entry.gpu, np.inf, entry.ops, np.arange(entry.ops.count), np.ones(entry.ops.count))
-    for curve in curves:
-        for limit in curve.limits_watts:
-            add(curve.gpu, limit, curve.ops, np.zeros(curve.ops.count, int), curve.calls)
-    names, parts = np.empty(end, object), []
-    for (name, limit), own in members.items():
-        distinct = {id(ops): ops for ops, _, _ in own}
-        ops, where = _distinct(list(distinct.values()))
-        places = dict(zip(distinct, where, strict=True))
-        row = np.concatenate([rows for _, rows, _ in own])
-        names[row] = name
-        parts.append(
-            _Part(
-                gpu=name,
-                gpus=gpus_of([gpus[name]], limit),
-                ops=ops,
-                row=row,
-                op=np.concatenate([places[id(ops)] for ops, _, _ in own]),
-                count=np.concatenate([counts for _, _, counts in own]),
-            )
-        )
-    return names, parts
-
-
-def _distinct(parts: Sequence[Ops]) -> tuple[Ops, list[Array]]:
-    """Ops of many workloads laid together, equal ones once; for each workload where its ops are."""
-    groups, base = [], 0
-    where: list[Array] = [np.zeros(ops.count, int) for ops in parts]
-    for kind in KINDS:
-        own = [(number, group) for number, ops in enumerate(parts) for group in ops.groups if group.kind == kind]
-        if not own:
-            continue
-        names = sorted(set.intersection(*(set(group.columns) for _, group in own)))  # single operators have no weights to keep
-        table = np.concatenate([np.hstack([group.columns[name] for name in names]) for _, group in own])
-        rows, places = np.unique(table, axis=0, return_inverse=True)
-        columns = {name: np.ascontiguousarray(rows[:, [number]]) for number, name in enumerate(names)}
-        groups.append(Group(kind=kind, rows=np.arange(base, base + len(rows)), columns=columns))
-        begin = 0
-        for number, group in own:
-            where[number][group.rows] = places.ravel()[begin : begin + len(group.rows)] + base
-            begin += len(group.rows)
-        base += len(rows)
-    return Ops(count=base, groups=tuple(groups)), where

@@ -22,9 +22,13 @@ from gpuwise.kernels.types import Array, Choices, Group, Ops, dtype_code
 from gpuwise.step.time import simulate
 from gpuwise.step.time.simulate import ops_of
 from gpuwise.workload.model.evaluate import call_counts
+from gpuwise.workload.model.types import Workload
 
-__all__ = ["HOST_NAMES", "OperatorRows", "StepRow", "operator_rows", "read_batches", "sampled", "step_rows"]
+from .reports import image_questions
 
+__all__ = ["BATCH_12", "HOST_NAMES", "OperatorRows", "StepRow", "operator_rows", "read_batches", "sampled", "step_rows"]
+
+BATCH_12 = ("ryujaehun", "lamikr")  # scripts with small batches and slow hosts, on machines of many people
 HOST_NAMES = ("host.light", "host.conv_backward", "host.backward", "host.optimizer")
 _ROWS = {"ops_fp32": 120, "gemm_lowp": 200, "attention": 200, "deepbench": 10_000}  # of a GPU and operator
 _FILES = ("ops_fp32.parquet", "gemm_lowp.parquet", "attention.parquet", "deepbench.csv")
@@ -33,8 +37,6 @@ _LAUNCHES = 2.5
 _SHORTEST = 0.02  # of the rows of an operator: what it takes whatever its size
 _FEWEST = 5
 _COMMUNITY_SIDE = 8192.0  # among 1024 to 10240 the one where most cards are fastest
-_REPORTED = ("sd_data_webui",)  # by many people, on their own machines and with their own settings
-_FEWEST_REPORTS = 3
 _LARGE_FLOPS, _LARGE_BYTES = 1e9, 1.5e7  # smaller products say more about the serving stack than about the GPU
 # The pages say only this much; the others are in the catalogue under their name.
 _MEANT = {"V100 16GB": "V100 PCIe 16GB", "P100 16GB": "P100 PCIe 16GB", "A100 40GB": "A100 PCIe 40GB", "V100": "V100 PCIe 16GB"}
@@ -63,7 +65,7 @@ class StepRow:
     @property
     def machine(self) -> str:
         """The host: one for each source; one for each GPU where a source collected from many people."""
-        return f"{self.source}/{self.question.gpu.name}" if self.source == "ryujaehun" else self.source
+        return f"{self.source}/{self.question.gpu.name}" if self.source in BATCH_12 else self.source
 
     @property
     def family(self) -> str:
@@ -90,35 +92,10 @@ def step_rows(folder: Path, progress: Callable[[str], None]) -> list[StepRow]:
     for reason, count in (reasons + others).most_common():
         progress(f"left out {count}: {reason}")
     asked += [row.question for row in recent if row.question is not None and row.unit != "GiB"]
-    asked += _image_questions(folder)
+    asked += image_questions(folder)
     asked = [replace(question, row=number) for number, question in enumerate(asked)]
     memo: dict[tuple[object, ...], tuple[Ops, Array, Array]] = {}
     return [_step_row(question, memo) for question in asked if question.gpu_count == 1]
-
-
-def _image_questions(folder: Path) -> list[Question]:
-    """Image generation: what many people reported of the same GPU, model and batch counts once, by its middle."""
-    found, _ = today_questions(read_table(folder / "today_images.csv"))
-    groups: dict[tuple[object, ...], list[Question]] = defaultdict(list)
-    for row in found:
-        question = row.question
-        if question is not None and question.gpu_count == 1:
-            alone = question.row if row.cells["source"] not in _REPORTED else None
-            groups[
-                (row.cells["source"], question.gpu.name, question.request, question.cells["stack"], row.cells["batch"], alone)
-            ] += [question]
-    return [
-        _middle(members)
-        for members in groups.values()
-        if len(members) >= _FEWEST_REPORTS or members[0].cells["source"] not in _REPORTED
-    ]
-
-
-def _middle(members: Sequence[Question]) -> Question:
-    """One question for all: the middle of what was measured, in whatever version."""
-    first, seconds = members[0], float(np.median([question.measured_s for question in members]))
-    version = first.cells["framework_version"] if len(members) == 1 else "mixed"
-    return replace(first, measured_s=seconds, cells={**first.cells, "framework_version": version})
 
 
 def _step_row(question: Question, memo: dict[tuple[object, ...], tuple[Ops, Array, Array]]) -> StepRow:
@@ -129,21 +106,37 @@ def _step_row(question: Question, memo: dict[tuple[object, ...], tuple[Ops, Arra
     )
     workload, compiled = question.workload, question.cells.get("stack", "")
     batch = question.batch if "batch" in workload.symbols else None
-    key = (question.request, compiled, batch, question.seq, choices, setting.stack.host_factor)
+    beside = tuple((id(part.workload), part.batch, part.share) for part in question.around)
+    key = (question.request, compiled, batch, question.seq, choices, setting.stack.host_factor, beside)
     if key not in memo:
         counts = call_counts(workload)
-        memo[key] = (ops_of(workload, batch, question.seq, choices), counts.sum(axis=0), _host_calls(question, counts))
+        found = [(ops_of(workload, batch, question.seq, choices), counts.sum(axis=0), _host_calls(question, workload))]
+        for part in question.around:
+            calls, host = call_counts(part.workload).sum(axis=0), _host_calls(question, part.workload)
+            found.append((ops_of(part.workload, part.batch, None, choices), part.share * calls, part.share * host))
+        memo[key] = _together(found)
     ops, calls, host = memo[key]
     return StepRow(question=question, ops=ops, calls=calls, host_calls=host, copied_bytes=copied_bytes(question))
 
 
-def _host_calls(question: Question, counts: Array) -> Array:
+def _together(found: Sequence[tuple[Ops, Array, Array]]) -> tuple[Ops, Array, Array]:
+    """Several workloads as one: their ops one after the other, each called as often as it was."""
+    groups, base = [], 0
+    for ops, _, _ in found:
+        groups += [replace(group, rows=group.rows + base) for group in ops.groups]
+        base += ops.count
+    calls = np.concatenate([calls for _, calls, _ in found])
+    return Ops(count=base, groups=tuple(groups)), calls, np.sum([host for _, _, host in found], axis=0)
+
+
+def _host_calls(question: Question, workload: Workload) -> Array:
     """The step's own formula, which is linear in these constants, taken apart."""
     setting, _ = setting_of(question)
+    counts = call_counts(workload)
     setting = replace(setting, host=replace(setting.host, launch_s=1.0))
     zero = dict.fromkeys(HOST_NAMES, 0.0)
-    base = simulate._host_s(question.workload, counts, setting, zero)
-    others = [simulate._host_s(question.workload, counts, setting, {**zero, name: 1.0}) - base for name in HOST_NAMES]
+    base = simulate._host_s(workload, counts, setting, zero)
+    others = [simulate._host_s(workload, counts, setting, {**zero, name: 1.0}) - base for name in HOST_NAMES]
     return np.array([base, *others])
 
 

@@ -43,7 +43,7 @@ _OTHER_PROCEDURES = (
     "pytorch_dlprim",
 )
 _FEWEST_ROWS = 5  # of a version that has a factor of its own
-_PARTS = ("constants", "factors", "launch_s", "copy_bytes_per_s")
+_PARTS = ("constants", "factors", "launch_s", "copy_bytes_per_s", "call_s")
 
 
 def _write(path: str, value: Any) -> None:

@@ -8,7 +8,19 @@ from zoo.model import Model
 
 __all__ = ["MODULES", "models"]
 
-MODULES = ("vision", "small", "recurrent", "attention", "recommenders", "diffusion", "yolo", "detection", "speech", "language")
+MODULES = (
+    "vision",
+    "small",
+    "recurrent",
+    "attention",
+    "recommenders",
+    "diffusion",
+    "pictures",
+    "yolo",
+    "detection",
+    "speech",
+    "language",
+)
 
 
 def models() -> dict[str, Model]:

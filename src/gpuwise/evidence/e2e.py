@@ -25,7 +25,7 @@ from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.prefill import scoring_every_token
 
-__all__ = ["Question", "questions", "residual"]
+__all__ = ["Part", "Question", "questions", "residual"]
 
 _PRECISIONS = {"fp32": "fp32", "tf32": "fp32", "fp16": "amp", "amp": "amp", "bf16": "bf16", "amp-bf16": "amp-bf16"}
 _OPTIMIZERS = {"sgd": "momentum", "adam": "adam", "adamw": "adamw", "lamb": "adam"}
@@ -34,8 +34,18 @@ _SAMPLES = ("", "images/s", "sequences/s", "samples/s")  # what a rate may count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a program runs beside the model of a question: a workload at a batch, this share of one for each step."""
+
+    workload: Workload
+    batch: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One row, understood: everything that a prediction needs."""
+    """One row, understood: everything that a prediction needs. `around` is what its step has a part of beside its own workload,
+    `moved_bytes` the weights that a program brings to the GPU for it, and `call_fraction` how much of a whole call it is."""
 
     row: int
     cells: Mapping[str, str]
@@ -47,6 +57,9 @@ class Question:
     seq: float | None
     measured_s: float
     procedure: Procedure
+    around: tuple[Part, ...] = ()
+    call_fraction: float = 0.0
+    moved_bytes: float = 0.0
 
 
 def questions(

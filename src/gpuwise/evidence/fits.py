@@ -19,8 +19,9 @@ __all__ = ["Fit", "left_out", "shipped"]
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """Constants by name; factors by source, version and way of running; launch and copy by source or machine; a factor and a
-    start for each operator table, and the least each of its operators takes.
+    """Constants by name; factors by source, version and way of running; launch and copy by source or machine; what a
+    whole call of a program takes beside its models, by source; a factor and a start for each operator table, and the least each
+    of its operators takes.
 
     A factor of `source//how` serves versions of which that source has no own; there the stack counts as unknown.
     """
@@ -29,6 +30,7 @@ class Fit(msgspec.Struct, frozen=True):
     factors: Mapping[str, float]
     launch_s: Mapping[str, float]
     copy_bytes_per_s: Mapping[str, float]
+    call_s: Mapping[str, float]
     operator_factor: Mapping[str, float]
     operator_start_s: Mapping[str, float]
     operator_floor_s: Mapping[str, float]
@@ -52,6 +54,7 @@ def shipped() -> Fit:
         factors=own.factors,
         launch_s=own.launch_s,
         copy_bytes_per_s=own.copy_bytes_per_s,
+        call_s=own.call_s,
         operator_factor=own.operator_factor,
         operator_start_s=own.operator_start_s,
         operator_floor_s=own.operator_floor_s,

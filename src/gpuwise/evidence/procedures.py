@@ -34,7 +34,7 @@ class Procedure(msgspec.Struct, frozen=True):
 
 class Fitted(msgspec.Struct, frozen=True):
     """What was fitted for sources: a factor for each (source, version, way of running), seconds a call costs its hosts,
-    and the least a single operator takes when timed from Python."""
+    the least a single operator takes when timed from Python, and what a whole call of a program takes beside its models."""
 
     factors: dict[str, float]
     launch_s: dict[str, float]
@@ -42,6 +42,7 @@ class Fitted(msgspec.Struct, frozen=True):
     operator_factor: dict[str, float]
     operator_start_s: dict[str, float]
     operator_floor_s: dict[str, float]
+    call_s: dict[str, float] = {}
 
 
 class _File(msgspec.Struct):

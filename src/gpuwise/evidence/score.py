@@ -19,7 +19,7 @@ from gpuwise.scale.cluster.collectives import slowed_fraction, waits_fraction
 from gpuwise.scale.cluster.shape import Cluster, takes_bridge, usual_cluster
 from gpuwise.scale.split.data_parallel import averaged, gradients_of, threaded_s, timeline_of
 from gpuwise.step.time.setting import find_stack
-from gpuwise.step.time.simulate import simulate
+from gpuwise.step.time.simulate import longest_s, simulate
 from gpuwise.step.types import Setting, Stack, StepTimes
 from gpuwise.workload.model.evaluate import call_counts, op_bytes, product_values
 
@@ -38,7 +38,9 @@ def score(asked: Sequence[Question], fit: Fit | None = None, refused: dict[int, 
     groups: dict[tuple[object, ...], list[Question]] = defaultdict(list)
     for question in asked:
         setting, _ = setting_of(question, fit)
-        groups[(id(question.workload), setting.stack, setting.host.launch_s, setting.tf32, setting.nhwc)].append(question)
+        software = (setting.stack, setting.host.launch_s, setting.tf32, setting.nhwc)
+        beside = tuple((id(part.workload), part.share) for part in question.around)
+        groups[(id(question.workload), beside, *software)].append(question)
     found: list[Residual] = []
     for members in groups.values():
         found += _scored(members, fit, refused)
@@ -64,9 +66,10 @@ def setting_of(question: Question, fit: Fit | None = None) -> tuple[Setting, boo
 
 
 def _of_machine(question: Question, values: Mapping[str, float], default: float) -> float:
-    """What was fitted for this source's machine with this GPU, for the source, or the default."""
+    """What was fitted for this source's machine with this GPU, for the source, for its kind of program, or the default."""
     source = question.cells["source"]
-    return values.get(f"{source}/{question.gpu.name}", values.get(source, default))
+    names = (f"{source}/{question.gpu.name}", source, question.cells.get("program", ""))
+    return next((values[name] for name in names if name in values), default)
 
 
 def _stack(cells: Mapping[str, str], how: str) -> Stack:
@@ -87,6 +90,7 @@ def _scored(members: Sequence[Question], fit: Fit, refused: dict[int, str]) -> l
     seq = np.array([length for _, length in sizes], dtype=float) if first.seq is not None else None
     try:
         steps = simulate(first.workload, list(gpus.values()), setting, batch=batch, seq=seq, constants=fit.constants)
+        steps = _with_parts(steps, members, sizes, list(gpus.values()), setting, fit)
     except GpuwiseError as fault:
         refused.update(dict.fromkeys((question.row for question in members), fault.message))
         return []
@@ -102,9 +106,28 @@ def _scored(members: Sequence[Question], fit: Fit, refused: dict[int, str]) -> l
     return found
 
 
+def _with_parts(
+    steps: StepTimes,
+    members: Sequence[Question],
+    sizes: Sequence[tuple[float, float | None]],
+    gpus: Sequence[Gpu],
+    setting: Setting,
+    fit: Fit,
+) -> StepTimes:
+    """Steps that have a part of other workloads too: host and GPU work through all of them."""
+    by_size = {(question.batch, question.seq): question.around for question in members}
+    lanes = dict(steps.lanes)
+    for place, part in enumerate(members[0].around):
+        batch = np.array([by_size[size][place].batch for size in sizes])
+        other = simulate(part.workload, gpus, setting, batch=batch, constants=fit.constants, by_kind=False)
+        lanes = {name: lane + part.share * other.lanes[name] for name, lane in lanes.items()}
+    return replace(steps, lanes=lanes, seconds=longest_s(lanes)) if members[0].around else steps
+
+
 def _one(question: Question, steps: StepTimes, point: int, place: int, known: bool, fit: Fit) -> Residual:
     seconds = float(steps.seconds[point, place])
     seconds += copied_bytes(question) / _of_machine(question, fit.copy_bytes_per_s, _COPY_BYTES_PER_S)
+    seconds += question.call_fraction * _of_machine(question, fit.call_s, 0.0)
     bound = str(steps.bound[point, place])
     seconds += _sharing_s(question, steps, point, place, fit)
     procedure = f"{question.cells['source']}/{question.cells.get('stack') or 'eager'}"
@@ -141,8 +164,8 @@ def cluster_of(question: Question) -> Cluster:
 
 
 def copied_bytes(question: Question) -> float:
-    """Bytes of images that a source copies inside its steps, one after the other with the work."""
+    """Bytes of images or weights that a source copies inside its steps, one after the other with the work."""
     if not question.procedure.copies:
-        return 0.0
+        return question.moved_bytes
     size = float(question.cells["image_or_seq"] or 0)
     return question.batch * 3 * size * size * (2 if question.request.settings.precision == "fp16" else 4)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.e2e import Question
 from gpuwise.evidence.generation import GenerationRow, Unusable, generation_residuals, generation_row
+from gpuwise.evidence.images import around, call_fraction, moved_bytes, program_of, unlike
 from gpuwise.evidence.procedures import Procedure
 from gpuwise.evidence.score import score
 from gpuwise.evidence.today_others import memory_residual, products_residual
@@ -31,7 +32,8 @@ __all__ = ["TodayQuestion", "score_today", "today_questions"]
 _PRECISIONS = {"amp fp16": "amp", "amp bf16": "amp-bf16", "fp32 (TF32 allowed)": "tf32", "amp fp16 + XLA": "amp"}
 _KNOWN = ("fp32", "tf32", "fp16", "bf16", "amp", "amp-bf16", "fp8")
 _ENGINES = re.compile(
-    r"llama[.-]?cpp|vllm|lmdeploy|exllama|tensorrt|_trt\b|onnx|awq|optimum|mlx|zluda|sglang|oneflow|stable fast|minsdxl",
+    r"llama[.-]?cpp|vllm|lmdeploy|exllama|tensorrt|_trt\b|onnx|awq|optimum|mlx|zluda|sglang|oneflow|onediff|openvino"
+    r"|stable[ -]fast|minsdxl",
     re.IGNORECASE,
 )
 _OTHERWISE = re.compile(r"lora|accumulation|checkpointing", re.IGNORECASE)  # of training
@@ -218,9 +220,12 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
     count = int(_number(cells["gpu_count"] or "1", "a number of GPUs"))
     if not 1 <= count <= MOST_GPUS or (count > 1 and cells["mode"] not in ("train", "infer")):
         raise _Unusable("a model divided across several GPUs in a way that the row does not describe")
+    if reason := unlike(cells, row.gpu, request):
+        raise _Unusable(reason)
     sizes = _sizes(cells, workload, count)
     framework, version, how = _software(cells)
     told = {**cells, "precision": row.precision, "framework": framework, "framework_version": version, "stack": how}
+    told["program"] = program_of(cells)
     told["layout"] = "nhwc" if "channels last" in cells["stack"].lower() else cells.get("layout", "")
     question = Question(
         row=row.row,
@@ -233,6 +238,9 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
         seq=sizes.seq,
         measured_s=_seconds(row, sizes.counted),
         procedure=Procedure(),
+        around=around(cells, request, sizes.batch),
+        call_fraction=call_fraction(cells),
+        moved_bytes=moved_bytes(cells, row.gpu, request),
     )
     return replace(row, question=question, counted=sizes.counted)
 
@@ -273,7 +281,7 @@ def _software(cells: Mapping[str, str]) -> tuple[str, str, str]:
     if framework == "tf":
         how = "xla" if "xla" in f"{text} {cells['precision'].lower()}" else "graph"
     else:
-        how = "compile" if "torch.compile" in text or "compiled" in text else "eager"
+        how = "compile" if "torch.compile" in text or "compiled" in text or "compile inductor" in text else "eager"
     return framework, found[2] if found and (found[1] == "tensorflow") == (framework == "tf") else "", how
 
 

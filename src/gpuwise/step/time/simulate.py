@@ -7,7 +7,7 @@ hardly anything. On a CPU nothing overlaps with issuing ops (`setting.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,7 +24,7 @@ from gpuwise.step.types import Array, ClassShare, Setting, StepTimes
 from gpuwise.workload.model.evaluate import call_counts, input_bytes, op_bytes, op_flops, product_values
 from gpuwise.workload.model.types import DTYPE_BYTES, Form, Op, Workload
 
-__all__ = ["cold_bytes", "lays_channels_last", "ops_of", "priced_ops", "simulate"]
+__all__ = ["cold_bytes", "lays_channels_last", "longest_s", "ops_of", "priced_ops", "simulate"]
 
 _SMOOTH = 6.0
 _ENGINE_HOST = "server"  # on which engines were measured, mostly
@@ -62,7 +62,7 @@ def simulate(
         "input": np.broadcast_to(_input_s(workload, batch, points, setting)[:, None], seconds.shape),
     }
     flops = op_flops(workload, values)
-    overlapping = _longest(lanes)
+    overlapping = longest_s(lanes)
     shown = np.where(is_cpu, np.minimum(lanes["gpu"], lanes["host"]), 0.0)  # a CPU issues an op when the one before is done
     shown = shown + setting.stack.step_s
     whole = overlapping + shown
@@ -119,7 +119,7 @@ def _summed(per_op: Array, calls: Array, points: int) -> Array:
     return result
 
 
-def _longest(lanes: dict[str, Array]) -> Array:
+def longest_s(lanes: Mapping[str, Array]) -> Array:
     """The longest lane, a little longer where another is nearly as long."""
     stacked = np.stack(list(lanes.values()))
     top = np.maximum(stacked.max(axis=0), 1e-12)

@@ -1,0 +1,84 @@
+"""Image generation as many people reported it: which of their figures show a GPU at work, and the middle of those.
+
+A report is what one person measured in one go, with growing batches. Single reports of the same thing differ by a factor of two
+and more: other processors, weights moved to and fro, another program running. So only the middle of several counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from gpuwise.evidence.e2e import Question
+from gpuwise.evidence.tables import read_table
+from gpuwise.evidence.today import TodayQuestion, today_questions
+
+__all__ = ["REPORTED", "image_questions"]
+
+REPORTED = ("sd_data_webui",)  # by many people, on their own machines and with their own settings
+_FEWEST = 3
+_GROWTH = 1.25  # seconds an image beside those of a smaller batch: more is a search for kernels, or memory that ran out
+_SAME = ("origin", "gpu_as_written", "model", "precision", "size", "stack")
+_HALVES = ("fp16", "bf16")  # one speed on every GPU that has both
+
+
+def image_questions(folder: Path) -> list[Question]:
+    """The middle of what people reported of one GPU, model, size and batch; figures of one measurer each for itself."""
+    found, _ = today_questions(read_table(folder / "today_images.csv"))
+    asked = [row for row in found if row.question is not None and row.question.gpu_count == 1]
+    alone = [row.question for row in asked if row.cells["source"] not in REPORTED and row.question is not None]
+    groups: dict[tuple[object, ...], list[Question]] = defaultdict(list)
+    for report in _reports([row for row in asked if row.cells["source"] in REPORTED]):
+        for question in _steady(report):
+            groups[(question.gpu.name, *_run(question), question.batch)].append(question)
+    return [*alone, *(_middle(members) for members in groups.values() if len(members) >= _FEWEST)]
+
+
+def _reports(rows: Iterable[TodayQuestion]) -> list[list[Question]]:
+    """Rows of one person in one go, each report once."""
+    found: list[list[Question]] = []
+    last: tuple[object, ...] = ()
+    for row in rows:
+        said, question = tuple(row.cells[name] for name in _SAME), row.question
+        if question is None:
+            continue
+        if said != last or question.batch <= found[-1][-1].batch:
+            found.append([])
+        found[-1].append(question)
+        last = said
+    distinct = {
+        (*(report[0].cells[name] for name in ("gpu_as_written", "model", "stack")), *(row.measured_s for row in report)): report
+        for report in found
+    }
+    return list(distinct.values())
+
+
+def _steady(report: Sequence[Question]) -> list[Question]:
+    """Those whose images take no longer than with a smaller batch."""
+    kept: list[Question] = []
+    least = np.inf
+    for question in report:
+        each = question.measured_s / question.batch
+        if each <= _GROWTH * least:
+            kept.append(question)
+        least = min(least, each)
+    return kept
+
+
+def _run(question: Question) -> tuple[object, ...]:
+    """What must be alike for two figures to be of the same thing."""
+    precision = question.request.settings.precision
+    shared = "16 bit" if precision in _HALVES else precision
+    return question.request.model, shared, question.cells["stack"], question.moved_bytes > 0
+
+
+def _middle(members: Sequence[Question]) -> Question:
+    """One question for all, in the precision that most of them have and whatever version: the middle of what was measured."""
+    usual, _ = Counter(question.request.settings.precision for question in members).most_common(1)[0]
+    first = next(question for question in members if question.request.settings.precision == usual)
+    seconds = float(np.median([question.measured_s for question in members]))
+    return replace(first, measured_s=seconds, cells={**first.cells, "framework_version": "mixed", "reports": str(len(members))})
