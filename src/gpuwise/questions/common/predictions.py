@@ -32,6 +32,7 @@ __all__ = [
     "predict",
     "predict_captured",
     "predict_query",
+    "prediction_of",
     "sized",
 ]
 
@@ -68,7 +69,7 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
     measured = by_gpu[query.gpus[0].name].correction.notes()
     results = []
     for gpu in query.gpus:
-        result = _prediction(by_gpu[gpu.name])
+        result = prediction_of(by_gpu[gpu.name])
         own = (
             *result.assumptions,
             *_own_note(by_gpu[gpu.name]),
@@ -114,11 +115,11 @@ def _fit_note(query: StepQuery, results: Sequence[Prediction]) -> tuple[str, ...
     return (f"it does not fit on {names}; to see what would make it fit, run `{fit_of(query, short)}`",)
 
 
-def _prediction(steps: Steps) -> Prediction:
-    """The only one of these steps, as the answer shows it."""
-    workload, gpu, run = steps.workload, steps.gpus[0], steps.run
-    seconds, scale = float(steps.step_s[0, 0]), float(steps.scale[0])
-    memory = steps.memory()
+def prediction_of(steps: Steps, place: int = 0) -> Prediction:
+    """The first of these steps on one of the GPUs, as the answer shows it."""
+    workload, gpu, run = steps.workload, steps.gpus[place], steps.run
+    seconds, scale = float(steps.step_s[0, place]), float(steps.scale[place])
+    memory = steps.memory(0, place)
     rounded = tf32_fraction(workload, steps.setting, gpu)
     peak = step_peak(gpu, workload.precision, rounded)
     return Prediction(
@@ -129,20 +130,20 @@ def _prediction(steps: Steps) -> Prediction:
         batch=steps.batches[0],
         seq=workload.seq,
         step_s=seconds,
-        step_low_s=float(steps.low_s[0, 0]),
-        step_high_s=float(steps.high_s[0, 0]),
-        range_basis="measured" if steps.widths.rows[0, 0] else "assumed",
-        bound=steps.bound_name(),
-        bound_fractions={name: float(steps.bound_fractions[name][0, 0]) for name in BOUNDS},
-        lanes_s={name: float(lane[0, 0]) * scale for name, lane in steps.last.lanes.items()},
+        step_low_s=float(steps.low_s[0, place]),
+        step_high_s=float(steps.high_s[0, place]),
+        range_basis="measured" if steps.widths.rows[0, place] else "assumed",
+        bound=steps.bound_name(0, place),
+        bound_fractions={name: float(steps.bound_fractions[name][0, place]) for name in BOUNDS},
+        lanes_s={name: float(lane[0, place]) * scale for name, lane in steps.last.lanes.items()},
         memory=memory,
         fits=memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
         coverage_fraction=coverage(workload).bytes_fraction,
         utilisation_fraction=float(steps.last.flops[0, 0]) / seconds / peak if peak else None,
         peak_flops_per_s=peak,
         computes_in=f"{workload.precision} with convolutions in TF32" if rounded else workload.precision,
-        by_op=_by_op(steps, scale),
-        assumptions=_AT_LIMIT if steps.at_limit[0, 0] else (),
+        by_op=_by_op(steps, scale, place),
+        assumptions=_AT_LIMIT if steps.at_limit[0, place] else (),
     )
 
 
@@ -190,13 +191,13 @@ def _coverage_notes(workload: Workload) -> tuple[str, ...]:
     return (f"{share}; the time of the rest ({shown}) is estimated from its bytes alone, so the range is wide",)
 
 
-def _by_op(steps: Steps, factor: float) -> tuple[OpShare, ...]:
+def _by_op(steps: Steps, factor: float, place: int) -> tuple[OpShare, ...]:
     rows = [
         OpShare(
             op=entry.kind,
             count=entry.count,
-            seconds=float(entry.seconds[0, 0]) * factor,
-            bound="compute" if entry.compute_s[0, 0] > 0.5 * entry.seconds[0, 0] else "memory",
+            seconds=float(entry.seconds[0, place]) * factor,
+            bound="compute" if entry.compute_s[0, place] > 0.5 * entry.seconds[0, place] else "memory",
             flops=float(np.ravel(entry.flops)[0]),
             moved_bytes=float(np.ravel(entry.moved_bytes)[0]),
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpuwise.questions.common.drawing import predict_images
 from gpuwise.questions.common.generations import predict_text
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.questions.face import face
-from gpuwise.questions.predict.ask import ask, ask_for_text
+from gpuwise.questions.predict.ask import ask, ask_for_images, ask_for_text
 from gpuwise.questions.predict.grid import is_grid, predict_grid
 from gpuwise.questions.predict.options import PredictOptions
 
@@ -20,6 +21,9 @@ def answer(options: PredictOptions, progress: Callable[[str], None] = lambda tex
     text = ask_for_text(options)
     if text is not None:
         return predict_text(text)
+    images = ask_for_images(options)
+    if images is not None:
+        return predict_images(images)
     return predict_grid(options, progress) if is_grid(options) else predict_step(ask(options), progress)
 
 

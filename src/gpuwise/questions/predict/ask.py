@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from gpuwise.questions.common.drawing import ImageQuery, asked_for_images
 from gpuwise.questions.common.generating import TextQuery, asked_for_text
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.predict.options import PredictOptions
 
-__all__ = ["ask", "ask_for_text"]
+__all__ = ["ask", "ask_for_images", "ask_for_text"]
 
 
 def ask(options: PredictOptions) -> StepQuery:
@@ -23,3 +24,8 @@ def ask(options: PredictOptions) -> StepQuery:
 def ask_for_text(options: PredictOptions) -> TextQuery | None:
     """A language model that generates text; None where a step is asked for."""
     return None if options.on_this_machine else asked_for_text(options, link=options.link)
+
+
+def ask_for_images(options: PredictOptions) -> ImageQuery | None:
+    """A model that makes images; None where a step is asked for."""
+    return None if options.on_this_machine else asked_for_images(options, options.steps)

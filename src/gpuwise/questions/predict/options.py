@@ -25,6 +25,7 @@ class PredictOptions(TextOptions):
     precision: Annotated[
         str, Option(help="The precision: fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; for several, fp32,amp.")
     ] = ""
+    steps: Annotated[Optional[int], Option(help="Denoising steps for each image (default: 20).", low=1, high=10_000)] = None
     link: Link = ""
     image_decode: Annotated[bool, Option(help="Also predict the data loader, which decodes JPEG files on the host's cores.")] = (
         False

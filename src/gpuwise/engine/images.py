@@ -1,0 +1,86 @@
+"""Images from a text: the text encoders once, the denoiser at every step, the decoder for every image.
+
+Each part is a step of a model like any other (`steps.py`); an image takes the sum of them, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from gpuwise.engine.run import Run
+from gpuwise.engine.steps import Steps, predict_steps
+from gpuwise.evidence.fits import shipped
+from gpuwise.evidence.images import SCRIPT
+from gpuwise.hardware.types import Gpu
+from gpuwise.step.memory.peak import Memory
+from gpuwise.step.types import Array
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.model.types import Settings, Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.store.pipelines import Pipeline
+
+__all__ = ["Drawings", "draw"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drawings:
+    """`images` at once in `step_count` denoising steps on each of some GPUs; arrays have a place for each."""
+
+    pipeline: Pipeline
+    images: int
+    step_count: int
+    denoiser: Steps
+    texts: tuple[Steps, ...]
+    decoder: Steps
+
+    @cached_property
+    def iteration_s(self) -> Array:
+        """One denoising step of all images, with guidance."""
+        found: Array = self.denoiser.step_s[0]
+        return found
+
+    @cached_property
+    def call_s(self) -> Array:
+        """From a prompt to its images."""
+        texts = sum((one.step_s[0] for one in self.texts), np.zeros(len(self.denoiser.gpus)))
+        beside = shipped().call_s.get(SCRIPT, 0.0)
+        found: Array = texts + self.step_count * self.iteration_s + self.decoder.step_s[0] + beside
+        return found
+
+    def memory(self, place: int) -> Memory:
+        """With all models in memory: the part that needs most, and the weights of the others."""
+        parts = [steps.memory(0, place) for steps in (self.denoiser, *self.texts, self.decoder)]
+        weights = sum(part.weight_bytes for part in parts)
+        most = max(parts, key=lambda part: part.total_bytes - part.weight_bytes)
+        return _with_weights(most, weights)
+
+
+def _with_weights(memory: Memory, weights: float) -> Memory:
+    more = weights - memory.weight_bytes
+    ends = {name: getattr(memory, name) + more for name in ("allocated_bytes", "reserved_bytes", "low_bytes", "high_bytes")}
+    return replace(memory, weight_bytes=weights, **ends)
+
+
+def draw(pipeline: Pipeline, gpus: Sequence[Gpu], run: Run, *, precision: str, images: int, step_count: int) -> Drawings:
+    """So many images at once on each of these GPUs."""
+
+    def steps(name: str, batch: int) -> Steps:
+        return predict_steps(_workload(name, precision), gpus, run, [batch])
+
+    return Drawings(
+        pipeline=pipeline,
+        images=images,
+        step_count=step_count,
+        denoiser=steps(pipeline.denoiser, pipeline.passes * images),
+        texts=tuple(steps(name, pipeline.passes) for name in pipeline.texts),
+        decoder=steps(pipeline.decoder, images),
+    )
+
+
+def _workload(name: str, precision: str) -> Workload:
+    settings = Settings(mode="infer", precision=precision, optimizer="none")
+    return zoo.load(name, Request(model=name, settings=settings))

@@ -1,0 +1,148 @@
+"""How long does an image take on a GPU? Answers in seconds per image and iterations per second, with the step they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.engine.images import Drawings, draw
+from gpuwise.hardware import tables
+from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
+from gpuwise.questions.common.predictions import prediction_of
+from gpuwise.questions.common.step import StepQuery, parse_batch, step_query
+from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.workload.store import zoo
+from gpuwise.workload.store.pipelines import Pipeline, pipeline_of
+
+__all__ = ["Drawn", "ImageAnswer", "ImagePrediction", "ImageQuery", "asked_for_images", "predict_images"]
+
+_STEPS = 20  # what most programs start with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageQuery:
+    """Images by one pipeline on some GPUs, `images` at once."""
+
+    step: StepQuery
+    pipeline: Pipeline
+    precision: str
+    images: int
+    step_count: int
+    assumptions: tuple[Assumption, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What who waits for an image notices. `it_per_s` counts denoising steps of all images of a call together."""
+
+    images: int
+    steps: int
+    seconds_per_image: float
+    seconds_per_image_low: float
+    seconds_per_image_high: float
+    images_per_minute: float
+    it_per_s: float
+    text_s: float
+    denoising_s: float
+    decoding_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePrediction(Prediction):
+    """A denoising step, and what it means for an image."""
+
+    image_generation: Drawn
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of `predict`, with the figures of an image beside them."""
+        return {**Prediction.to_dict(self), "image_generation": asdict(self.image_generation)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageAnswer(PredictAnswer):
+    """The same images on each GPU."""
+
+    TEXT: ClassVar[str] = "questions.predict.images_text.render"
+
+
+def asked_for_images(options: StepOptions, steps: int | None) -> ImageQuery | None:
+    """The question where the model is one that makes images; None where a step is asked for: of its denoiser, or of training."""
+    pipeline = _pipeline(options)
+    if pipeline is None and steps is not None:
+        raise BadValue(
+            f"`--steps` counts the denoising steps of an image, but {options.model} does not make images",
+            hint="for example `gpuwise predict sdxl --steps 30 --gpu 4090`",
+        )
+    if pipeline is None:
+        return None
+    images = parse_batch(options.batch) or 1
+    named = {field.name: getattr(options, field.name) for field in fields(StepOptions)}
+    query = step_query(StepOptions(**{**named, "model": pipeline.denoiser, "batch": None, "mode": "infer"}))
+    said = list(query.assumptions)
+    if steps is None:
+        said.append(assumed("steps", str(_STEPS), "what most programs start with; change it with `--steps 30`"))
+    if options.batch is None:
+        said.append(assumed("batch", "1", "one image at a time; change it with `--batch 4`"))
+    said.append(assumed("guidance", "two passes of the denoiser for each image", "with the prompt and without it"))
+    precision = query.capture.request.settings.precision
+    return ImageQuery(
+        step=query, pipeline=pipeline, precision=precision, images=images, step_count=steps or _STEPS, assumptions=tuple(said)
+    )
+
+
+def _pipeline(options: StepOptions) -> Pipeline | None:
+    """What makes the images, where the name is that of the whole and not of its denoiser."""
+    if not zoo.has(options.model) or options.mode == "train" or options.phase:
+        return None
+    found = pipeline_of(options.model)
+    return None if found is None or zoo.key(options.model) == zoo.key(found.denoiser) else found
+
+
+def predict_images(query: ImageQuery) -> ImageAnswer:
+    """Images on each GPU of the question."""
+    drawn = draw(
+        query.pipeline,
+        query.step.gpus,
+        query.step.run,
+        precision=query.precision,
+        images=query.images,
+        step_count=query.step_count,
+    )
+    return ImageAnswer(
+        model=query.step.capture.request.model.removesuffix("_unet"),
+        results=tuple(_prediction(query, drawn, place) for place in range(len(query.step.gpus))),
+        assumptions=query.assumptions,
+        notes=(),
+        data_date=tables.data_date(),
+    )
+
+
+def _prediction(query: ImageQuery, drawn: Drawings, place: int) -> ImagePrediction:
+    base = prediction_of(drawn.denoiser, place)
+    memory, gpu = drawn.memory(place), base.gpu
+    values = {field.name: getattr(base, field.name) for field in fields(Prediction)}
+    values |= {
+        "memory": memory,
+        "fits": memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
+        "assumptions": query.assumptions,
+    }
+    return ImagePrediction(**values, image_generation=_drawn(drawn, place))
+
+
+def _drawn(drawn: Drawings, place: int) -> Drawn:
+    each = float(drawn.call_s[place]) / drawn.images
+    low, high = drawn.denoiser.widths.low[0, place], drawn.denoiser.widths.high[0, place]
+    return Drawn(
+        images=drawn.images,
+        steps=drawn.step_count,
+        seconds_per_image=each,
+        seconds_per_image_low=each * float(low),
+        seconds_per_image_high=each * float(high),
+        images_per_minute=60.0 / each,
+        it_per_s=1.0 / float(drawn.iteration_s[place]),
+        text_s=float(sum(one.step_s[0, place] for one in drawn.texts)),
+        denoising_s=float(drawn.step_count * drawn.iteration_s[place]),
+        decoding_s=float(drawn.decoder.step_s[0, place]),
+    )

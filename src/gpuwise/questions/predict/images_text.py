@@ -1,0 +1,70 @@
+"""Images as an answer: seconds for one first, then iterations per second, where the time goes, and what memory holds."""
+
+from __future__ import annotations
+
+from gpuwise.core.units import format_si
+from gpuwise.questions.common.drawing import ImageAnswer, ImagePrediction
+from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
+
+__all__ = ["render"]
+
+_GIB = 2**30
+
+
+def render(answer: ImageAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+    """One sheet, or a table of GPUs."""
+    results = [result for result in answer.results if isinstance(result, ImagePrediction)]
+    body = _sheet(answer, results[0], width, colour) if len(results) == 1 else _side_by_side(answer, results, width, colour)
+    said = folded([note for result in results for note in result.assumptions], verbose=verbose)
+    return body + join_notes([wrapped(line, width, "  ") for line in said])
+
+
+def _head(answer: ImageAnswer, result: ImagePrediction, colour: bool) -> str:
+    told = result.image_generation
+    count = "one image" if told.images == 1 else f"{told.images:,} images at once"
+    return f"{bold(answer.model, colour=colour)}  {result.precision}, {told.steps} steps, {count}"
+
+
+def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colour: bool) -> str:
+    told = result.image_generation
+    basis = "80% of measurements fall between" if result.range_basis == "measured" else "assumed range:"
+    ends = f"{format_si(told.seconds_per_image_low, 's')} and {format_si(told.seconds_per_image_high, 's')}"
+    parts = (("text", told.text_s), ("denoising", told.denoising_s), ("decoding", told.decoding_s))
+    lines = [
+        f"{_head(answer, result, colour)} on {bold(result.gpu.name, colour=colour)}",
+        "",
+        f"  time       {format_si(told.seconds_per_image, 's')} per image   ({basis} {ends})",
+        f"  speed      {told.it_per_s:.3g} it/s, {told.images_per_minute:.3g} images per minute",
+        "  parts      " + ", ".join(f"{name} {format_si(seconds, 's')}" for name, seconds in parts),
+        f"  limited by {result.bound}",
+        wrapped(f"  memory     {_memory(result)}", width, " " * 13),
+    ]
+    return "\n".join(lines)
+
+
+def _memory(result: ImagePrediction) -> str:
+    has = result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
+    verdict = "fits" if result.fits else "DOES NOT FIT at once; programs then move models to the CPU between uses"
+    weights = f"weights of all models {_bytes(result.memory.weight_bytes)}"
+    return f"{_bytes(result.memory.total_bytes)} of {_bytes(has)}: {verdict} ({weights})"
+
+
+def _side_by_side(answer: ImageAnswer, results: list[ImagePrediction], width: int | None, colour: bool) -> str:
+    told = [result.image_generation for result in results]
+    columns = [
+        Column(title="GPU", cells=[result.gpu.name for result in results], right=False),
+        Column(title="per image", cells=[format_si(one.seconds_per_image, "s") for one in told]),
+        Column(
+            title="range",
+            cells=[f"{format_si(one.seconds_per_image_low, 's')} – {format_si(one.seconds_per_image_high, 's')}" for one in told],
+        ),
+        Column(title="it/s", cells=[f"{one.it_per_s:.3g}" for one in told]),
+        Column(title="images per minute", cells=[f"{one.images_per_minute:.3g}" for one in told]),
+        Column(title="memory", cells=[_bytes(result.memory.total_bytes) for result in results]),
+        Column(title="fits", cells=["yes" if result.fits else "NO" for result in results], right=False),
+    ]
+    return f"{_head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / _GIB:.1f} GiB"
