@@ -66,7 +66,7 @@ _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards ta
 
 _COLUMNS = (
     *("units", "clock", "bandwidth", "cache", "vector", "half", "converts", "lanes", "board", "node", "process"),
-    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "ecc", "flash"),
+    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "ecc", "products16", "flash"),
 )
 
 
@@ -105,6 +105,7 @@ def _figures(gpu: Gpu) -> tuple[float, ...]:
         float(gpu.architecture.mixed_lanes),
         float(gpu.segment == "desktop"),
         float(gpu.segment in ("workstation", "datacenter") and gpu.memory_type.startswith("GDDR")),
+        _FP16_PRODUCTS.get(gpu.architecture.id, 1.0),
         float(_has_flash(gpu)),
         *(rate for rate, _ in engines),
         *(float(on_matrix) for _, on_matrix in engines),
@@ -163,7 +164,7 @@ def _engine(gpu: Gpu, dtype: str) -> tuple[float, bool]:
     if dtype in _WIDER:
         return _engine(gpu, _WIDER[dtype])
     if dtype == "fp16" and gpu.vendor == "NVIDIA":
-        return wide * _FP16_PRODUCTS.get(gpu.architecture.id, 1.0), False
+        return wide, False
     own = peaks.get("vector", {}).get(dtype, 0.0)
     return (own, False) if dtype == "fp64" and own else (max(own, wide), False)
 

@@ -154,8 +154,9 @@ class Gpus:
     stored and computed in fp32. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
     the power limit, `board` the one it is sold with, `node` the year the architecture came out, `process` its nanometres,
     `slower_hbm` whether its controller reaches less of its HBM than others do, `mixed` whether integer work takes
-    slots of its fp32 lanes, `ecc` whether its GDDR corrects errors, which costs bandwidth, `generation` the place of its
-    generation among `GENERATIONS`.
+    slots of its fp32 lanes, `ecc` whether its GDDR corrects errors, which costs bandwidth,
+    `products16` what products in fp16 reach of the rate in fp32 where libraries have no good kernels for them, `generation`
+    the place of its generation among `GENERATIONS`.
     """
 
     names: tuple[str, ...]
@@ -181,6 +182,7 @@ class Gpus:
     flash: Array
     desktop: Array
     ecc: Array
+    products16: Array
 
     def take(self, which: Sequence[int] | slice) -> Gpus:
         """Some of these GPUs."""

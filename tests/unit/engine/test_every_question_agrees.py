@@ -88,7 +88,7 @@ JOBS = [
     # inference
     Job("resnet50", "RTX 3090", 1, 64, "fp16", "infer"),
     Job("llama-2-7b", "RTX 4090", 1, 1, "fp16", "infer", "decode"),
-    Job("sd15", "RTX 3060", 1, 1, "fp16", "infer"),
+    Job("sd15_unet", "RTX 3060", 1, 1, "fp16", "infer"),
     Job("bert-base", "Ryzen 7 5800X", 1, 4, "fp32", "infer"),
     # several GPUs that average gradients
     Job("resnet50", "RTX 2080 Ti", 4, 64, "amp"),

@@ -22,16 +22,20 @@ from gpuwise.kernels.types import (
     Signature,
     Sizes,
     Split,
+    dtype_code,
     engine_code,
 )
 
 __all__ = ["MATMUL", "matmul"]
+
+_FP16 = dtype_code("fp16")
 
 
 def matmul(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """Tiles of the result, as fast as units, caches and power let them be."""
     peak, matrix = peak_of(op, gpu, k)
     reached = peak * either(matrix, k["matmul.matrix"], k["matmul.vector"])
+    reached = reached * either((op["dtype"] == _FP16).astype(peak.dtype), gpu.products16, 1.0)
     seconds = tiled_s(op["batch"], op["m"], op["n"], op["k"], op["dtype"], reached, gpu, k)
     seconds = longer(seconds, 2.0 * op["batch"] * op["m"] * op["n"] * op["k"] / powered(gpu, k, reached, matrix))
     odd = np.where(op["aligned"] == 0, k["matmul.unaligned"], 1.0)
