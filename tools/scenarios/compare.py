@@ -20,7 +20,7 @@ _V100_OVER_2080TI = 8  # of the price: Lambda, best GPU for TensorFlow, 2019-02 
     "S002",
     question="P100 against Titan Xp, and its gain from 16-bit precision",
     how="compare GP100, Titan Xp; fp32, then fp16",
-    why="PyTorch adds up products in fp32, so a P100 does 8.4 TFLOP/s in fp16 and 8.6 in fp32; twice the rate needs pure fp16 sums",
+    why="PyTorch adds up in fp32, so a P100 does 8.4 TFLOP/s in fp16 and 8.6 in fp32; twice that needs sums in fp16",
 )
 def _p100(value: Mapping[str, Any]) -> Reply:
     return {"P100/TitanXp": ratio("Quadro GP100", "Titan Xp"), "fp16_gain": gain("Quadro GP100", "fp16")}
