@@ -11,7 +11,7 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine.generation import Serving
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.gpu_list import counted, named_gpus
+from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.text_options import TextOptions
 from gpuwise.step.time.engines import Engine, engines, find_engine, refusal
@@ -124,7 +124,7 @@ def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
             "`--mode train` and options for generating text exclude each other",
             hint="leave out `--mode`, or give `--method qlora` to train with packed weights",
         )
-    count, named = _counted(names(options.gpu), options.gpus)
+    count, named = how_many(names(options.gpu), options.gpus)
     gpus, notes = named_gpus(named)
     if not gpus:
         raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
@@ -149,15 +149,6 @@ def _is_only_known_by_its_sizes(model: str) -> bool:
 def _asks_for_a_step(options: TextOptions) -> bool:
     given = (options.batch, options.seq, options.image, options.phase, options.compile, options.stack, options.input)
     return any(given) or bool(options.precision and options.precision not in _PACKED_PRECISIONS) or bool(options.measured)
-
-
-def _counted(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
-    """`2x RTX 3090` is two of them, where all names say the same number."""
-    found = [counted(name) for name in given]
-    numbers = {number for number, _ in found}
-    if count > 1 or len(numbers) != 1:
-        return count, tuple(given) if count > 1 or numbers <= {1} else tuple(name for _, name in found)
-    return numbers.pop(), tuple(name for _, name in found)
 
 
 def _format_name(shape: LanguageShape, options: AsksForText, precision: str, gpus: Sequence[Gpu], said: list[Assumption]) -> str:

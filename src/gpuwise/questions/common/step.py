@@ -17,7 +17,7 @@ from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.types import Gpu, Host, Loader, has_matrix_cores, supported
 from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision
-from gpuwise.questions.common.gpu_list import named_gpus
+from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.time.setting import default_stack, find_stack, images_per_s, seconds_per_image
@@ -72,7 +72,8 @@ def step_query(
     if gpus:
         return _step_on(tuple(gpus), [], options, link, image_decode, workers)
     _check_names(names(options.gpu), options.gpus)
-    return _step_on(*named_gpus(names(options.gpu)), options, link, image_decode, workers)
+    count, named = how_many(names(options.gpu), options.gpus)
+    return _step_on(*named_gpus(named), replace(options, gpus=count), link, image_decode, workers)
 
 
 def _step_on(
