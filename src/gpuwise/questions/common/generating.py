@@ -13,6 +13,7 @@ from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
+from gpuwise.questions.common.step import check_count
 from gpuwise.questions.common.text_options import TextOptions
 from gpuwise.step.time.engines import Engine, engines, find_engine, refusal
 from gpuwise.workload.language.find import find_shape
@@ -33,13 +34,20 @@ _PACKED_PRECISIONS = ("int4", "int8", "fp8", "fp16", "bf16")
 class AsksForText(Protocol):
     """Options that say how text is generated."""
 
-    weights: str
-    kv: str
-    engine: str
-    users: int | None
-    prompt: int | None
-    output: int | None
-    context: int | None
+    @property
+    def weights(self) -> str: ...
+    @property
+    def kv(self) -> str: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def users(self) -> int | None: ...
+    @property
+    def prompt(self) -> int | None: ...
+    @property
+    def output(self) -> int | None: ...
+    @property
+    def context(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +85,7 @@ def text_query(
 ) -> TextQuery:
     """The question, with what it leaves open filled in."""
     said = list(notes)
+    _check_numbers(options)
     shape = find_shape(model)
     name = _format_name(shape, options, precision, gpus, said)
     engine = _engine(options.engine, name, gpus, said)
@@ -107,6 +116,14 @@ def text_query(
     return TextQuery(model=model, gpus=tuple(gpus), serving=serving, format_name=name, assumptions=tuple(said))
 
 
+def _check_numbers(options: AsksForText) -> None:
+    """Refuse counts below one."""
+    for name in ("users", "prompt", "output", "context"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise BadValue(f"invalid --{name} {value}", hint=f"give a whole number above 0, or leave out `--{name}`")
+
+
 def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
     """The question where these options ask a language model for text; None where they ask for a step.
 
@@ -128,6 +145,7 @@ def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
     gpus, notes = named_gpus(named)
     if not gpus:
         raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
+    check_count(gpus, count, link)
     return text_query(
         options.model,
         options,
@@ -163,6 +181,8 @@ def _format_name(shape: LanguageShape, options: AsksForText, precision: str, gpu
         return "mxfp4"
     engine = find_engine(options.engine) if options.engine else None
     name = engine.default_format if engine else "fp16"
+    if engine and any(refusal(engine, gpu, name) is not None for gpu in gpus) and name == "bf16":
+        name = "fp16"  # what GPUs without bf16 run
     effect = f"what {engine.title} usually runs" if engine else "16 bits, as most models are published"
     said.append(assumed("weights", name, f"{effect}; 4 bits need a quarter of the memory: `--weights q4_k_m`"))
     return name
