@@ -61,11 +61,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Jobs that make up one run."""
+    """Jobs that make up one run. With `prompt` and `output`, in tokens, its jobs generate text."""
 
     title: str
     jobs: tuple[Job, ...]
     name: str = ""
+    prompt: int = 0
+    output: int = 0
 
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
