@@ -214,6 +214,11 @@ class JobPace:
     def samples_per_s(self) -> float:
         return self.batch * self.gpu_count / self.step_s
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether several GPUs hold the job together, by software that does so unasked."""
+        return False
+
 
 class _Tried(NamedTuple):
     """One way to run the job on a GPU and the batches to look at: all that fit, or the smallest where none does."""

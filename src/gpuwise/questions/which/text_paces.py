@@ -13,6 +13,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption
 from gpuwise.engine.choices import Choices
 from gpuwise.engine.generation import Generations, generate, generation_memory, room_bytes
+from gpuwise.engine.text_memory import HIGH
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.generating import TextQuery, text_query
 from gpuwise.questions.common.jobs import Priced
@@ -50,7 +51,12 @@ class TextPace(JobPace):
 
     @property
     def fits(self) -> bool:
-        return self.memory_bytes <= self.usable_bytes
+        """Even at the upper end of the range."""
+        return self.memory_bytes * HIGH <= self.usable_bytes
+
+    @property
+    def adds_up(self) -> bool:
+        return True
 
     @property
     def samples_per_s(self) -> float:
