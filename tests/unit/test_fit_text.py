@@ -221,7 +221,7 @@ def test_it_says_no_only_where_it_does_not_fit() -> None:
     [
         ({"users": 0}, BadValue, "invalid --users 0"),
         ({"output": -1}, BadValue, "invalid --output -1"),
-        ({"context": 100_000}, BadValue, "looks back on at most 8,192 tokens"),
+        ({"context": 100_000}, BadValue, "supports at most 8,192 tokens"),
         ({"engine": "fastest"}, UnknownName, "unknown engine 'fastest'"),
         ({"weights": "q4_k_m", "engine": "vllm"}, BadValue, "vLLM cannot run weights in q4_k_m"),
         ({"weights": "fp8", "engine": "tensorrt-llm"}, BadValue, "which has compute capability 8.6"),

@@ -140,7 +140,7 @@ def test_the_table_counts_tokens_and_fits_a_terminal() -> None:
         ({"model": BIG, "engine": "fastest"}, UnknownName, "unknown engine 'fastest'"),
         ({"model": BIG, "kv": "int3"}, BadValue, "unknown key-value cache type 'int3'"),
         ({"model": BIG, "users": 0}, BadValue, "invalid --users 0"),
-        ({"model": BIG, "context": 100_000}, BadValue, "looks back on at most 8,192 tokens"),
+        ({"model": BIG, "context": 100_000}, BadValue, "supports at most 8,192 tokens"),
         ({"model": BIG, "weights": "q4_k_m", "engine": "vllm"}, BadValue, "vLLM cannot run weights in q4_k_m"),
         ({"model": BIG, "weights": "int4", "mode": "train"}, BadValue, "exclude each other"),
         ({"model": "resnet50", "weights": "int4"}, UnknownName, "no language model called 'resnet50'"),

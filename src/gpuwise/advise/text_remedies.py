@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from gpuwise.advise.candidates import Offered
 from gpuwise.advise.types import Rung
 from gpuwise.core.units import GIB
-from gpuwise.engine.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users
-from gpuwise.engine.text_memory import longest_context, memory_of, with_context
+from gpuwise.engine.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users, room_bytes
+from gpuwise.engine.text_memory import HIGH, longest_context, memory_of, with_context
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.step.time.engines import Engine, engines, refusal
@@ -90,27 +91,22 @@ def _sooner(rung: TextRung, now: TextWay) -> bool:
 
 
 def ladder(now: TextWay) -> tuple[TextRung, ...]:
-    """Remedies one on top of another until it fits: the most bits that do, then a smaller cache, then more GPUs, at last layers
-    on the CPU; none where it fits already or never does."""
+    """Remedies one on top of another until it fits, with room to spare if it can be had: the most bits that do, then a smaller
+    cache, then more GPUs, at last layers on the CPU; none where it fits already or never does."""
     if now.fits:
         return ()
-    for count in _counts(now):
-        for cache in (None, *_smaller_caches(now)[:1]):
-            for weights in (None, *_smaller_formats(now)):
-                steps = [*([weights] if weights else []), *([cache] if cache else []), *([count] if count else [])]
-                if taken := _together(now, steps):
-                    return tuple(_rung(now, one) for one in taken)
+    choices = (_more_gpus(now, _MOST_GPUS), _smaller_caches(now), _smaller_formats(now))
+    for margin in (HIGH, 1.0):
+        for count, cache, weights in product(*((None, *found) for found in choices)):
+            taken = _together(now, [step for step in (weights, cache, count) if step], margin)
+            if taken:
+                return tuple(_rung(now, one) for one in taken)
     moved = next(_on_cpu(now), None)
     return (_rung(now, moved),) if moved is not None and moved.way.fits else ()
 
 
-def _counts(now: TextWay) -> list[_Proposal | None]:
-    """As many GPUs as there are, then more."""
-    return [None, *_more_gpus(now, _MOST_GPUS)]
-
-
-def _together(now: TextWay, steps: Sequence[_Proposal]) -> list[_Proposal]:
-    """These changes one after another, where they fit at the end."""
+def _together(now: TextWay, steps: Sequence[_Proposal], margin: float) -> list[_Proposal]:
+    """These changes one after another, where they fit at the end even if they take `margin` times the memory."""
     found, way = list[_Proposal](), now
     for step in steps:
         own = step.way.serving
@@ -122,7 +118,7 @@ def _together(now: TextWay, steps: Sequence[_Proposal]) -> list[_Proposal]:
             split=own.split or way.serving.split,
         )
         found.append(replace(step, way=way))
-    return found if way.fits else []
+    return found if way.total_bytes * margin <= room_bytes(way.serving, way.gpu) else []
 
 
 def _rung(now: TextWay, proposal: _Proposal) -> TextRung:

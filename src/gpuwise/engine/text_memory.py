@@ -12,7 +12,7 @@ from gpuwise.step.memory.peak import Memory
 __all__ = ["HIGH", "longest_context", "memory_of", "with_context"]
 
 HIGH = 1.05  # times what is predicted: the upper end, assumed, since engines plan their memory
-_LONGEST = 2**20  # tokens, where a model does not say how far it looks back
+_LONGEST = 2**20  # tokens, where a model does not say how many it supports
 
 
 def memory_of(serving: Serving) -> Memory:
@@ -40,7 +40,7 @@ def with_context(serving: Serving, context: int) -> Serving:
 
 
 def longest_context(serving: Serving, gpu: Gpu) -> int:
-    """Tokens of a request that all users can have at once, up to what the model looks back on; 0 where none fits."""
+    """Tokens of a request that all users can have at once, up to what the model supports; 0 where none fits."""
     return largest(
         lambda tokens: generation_memory(with_context(serving, tokens)).total_bytes,
         room_bytes(serving, gpu),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from gpuwise.core.errors import BadValue, GpuwiseError
@@ -36,16 +36,22 @@ class AsksForText(Protocol):
 
     @property
     def weights(self) -> str: ...
+
     @property
     def kv(self) -> str: ...
+
     @property
     def engine(self) -> str: ...
+
     @property
     def users(self) -> int | None: ...
+
     @property
     def prompt(self) -> int | None: ...
+
     @property
     def output(self) -> int | None: ...
+
     @property
     def context(self) -> int | None: ...
 
@@ -197,7 +203,7 @@ def _engine(text: str, weights: str, gpus: Sequence[Gpu], said: list[Assumption]
     if not able:
         raise BadValue(
             f"no engine runs weights in {weights} on {' and '.join(gpu.name for gpu in gpus)}",
-            looked_in=", ".join(engines()),
+            known=", ".join(engines()),
             hint="choose another format, such as `--weights q4_k_m`, or name fewer GPUs at once",
         )
     engine = engines()[able[0]]
@@ -212,8 +218,7 @@ def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption])
     longest = shape.context
     if longest and (options.context or prompt + output) > longest:
         raise BadValue(
-            f"{shape.name} looks back on at most {longest:,} tokens, but {options.context or prompt + output:,} were asked for",
-            looked_in="its configuration",
+            f"{shape.name} supports at most {longest:,} tokens, but you asked for {options.context or prompt + output:,}",
             hint=f"for example `--context {longest}`",
         )
     if options.context and prompt + output > options.context:
@@ -237,8 +242,3 @@ def _split(engine: Engine, count: int, said: list[Assumption]) -> str:
     words = {"tensor": "every matrix is divided among the GPUs", "layers": "each GPU holds some layers, and one works at a time"}
     said.append(assumed("gpus", f"{count} GPUs share one model", f"{words[engine.splits[0]]}, as {engine.title} usually does"))
     return engine.splits[0]
-
-
-def with_users(query: TextQuery, users: int) -> TextQuery:
-    """The same question for another number of requests."""
-    return replace(query, serving=replace(query.serving, users=users))

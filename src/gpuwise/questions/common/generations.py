@@ -27,7 +27,7 @@ from gpuwise.questions.common.generating import TextQuery
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
 from gpuwise.step.types import BOUNDS
 
-__all__ = ["Generated", "TextAnswer", "generated", "placed", "predict_text"]
+__all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "placed", "predict_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

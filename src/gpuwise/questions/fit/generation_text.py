@@ -104,7 +104,7 @@ def _contexts(result: TextFit) -> str:
     found = result.serving
     if not result.longest_context or found is None:
         return "longest context: none fits" if not result.survives else ""
-    whole = ", all that the model looks back on" if result.longest_context == result.model_context else ""
+    whole = ", the most that the model supports" if result.longest_context == result.model_context else ""
     for_all = "" if result.batch == 1 else f" for each of {result.batch:,} users"
     room = f"{found.users_paged:,} of {found.context:,} tokens"
     if found.reserved_context > found.context:

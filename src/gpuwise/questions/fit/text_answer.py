@@ -82,7 +82,7 @@ def _advice(now: TextWay) -> Advice:
 
 
 def _contexts(serving: generation.Serving, gpu: Gpu) -> Serving:
-    """How many contexts fit at once: of the tokens asked for, and of all that the model looks back on."""
+    """How many contexts fit at once: of the tokens asked for, and of as many as the model supports."""
     longest = max(serving.shape.context, serving.context)
     each = generation_memory(serving, 2).cache_bytes - generation_memory(serving, 1).cache_bytes
     return Serving(

@@ -16,7 +16,7 @@ __all__ = ["TextFit", "TextFitAnswer"]
 class TextFit(Fit):
     """One model on one GPU or several of a kind. `batch`, `max_batch` and `safe_batch` count requests at once. `generation` is
     how it runs: with layers on the CPU where it does not fit but still runs (`survives`), else as if there were room.
-    `longest_context` is what each of the requests can have, up to `model_context`, what the model looks back on."""
+    `longest_context` is what each of the requests can have, up to `model_context`, what the model supports."""
 
     generation: Generated
     longest_context: int

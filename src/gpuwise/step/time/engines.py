@@ -14,6 +14,7 @@ from math import inf
 import msgspec
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.text import either
 from gpuwise.core.units import parse
 from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu
@@ -107,7 +108,7 @@ def find_engine(text: str) -> Engine:
         if name in (engine.name, engine.title.lower(), *engine.aliases):
             return engine
     raise UnknownName(
-        f"unknown engine '{text}'", looked_in=", ".join(engines()), hint="for example `--engine vllm` or `--engine llama.cpp`"
+        f"unknown engine '{text}'", known=", ".join(engines()), hint="for example `--engine vllm` or `--engine llama.cpp`"
     )
 
 
@@ -116,15 +117,15 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
     others = [one.name for one in engines().values() if _runs_on(one, gpu)]
     if not _runs_on(engine, gpu):
         return BadValue(
-            f"{engine.title} does not run on {gpu.name}",
-            looked_in=f"its devices: {', '.join(engine.vendors)}" + (" and CPUs" if engine.runs_on_cpu else ""),
-            hint=f"engines that do: {', '.join(others)}" if others else "no engine that gpuwise knows runs on it",
+            f"{engine.title} does not run on {gpu.name}, only on devices from {either(engine.vendors)}"
+            + (" and on CPUs" if engine.runs_on_cpu else ""),
+            hint=f"these engines do: {', '.join(others)}" if others else "no engine that gpuwise knows runs on it",
         )
     if weights and weights not in engine.formats:
         able = [one for one in others if weights in engines()[one].formats]
         return BadValue(
             f"{engine.title} cannot run weights in {weights}",
-            looked_in=f"its formats: {', '.join(engine.formats)}",
+            known=", ".join(engine.formats),
             hint=f"use `--engine {able[0]}`" if able else f"for example `--weights {engine.default_format}`",
         )
     least = engine.needs.get(weights, 0.0)
@@ -132,13 +133,13 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
         able = [name for name in engine.formats if _capability(gpu) >= engine.needs.get(name, 0.0)]
         return BadValue(
             f"{engine.title} cannot run weights in {weights} on {gpu.name}, which has compute capability {_capability(gpu):g}",
-            looked_in=f"what it needs: compute capability {least:g}",
-            hint=f"formats that it runs there: {', '.join(able)}",
+            known=", ".join(able),
+            hint=f"this format needs compute capability {least:g}; use `--weights {'fp16' if 'fp16' in able else able[0]}`",
         )
     if cache and cache not in engine.caches:
         return BadValue(
             f"{engine.title} has no key-value cache in {cache}",
-            looked_in=f"its cache types: {', '.join(engine.caches)}",
+            known=", ".join(engine.caches),
             hint=f"for example `--kv {engine.caches[0]}`",
         )
     return None

@@ -23,8 +23,8 @@ __all__ = ["CACHES", "FORMATS", "Format", "find_cache", "find_format"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """`name` is how the matrices of the blocks are held, `table` and `head` the table of words and the last layer ("" is the
-    type that the pass computes in). `compute` is the type that its products run in, where a GPU has it. `family` groups formats whose kernels are alike. Where `experts_only`, the matrices
-    outside the experts stay in 16 bits."""
+    type that the pass computes in). `compute` is the type that products run in, where a GPU has it. `family` groups formats
+    whose kernels are alike. Where `experts_only`, the matrices outside the experts stay in 16 bits."""
 
     name: str
     family: str
@@ -75,7 +75,7 @@ def find_format(text: str) -> Format:
     }
     name = aliases.get(name, name)
     if name not in FORMATS:
-        raise BadValue(f"unknown weight format '{text}'", looked_in=", ".join(FORMATS), hint="for example `--weights q4_k_m`")
+        raise BadValue(f"unknown weight format '{text}'", known=", ".join(FORMATS), hint="for example `--weights q4_k_m`")
     return FORMATS[name]
 
 
@@ -83,5 +83,5 @@ def find_cache(text: str) -> str:
     """The type of the key-value cache meant by this text."""
     name = text.strip().lower()
     if name not in CACHES:
-        raise BadValue(f"unknown key-value cache type '{text}'", looked_in=", ".join(CACHES), hint="for example `--kv fp8`")
+        raise BadValue(f"unknown key-value cache type '{text}'", known=", ".join(CACHES), hint="for example `--kv fp8`")
     return CACHES[name]

@@ -84,6 +84,10 @@ def test_the_types_of_layers_are_counted_where_they_are_listed() -> None:
     assert shape_of_config("gemma", config).window_layers == 22
 
 
+def test_the_first_qwen_was_trained_on_its_sequence_length() -> None:
+    assert shape_of_config("Qwen", row("Qwen/Qwen-7B")).context == 8192
+
+
 def test_latent_attention_keeps_576_numbers_of_a_token() -> None:
     assert shape_of_config("V3", row("deepseek-ai/DeepSeek-V3")).cache_elements == 576
 
@@ -144,7 +148,7 @@ def test_a_misspelt_type_is_guessed() -> None:
     with pytest.raises(BadValue) as caught:
         shape_of_config("mine", LLAMA | {"model_type": "lama"})
     assert "`llama`" in caught.value.hint
-    assert "mixtral" in caught.value.looked_in
+    assert "mixtral" in caught.value.known
 
 
 @pytest.mark.filterwarnings("ignore")  # of transformers
