@@ -19,7 +19,9 @@ from gpuwise.questions.common.generating import text_query
 from gpuwise.questions.common.text_options import TextOptions
 from gpuwise.questions.fit.answer import FitAnswer
 from gpuwise.questions.fit.generation_text import render
+from gpuwise.questions.fit.text_figure import text_memory_figure
 from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
+from gpuwise.render.chart import Bars
 from gpuwise.surfaces.cli.app import app
 
 BIG = "llama-3-70b"
@@ -209,6 +211,18 @@ def test_several_gpus_stand_side_by_side() -> None:
     text = render(found, width=100)
     assert "tokens/s" in text
     assert "RTX 3060 12GB fits with " in text
+
+
+@pytest.mark.parametrize("gpu", ["RTX 3090", "2x RTX 3090"])
+def test_the_figure_shows_what_is_printed(gpu: str) -> None:
+    figure = text_memory_figure(asked(BIG, gpu, weights="q4_k_m"))
+    (panel,) = figure.panels
+    assert isinstance(panel, Bars)
+    found = answer(BIG, gpu, weights="q4_k_m")
+    bars = {bar.label: bar for bar in panel.bars}
+    assert sum(one.value for one in bars["as asked"].segments) == pytest.approx(found.memory.total_bytes / 2**30)
+    assert bars["as asked"].faint != found.fits
+    assert all(rung.title in bars for rung in found.rungs if rung.name != "bigger-gpu")
 
 
 def test_it_says_no_only_where_it_does_not_fit() -> None:

@@ -75,7 +75,7 @@ def test_fewer_bits_are_taken_only_where_more_fit_nothing() -> None:
     plain, short = which(model="llama-3-8b", mode="infer", budget=1000), which(model=BIG, mode="infer", budget=2000)
     assert {pace.weights for one in plain.every for pace in one.run.paces if isinstance(pace, TextPace)} == {"fp16"}
     assert short.ways == ("int4",)
-    assert "with weights in 4 bits" in short.verdict
+    assert "with 4-bit weights" in short.verdict
 
 
 def test_a_single_slow_gpu_is_not_preferred_to_several_that_cost_far_less_per_token() -> None:

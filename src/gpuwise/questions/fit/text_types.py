@@ -60,3 +60,4 @@ class TextFitAnswer(FitAnswer):
     """One answer for each GPU, in the order asked."""
 
     TEXT: ClassVar[str] = "questions.fit.generation_text.render"
+    FIGURE: ClassVar[str] = "questions.fit.text_figure.text_memory_figure"
