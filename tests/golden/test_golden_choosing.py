@@ -21,6 +21,7 @@ CASES = {
     "which_have": ["which", "--model", "bert-large", "--budget", "2500", "--have", "GTX 1080 Ti", "--hours-per-week", "20"],
     "which_nothing": ["which", "--budget", "100"],
     "which_rent": ["which", "--rent", "--task", "nlp", "--currency", "EUR=1.08"],
+    "which_text": ["which", "--model", "llama-3-70b", "--weights", "int4", "--budget", "2000"],
     "compare_laptops": ["compare", "RTX 2070 Max-Q", "GTX 960M"],
     "compare_sets": ["compare", "4x RTX 2070", "2x RTX 2080 Ti"],
     "matters": ["matters"],

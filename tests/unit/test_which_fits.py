@@ -90,7 +90,9 @@ def test_what_fits_too_narrowly_to_be_sure_is_not_recommended() -> None:
     assert held
     for option in held:
         fit = json.loads(
-            CliRunner().invoke(app, ["fit", "llama-2-7b", "--mode", "infer", "--gpu", option["gpu"], "--json"]).stdout
+            CliRunner()
+            .invoke(app, ["fit", "llama-2-7b", "--mode", "infer", "--gpu", f"{option['gpu_count']}x {option['gpu']}", "--json"])
+            .stdout
         )
         assert fit["memory"]["high_bytes"] <= fit["usable_memory_bytes"]
 

@@ -1,7 +1,8 @@
 """Which option to recommend: the best within the limits, and the few others worth showing; and what would change that.
 
 With a budget: the fastest that it buys, or a clearly cheaper one that is nearly as fast. Without one: the lowest cost per run.
-One GPU is preferred to several unless those are clearly faster, since several need code that uses them all. What the user has is
+One GPU is preferred to several unless those are clearly faster, since several need code that uses them all; without a budget they
+must be clearly cheaper per run, and their software must use them unasked, as engines that generate text do. What the user has is
 kept unless something is clearly faster. Renting is recommended where nothing can be bought, or, without a budget, where a run
 costs less than half.
 """
@@ -91,8 +92,11 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
     bought = [option for option in able if option.kind.startswith("buy")]
     single = _prefer([option for option in bought if option.gpu_count == 1], limits)
     several = _prefer([option for option in bought if option.gpu_count > 1], limits)
-    if single is None or several is None or limits.budget_usd is None:
+    if single is None or several is None:
         return single or several
+    if limits.budget_usd is None:
+        dearer = _usd_per_run(single) >= WORTH_A_CHANGE * _usd_per_run(several)
+        return several if dearer and all(pace.adds_up for pace in several.run.paces) else single
     return several if single.run.seconds >= WORTH_A_CHANGE * several.run.seconds else single
 
 

@@ -62,11 +62,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Jobs that make up one run."""
+    """Jobs that make up one run. With `prompt` and `output`, in tokens, its jobs generate text."""
 
     title: str
     jobs: tuple[Job, ...]
     name: str = ""
+    prompt: int = 0
+    output: int = 0
 
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -212,6 +214,11 @@ class JobPace:
     @property
     def samples_per_s(self) -> float:
         return self.batch * self.gpu_count / self.step_s
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether several GPUs hold the job together, by software that does so unasked."""
+        return False
 
 
 class _Tried(NamedTuple):

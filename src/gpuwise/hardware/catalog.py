@@ -373,7 +373,7 @@ class Catalog:
         elif (several := _SEVERAL.fullmatch(name.strip())) and self._index.loose(several[2]):
             count, one = several.groups()
             apart = f'give the number separately: `--gpu "{one}" --gpus {count}`'
-            hint = f'{apart}; only `plan`, `build` and `compare` accept "{count}x {one}"'
+            hint = f'{apart}; only questions about a number of GPUs accept "{count}x {one}"'
         elif named:
             nearest = (named.gpu, *named.others[:2], *self._of_size(name))
             meant = either(f"`{gpu.name}` ({gpu.memory_bytes / GIB:g} GB)" for gpu in dict.fromkeys(nearest))

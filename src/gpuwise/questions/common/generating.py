@@ -11,8 +11,9 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine.generation import Serving
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.gpu_list import counted, named_gpus
+from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
+from gpuwise.questions.common.step import check_count
 from gpuwise.questions.common.text_options import TextOptions
 from gpuwise.step.time.engines import Engine, engines, find_engine, refusal
 from gpuwise.workload.language.find import find_shape
@@ -90,6 +91,7 @@ def text_query(
 ) -> TextQuery:
     """The question, with what it leaves open filled in."""
     said = list(notes)
+    _check_numbers(options)
     shape = find_shape(model)
     name = _format_name(shape, options, precision, gpus, said)
     engine = _engine(options.engine, name, gpus, said)
@@ -120,6 +122,14 @@ def text_query(
     return TextQuery(model=model, gpus=tuple(gpus), serving=serving, format_name=name, assumptions=tuple(said))
 
 
+def _check_numbers(options: AsksForText) -> None:
+    """Refuse counts below one."""
+    for name in ("users", "prompt", "output", "context"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise BadValue(f"invalid --{name} {value}", hint=f"give a whole number above 0, or leave out `--{name}`")
+
+
 def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
     """The question where these options ask a language model for text; None where they ask for a step.
 
@@ -137,10 +147,11 @@ def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
             "`--mode train` and options for generating text exclude each other",
             hint="leave out `--mode`, or give `--method qlora` to train with packed weights",
         )
-    count, named = _counted(names(options.gpu), options.gpus)
+    count, named = how_many(names(options.gpu), options.gpus)
     gpus, notes = named_gpus(named)
     if not gpus:
         raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
+    check_count(gpus, count, link)
     return text_query(
         options.model,
         options,
@@ -164,15 +175,6 @@ def _asks_for_a_step(options: TextOptions) -> bool:
     return any(given) or bool(options.precision and options.precision not in _PACKED_PRECISIONS) or bool(options.measured)
 
 
-def _counted(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
-    """`2x RTX 3090` is two of them, where all names say the same number."""
-    found = [counted(name) for name in given]
-    numbers = {number for number, _ in found}
-    if count > 1 or len(numbers) != 1:
-        return count, tuple(given) if count > 1 or numbers <= {1} else tuple(name for _, name in found)
-    return numbers.pop(), tuple(name for _, name in found)
-
-
 def _format_name(shape: LanguageShape, options: AsksForText, precision: str, gpus: Sequence[Gpu], said: list[Assumption]) -> str:
     """The form the weights are in, as the user or the publisher of the model has it."""
     text = options.weights or (precision if precision in _PACKED_PRECISIONS else "")
@@ -185,6 +187,8 @@ def _format_name(shape: LanguageShape, options: AsksForText, precision: str, gpu
         return "mxfp4"
     engine = find_engine(options.engine) if options.engine else None
     name = engine.default_format if engine else "fp16"
+    if engine and any(refusal(engine, gpu, name) is not None for gpu in gpus) and name == "bf16":
+        name = "fp16"  # what GPUs without bf16 run
     effect = f"what {engine.title} usually runs" if engine else "16 bits, as most models are published"
     said.append(assumed("weights", name, f"{effect}; 4 bits need a quarter of the memory: `--weights q4_k_m`"))
     return name

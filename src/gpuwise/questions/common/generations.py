@@ -20,11 +20,11 @@ from gpuwise.engine.generation import (
     room_bytes,
 )
 from gpuwise.engine.steps import Steps
+from gpuwise.engine.text_memory import memory_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.generating import TextQuery
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
-from gpuwise.step.memory.peak import Memory
 from gpuwise.step.types import BOUNDS
 
 __all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "placed", "predict_text"]
@@ -139,7 +139,7 @@ def _prediction(query: TextQuery, gpu: Gpu) -> TextPrediction:
     serving = placed(query.serving, gpu)
     found = generate(serving, [gpu], by_kind=True)
     said = _generated(found, 0, gpu)
-    steps, memory = found.decode, _memory(serving)
+    steps, memory = found.decode, memory_of(serving)
     seconds = float(found.decode_s[0])
     scale = seconds / float(steps.step_s[0, 0])
     return TextPrediction(
@@ -165,23 +165,6 @@ def _prediction(query: TextQuery, gpu: Gpu) -> TextPrediction:
         by_op=_by_op(steps),
         assumptions=(*query.assumptions, *_own_notes(serving, gpu)),
         generation=replace(said, weights=query.format_name),
-    )
-
-
-def _memory(serving: Serving) -> Memory:
-    held = generation_memory(serving)
-    return Memory(
-        weight_bytes=held.weight_bytes,
-        gradient_bytes=0.0,
-        optimizer_bytes=0.0,
-        activation_bytes=held.cache_bytes + held.activation_bytes,
-        workspace_bytes=0.0,
-        framework_bytes=held.engine_bytes,
-        kv_cache_bytes=held.cache_bytes,
-        allocated_bytes=held.weight_bytes + held.cache_bytes + held.activation_bytes,
-        reserved_bytes=held.total_bytes,
-        low_bytes=held.total_bytes - held.engine_bytes,
-        high_bytes=held.total_bytes * 1.05,
     )
 
 

@@ -18,9 +18,20 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import Match, load_catalog
 from gpuwise.hardware.types import Gpu
 
-__all__ = ["MOST_IN_A_MACHINE", "SORT_KEYS", "GpuQuery", "counted", "gpu_query", "listed", "named_gpus", "parse_min_memory"]
+__all__ = [
+    "MOST_IN_A_MACHINE",
+    "SORT_KEYS",
+    "GpuQuery",
+    "counted",
+    "gpu_query",
+    "how_many",
+    "listed",
+    "named_gpus",
+    "parse_min_memory",
+]
 
 MOST_IN_A_MACHINE = 8  # GPUs that boards and servers take
+_MODEL_NUMBER = re.compile(r"\s*\d{3}")  # so many digits name a model: `3090xt` is no number of GPUs
 # name -> (value to sort by, largest first?)
 SORT_KEYS: Mapping[str, tuple[Callable[[Gpu], Any], bool]] = {
     "name": (lambda gpu: gpu.name.lower(), False),
@@ -170,3 +181,24 @@ def counted(text: str) -> tuple[int, str]:
             hint=f"a machine holds 1 to {MOST_IN_A_MACHINE} GPUs, for example `2x RTX 3090`",
         )
     return count, match[2].strip()
+
+
+def how_many(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
+    """The number of GPUs of each kind and their names, where `--gpus` or the names themselves say it.
+
+    >>> how_many(["2x RTX 3090"], 1), how_many(["RTX 3090", "T4"], 4)
+    ((2, ('RTX 3090',)), (4, ('RTX 3090', 'T4')))
+    """
+    found = [(1, name) if _MODEL_NUMBER.match(name) else counted(name) for name in given]
+    numbers = {number for number, _ in found}
+    if numbers <= {1}:
+        return count, tuple(name for _, name in found)
+    if len(numbers) > 1:
+        raise BadValue(
+            f"one answer is about one number of GPUs, but these names say {' and '.join(str(one) for one in sorted(numbers))}",
+            hint='give the same number with each name, such as `--gpu "2x RTX 3090" --gpu "2x RTX 4090"`, or ask twice',
+        )
+    (number,) = numbers
+    if count not in (1, number):
+        raise BadValue(f"`--gpus {count}` and '{given[0]}' say different numbers", hint="leave out one of them")
+    return number, tuple(name for _, name in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from gpuwise.advise.jobs import Job, JobPace, Pacer, ways_on
 from gpuwise.advise.trial import Trial
@@ -18,7 +19,7 @@ from gpuwise.questions.common.step import step_query, takes_images
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload import find
 
-__all__ = ["Asked", "Priced", "price_jobs", "trial_on", "width"]
+__all__ = ["Asked", "Divides", "Priced", "price_jobs", "trial_on", "width"]
 
 _ANY_MODERN_GPU = "A100 PCIe 40GB"  # has every precision, so nothing is refused before GPUs are known
 _MOST_KEPT = 32
@@ -42,6 +43,12 @@ class Asked:
         return None if self.batch in ("", "auto") else int(self.batch)
 
 
+class Divides(Protocol):
+    """What knows how fast a job runs on several of one GPU."""
+
+    def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
     """A job on every GPU that can run it, in one way for all; `skipped` are better ways that fit none of the GPUs, with the
@@ -51,7 +58,7 @@ class Priced:
     way: str
     skipped: tuple[tuple[str, float], ...]
     paces: dict[str, JobPace]
-    pacer: Pacer
+    pacer: Divides
     decodes: bool
     notes: tuple[Assumption, ...]
 

@@ -18,7 +18,7 @@ from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.types import Gpu, Host, Loader, has_matrix_cores, supported
 from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision
-from gpuwise.questions.common.gpu_list import named_gpus
+from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.time.setting import default_stack, find_stack, images_per_s, seconds_per_image
@@ -27,7 +27,16 @@ from gpuwise.workload import find
 from gpuwise.workload.model.types import CATEGORIES, Workload
 from gpuwise.workload.store import zoo
 
-__all__ = ["StepQuery", "least_watts", "parse_batch", "step_query", "takes_images", "unmeasured_backends", "workload_of"]
+__all__ = [
+    "StepQuery",
+    "check_count",
+    "least_watts",
+    "parse_batch",
+    "step_query",
+    "takes_images",
+    "unmeasured_backends",
+    "workload_of",
+]
 
 _MODEL_NUMBER = 100  # so many GPUs of one kind are rather the number of a model
 _MOST_GPUS = 4096  # a bound against typing errors; larger clusters are a question for `plan`
@@ -73,14 +82,15 @@ def step_query(
     if gpus:
         return _step_on(tuple(gpus), [], options, link, image_decode, workers)
     _check_names(names(options.gpu), options.gpus)
-    return _step_on(*named_gpus(names(options.gpu)), options, link, image_decode, workers)
+    count, named = how_many(names(options.gpu), options.gpus)
+    return _step_on(*named_gpus(named), replace(options, gpus=count), link, image_decode, workers)
 
 
 def _step_on(
     gpus: tuple[Gpu, ...], notes: list[Assumption], options: StepOptions, link: str, image_decode: bool, workers: int | None
 ) -> StepQuery:
     """The question about these GPUs; what is assumed is added to `notes`."""
-    _check_count(gpus, options.gpus, link)
+    check_count(gpus, options.gpus, link)
     mode = options.mode or ("infer" if options.phase else "")
     own = find.tells_itself(options.model)
     filled = {} if own else _defaults(options.model, mode or "train", options.precision, options.optimizer, gpus, notes)
@@ -135,7 +145,7 @@ def _check_names(given: Sequence[str], count: int) -> None:
         raise BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
 
 
-def _check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
+def check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
     """Refuse an impossible number of GPUs, several CPUs, and a link between a single GPU and nothing."""
     if not 1 <= count <= _MOST_GPUS:
         raise BadValue(f"invalid --gpus {count}", hint=f"give a number between 1 and {_MOST_GPUS}")

@@ -37,4 +37,5 @@ class TextOptions(StepOptions):
     @property
     def asks_for_text(self) -> bool:
         """Whether an option says that text is generated."""
-        return bool(self.weights or self.kv or self.engine or self.users or self.prompt or self.output or self.context)
+        numbers = (self.users, self.prompt, self.output, self.context)
+        return bool(self.weights or self.kv or self.engine) or any(number is not None for number in numbers)

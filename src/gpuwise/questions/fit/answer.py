@@ -18,17 +18,19 @@ from gpuwise.engine.choices import Choices
 from gpuwise.engine.ranges import Correction
 from gpuwise.engine.ways import Ways, largest, room_of
 from gpuwise.hardware import tables
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.types import Gpu, supported
+from gpuwise.hardware.types import supported
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes
+from gpuwise.questions.common.generating import asked_for_text
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.step import StepQuery
 from gpuwise.questions.face import face
 from gpuwise.questions.fit.ask import FitQuery, ask
 from gpuwise.questions.fit.catalogue import CatalogueFit, catalogue_query, fit_catalogue
+from gpuwise.questions.fit.larger import larger_than
 from gpuwise.questions.fit.options import FitOptions
+from gpuwise.questions.fit.text_answer import fit_text
 from gpuwise.questions.fit.types import Fit, FitAnswer
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo
@@ -38,11 +40,19 @@ __all__ = ["answer", "fit", "fit_step"]
 
 
 def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: None) -> FitAnswer | CatalogueFit:
-    """The memory of a step on each GPU, or with `all` on every GPU of the catalogue."""
+    """The memory of a step on each GPU, or with `all` on every GPU of the catalogue; of text where a model generates it."""
     if not options.all:
+        text = asked_for_text(options)
+        if text is not None:
+            return fit_text(text, display=options.display, with_remedies=options.remedies)
         return fit_step(ask(options), progress)
     if options.gpu:
         raise BadValue("--all and --gpu were both given", hint="leave out one of them")
+    if options.asks_for_text:
+        raise BadValue(
+            "`--all` checks a step, but you asked for text",
+            hint="name GPUs with `--gpu`, or let `gpuwise which` choose one for the model",
+        )
     return fit_catalogue(catalogue_query(options), progress)
 
 
@@ -81,7 +91,8 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
         trial.batch = max(1, most)
     check_addressable(workload, trial.batch)
     memory = trial.memory(now)
-    advice = advise(trial, offered(_larger(workload, gpu), PriceBook.of())) if asked.remedies else Advice(final=now)
+    larger = [other for other in larger_than(gpu) if workload.precision in supported(other)] if asked.remedies else []
+    advice = advise(trial, offered(larger, PriceBook.of())) if asked.remedies else Advice(final=now)
     notes = (
         [assumed(f"memory of {gpu.name}", f"{room.usable_bytes / 2**30:.1f} GiB usable", room.remark, code="shared_memory")]
         if room.shared
@@ -119,21 +130,6 @@ def _safe(trial: Trial, most: int) -> int:
     return parts * largest(
         lambda size: trial.memory(trial.now, size * parts).high_bytes, trial.room.usable_bytes, top=max(1, most // parts)
     )
-
-
-def _larger(workload: Workload, gpu: Gpu) -> list[Gpu]:
-    """GPUs that could be used instead: curated, of the same maker and segment, with more memory and this precision."""
-    if gpu.is_cpu:
-        return []
-    portable = gpu.segment == "laptop"
-    return [
-        other
-        for other in load_catalog().curated
-        if other.vendor == gpu.vendor
-        and other.memory_bytes > gpu.memory_bytes
-        and (other.segment == "laptop") == portable
-        and workload.precision in supported(other)
-    ]
 
 
 # ---------------------------------------------------------------- the model under other choices

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional
 
 from gpuwise.questions.common.options import Option
-from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.common.text_options import TextOptions
 
 __all__ = ["FitOptions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitOptions(StepOptions):
+class FitOptions(TextOptions):
     """Check whether a model fits in a GPU's memory, the largest batch that does, and which remedies would make it fit."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure", "strict")

@@ -11,7 +11,7 @@ from gpuwise.questions.fit.types import Fit, FitAnswer
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 from gpuwise.step.memory.peak import Memory
 
-__all__ = ["bar", "render", "render_catalogue"]
+__all__ = ["bar", "bar_of", "render", "render_catalogue"]
 
 _BAR = 64  # cells: a bar that fits any terminal
 _KINDS = (
@@ -94,10 +94,15 @@ def bar(memory: Memory, usable_bytes: float) -> str:
     >>> bar(Memory(weight_bytes=1, activation_bytes=1, **none), 4.0)
     '[WWWWWWWWWWWWWWWWAAAAAAAAAAAAAAAA................................|'
     """
-    scale = max(usable_bytes, memory.total_bytes)
+    return bar_of([(letter, _bytes_of(memory, letter)) for letter, _, _ in _KINDS], usable_bytes)
+
+
+def bar_of(parts: Sequence[tuple[str, float]], usable_bytes: float) -> str:
+    """The same of any kinds of bytes, each with its letter."""
+    scale = max(usable_bytes, sum(held for _, held in parts))
     ends, filled = [], 0.0
-    for letter, _, _ in _KINDS:
-        filled += _bytes_of(memory, letter)
+    for letter, held in parts:
+        filled += held
         ends.append((letter, filled))
     cells = []
     for cell in range(_BAR):

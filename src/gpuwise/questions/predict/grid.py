@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from gpuwise.core.errors import BadValue
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware.types import supported
-from gpuwise.questions.common.gpu_list import named_gpus
+from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import predict_captured
@@ -96,11 +96,11 @@ def _in_precision(
     precision: str, batches: Sequence[int], options: PredictOptions, progress: Callable[[str], None]
 ) -> list[PredictAnswer]:
     """Every batch on the GPUs that support this precision; on all of them if none does, so that the error names one."""
-    texts = names(options.gpu)
+    count, texts = how_many(names(options.gpu), options.gpus)
     gpus, _ = named_gpus(texts)
     able = [gpu.name for gpu in gpus if not precision or precision in supported(gpu)]
     kept = [name for name in texts if named_gpus([name])[0][0].name in able] or texts
-    query = ask(replace(options, precision=precision, batch=max(batches) if batches else None, gpu=kept))
+    query = ask(replace(options, precision=precision, batch=max(batches) if batches else None, gpu=kept, gpus=count))
     workload = workload_of(query, progress)
     if len(batches) > 1 and "batch" not in workload.symbols:
         raise BadValue(f"{workload.model} was captured only at batch {workload.batch}", hint=f"use `--batch {workload.batch}`")

@@ -33,6 +33,7 @@ from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
 from gpuwise.questions.which.options import WhichOptions
+from gpuwise.questions.which.remedied import describe_remedy, remedied
 from gpuwise.questions.which.survey import (
     Survey,
     a,
@@ -40,12 +41,12 @@ from gpuwise.questions.which.survey import (
     best_by_budget,
     buys,
     check_parts,
-    describe_remedy,
     failures,
     make_survey,
-    remedied,
     spent,
 )
+from gpuwise.questions.which.text_paces import TextPace
+from gpuwise.questions.which.text_words import more_for_text
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.questions.which.words import TROUBLE, reasons, rejections, renting, verdict
 
@@ -126,7 +127,7 @@ def _used_cards(survey: Survey, best: Candidate) -> str:
             name = f"{run.gpu.name} ({run.gpu.memory_bytes / GIB:.0f} GB)"
             always += [name] if price >= budget else []
             below += [f"{name} {survey.money(price)}"] if price < budget else []
-    cheaper = f"these used cards have a lower cost per run than {a(best.name)}"
+    cheaper = f"these used cards have a lower cost per {survey.work} than {a(best.name)}"
     parts = [f"at any price within the budget: {', '.join(always[:_FEW])}"] if always else []
     parts += [f"{'these do so ' if always else ''}if bought below the price shown: {', '.join(below[:_FEW])}"] if below else []
     return f"{cheaper} {'; '.join(parts)}" if parts else ""
@@ -199,7 +200,7 @@ def _budget(survey: Survey, best: Candidate) -> str:
         return ""
     over = survey.money((more.upfront_usd or 0.0) - budget)
     gain = best.run.seconds / more.run.seconds
-    return f"a budget that is {over} higher would buy {a(more.name)} and make a run {gain:.2f} times as fast"
+    return f"a budget that is {over} higher would buy {a(more.name)} and {survey.do} {gain:.2f} times as fast"
 
 
 def _several_more(survey: Survey, best: Candidate) -> str:
@@ -216,6 +217,8 @@ def _several_more(survey: Survey, best: Candidate) -> str:
     gain = best.run.seconds / bought[0].run.seconds
     trouble = f", but a typical machine cannot take {'it' if best.gpu_count == 1 else 'them'}: {failed[0]}" if failed else ""
     added = f"a second {best.gpu.name}" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name}"
+    if survey.query.text:
+        return more_for_text(added, gain, gain >= _FASTER, trouble)
     if gain < _FASTER:
         slow = f"{gain:.2f} times as fast, because gradients wait for the link"
         return f"{added} would not speed up a single job ({slow}), but separate jobs could run at the same time"
@@ -228,6 +231,9 @@ def _memory(best: Candidate | None) -> str:
         return ""
     usable = best.run.paces[0].usable_bytes
     needed = best.run.needed_bytes / GIB
+    if isinstance(best.run.paces[0], TextPace) and best.gpu_count > 1:
+        most = f"models that need more than {best.gpu_count * usable / GIB:.0f} GiB do not fit on {best.name}"
+        return f"{most}; this one needs {needed:.1f} of the {usable / GIB:.1f} GiB that each GPU has for it"
     this = "this model" if len(best.run.paces) == 1 else "the largest job here"
     return f"models that need more than {usable / GIB:.0f} GiB do not fit on {a(best.gpu.name)}; {this} needs {needed:.1f} GiB"
 
@@ -246,7 +252,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
             found.setdefault(note.name, note)
         if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
             found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced), code="way")
-    if not query.asked.batch:
+    if not query.asked.batch and query.text is None:
         found["batch"] = _batches(survey)
     if not query.general:
         found["rule"] = _rule(query)
@@ -266,7 +272,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
         dated = f"the data is from {newest.isoformat()} and {age_text(newest, query.book.today)}"
         effect = f"{dated}; individual offers differ by a factor of two to four"
         found["rents"] = assumed("rents", "median of the clouds' prices", effect)
-    unseen = [option.gpu for option in survey.options if not knows(option.gpu) and not option.gpu.is_cpu]
+    unseen = [option.gpu for option in survey.options if query.text is None and not knows(option.gpu) and not option.gpu.is_cpu]
     for makers in (False, True):
         alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
         names = ", ".join(dict.fromkeys(gpu.vendor if makers else gpu.architecture.generation for gpu in alike))
@@ -291,10 +297,11 @@ def _batches(survey: Survey) -> Assumption:
 def _rule(query: WhichQuery) -> Assumption:
     """The rule by which the recommendation is made."""
     budget, effect = query.limits.budget_usd, []
+    work = "run" if query.text is None else "million tokens"
     if not query.kinds & {"buy new", "buy used"}:
-        value = "the rented GPU with the lowest cost per run"
+        value = f"the rented GPU with the lowest cost per {work}"
     elif budget is None:
-        value = "the card with the lowest cost per run"
+        value = f"the card with the lowest cost per {work}"
         effect += [f"renting is recommended only if it costs less than {RENT_BELOW:.0%} of that"] if "rent" in query.kinds else []
     else:
         value = "the fastest card that the budget buys"

@@ -32,6 +32,8 @@ from gpuwise.questions.common.jobs import Asked
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import parse_batch
 from gpuwise.questions.which.options import WhichOptions
+from gpuwise.questions.which.text_ask import text_asked, text_job
+from gpuwise.questions.which.text_paces import TextAsked
 from gpuwise.workload.model.types import PRECISIONS
 from gpuwise.workload.store import zoo
 
@@ -54,6 +56,7 @@ class WhichQuery:
     title: str
     jobs: tuple[Job, ...]
     asked: Asked
+    text: TextAsked | None
     kinds: frozenset[str]
     wanted: Wanted
     limits: UserLimits
@@ -75,7 +78,8 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     _check_together(options)
     models = names(options.model)
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, today=today)
-    title, jobs = _jobs(options, models, notes)
+    text = text_asked(options, models)
+    title, jobs = _jobs(options, models, text, notes)
     owns, name_notes = _find_owned(names(options.have))
     notes += name_notes
     kinds = _kinds(options)
@@ -86,6 +90,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         title=title,
         jobs=jobs,
         asked=_how_asked(options),
+        text=text,
         kinds=kinds,
         wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, condition=_condition(options)),
         limits=UserLimits(budget_usd=_budget(options.budget, book.currency), deadline_s=_parse_deadline(options.deadline)),
@@ -133,18 +138,24 @@ def _how_asked(options: WhichOptions) -> Asked:
     )
 
 
-def _jobs(options: WhichOptions, models: Sequence[str], notes: list[Assumption]) -> tuple[str, tuple[Job, ...]]:
+def _jobs(
+    options: WhichOptions, models: Sequence[str], text: TextAsked | None, notes: list[Assumption]
+) -> tuple[str, tuple[Job, ...]]:
     """What is to be run: the models given, or the jobs of a task."""
     samples = options.samples
     if models:
         count = _SAMPLES if samples is None else amount(samples, "a number of samples", "for example `--samples 1e6`")
         if count < 1:
             raise BadValue(f"--samples {count:g} is less than one sample", hint="for example `--samples 1e6`")
+        unit = "samples" if text is None else "tokens"
         if samples is None:
             notes.append(
-                assumed("run", f"{count:,.0f} samples", "use `--samples` to set how many samples one of your runs processes")
+                assumed("run", f"{count:,.0f} {unit}", f"use `--samples` to set how many {unit} one of your runs processes")
             )
-        jobs = tuple(_job(name, count, options.mode, options.phase, options.seq) for name in models)
+        jobs = tuple(
+            _job(name, count, options.mode, options.phase, options.seq) if text is None else text_job(name, count, text)
+            for name in models
+        )
         return ", ".join(models), jobs
     for option, value in {
         "--samples": samples,

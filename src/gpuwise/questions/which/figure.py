@@ -10,6 +10,7 @@ from gpuwise.advise.choosing import pareto
 from gpuwise.core.errors import BadValue
 from gpuwise.core.units import format_si
 from gpuwise.questions.which.options import check_chart
+from gpuwise.questions.which.survey import format_rate
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 
@@ -134,6 +135,7 @@ def _speed(answer: WhichAnswer) -> Bars:
 
 
 def _speed_bar(run: TaskRun, best: float) -> Bar:
-    note = f"{format_si(run.seconds, 's')} per run" if run.fits else "does not fit"
+    speed = f"{format_rate(run.samples_per_s)} tokens/s" if run.paces[0].adds_up else f"{format_si(run.seconds, 's')} per run"
+    note = speed if run.fits else "does not fit"
     segment = Segment(value=best / run.seconds, tip=f"{run.gpu.name}: {note}")
     return Bar(label=run.gpu.name, segments=(segment,), note=note, faint=not run.fits)

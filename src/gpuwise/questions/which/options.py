@@ -20,6 +20,7 @@ from gpuwise.questions.common.options import (
     Stack,
     Timeout,
 )
+from gpuwise.questions.common.text_options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 
 __all__ = ["CHARTS", "WhichLooks", "WhichOptions", "check_chart"]
 
@@ -100,4 +101,11 @@ class WhichOptions:
     optimizer: Optimizer = ""
     stack: Stack = ""
     cpu: Cpu = ""
+    weights: Weights = ""
+    kv: CacheType = ""
+    engine: Engine = ""
+    users: Users = None
+    prompt: Prompt = None
+    output: Output = None
+    context: Context = None
     timeout: Timeout = 120.0

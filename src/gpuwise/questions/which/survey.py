@@ -1,6 +1,4 @@
-"""Everything that `which` considers, with its time and cost, also with the remedies of `fit` where a model does not fit as asked;
-and helpers that its sentences share.
-"""
+"""Everything that `which` considers, with its time and cost; and helpers that its sentences share."""
 
 from __future__ import annotations
 
@@ -11,28 +9,24 @@ from math import inf
 import msgspec
 
 from gpuwise.advise.candidates import Candidate, TaskRun, buy_kind, buyable, kept, older, owned, rentable, rented, run_on, whole
-from gpuwise.advise.choosing import Selection, UserLimits, best_bought, shortfall
-from gpuwise.advise.jobs import JobPace
-from gpuwise.advise.ladder import sparing
-from gpuwise.advise.types import Rung
+from gpuwise.advise.choosing import UserLimits, best_bought, shortfall
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
-from gpuwise.core.units import GIB, format_si, format_span
+from gpuwise.core.units import format_si, format_span
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import kind_text
 from gpuwise.money.types import Price
-from gpuwise.questions.common.fit_command import fit_command
-from gpuwise.questions.common.jobs import Priced, price_jobs, trial_on, width
+from gpuwise.questions.common.jobs import Priced, price_jobs, width
 from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.which.text_paces import TextPace, price_text
 
 __all__ = [
     "SAME",
     "TIERS_USD",
-    "Remedied",
     "Survey",
     "a",
     "alike",
@@ -40,12 +34,12 @@ __all__ = [
     "buys",
     "check_parts",
     "describe_card",
-    "describe_remedy",
     "failures",
+    "format_rate",
     "make_survey",
     "pick_at",
     "price_kind",
-    "remedied",
+    "rate_text",
     "spent",
     "time_text",
 ]
@@ -73,6 +67,22 @@ class Survey:
             return "unknown"
         currency = self.query.book.currency
         return currency.show(usd, 0 if abs(usd) >= 10 * currency.usd_per_unit else None)
+
+    @property
+    def work(self) -> str:
+        """What a cost is per, as a noun: of text always the same number of tokens."""
+        return "run" if self.query.text is None else "million tokens"
+
+    @property
+    def do(self) -> str:
+        """What more or faster GPUs do so many times as fast."""
+        return "make a run" if self.query.text is None else "write"
+
+    def pace(self, run: TaskRun) -> str:
+        """How fast the jobs are done, with the range, as a clause."""
+        if self.query.text is None:
+            return f"a run takes {time_text(run)}"
+        return f"text comes at {rate_text(run)}"
 
 
 def a(name: str) -> str:
@@ -115,6 +125,17 @@ def time_text(run: TaskRun) -> str:
     return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's')})"
 
 
+def rate_text(run: TaskRun) -> str:
+    """Tokens per second, with their range."""
+    rate = run.samples_per_s
+    return f"{format_rate(rate)} tokens/s ({format_rate(rate / run.high)} to {format_rate(rate / run.low)})"
+
+
+def format_rate(value: float) -> str:
+    """Tokens per second in few digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def price_kind(option: Candidate) -> str:
     """Which price it is, behind an amount."""
     return f", {kind_text(option.price)}" if option.price is not None else ""
@@ -146,11 +167,14 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
             "no GPU on sale or for rent matches these options",
             hint="leave out `--min-memory`, `--vendor` or `--laptop`, or add a `--price`",
         )
-    priced = _in_one_way(
-        query, near or [gpu for gpu, _ in sold], _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents), *used]), progress
-    )
-    counts = _COUNTS if query.limits.deadline_s is not None else (1,)
+    every = _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents), *used])
+    counts = _COUNTS if query.limits.deadline_s is not None or query.text else (1,)
     wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
+    if query.text is None:
+        priced = _in_one_way(query, near or [gpu for gpu, _ in sold], every, progress)
+    else:
+        reached = [*query.have, *_within(query, sold)] or [(gpu, count) for gpu, _ in rents for count in counts]
+        priced = price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
     runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
     checked: dict[str, tuple[CheckLine, ...]] = {}
@@ -197,9 +221,24 @@ def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]
     """How many of one GPU to consider: without a budget or deadline two, or as many as the user has."""
     if whole(gpu) or price is None or query.general:
         return (1,)
-    free = query.limits.budget_usd is None and query.limits.deadline_s is None
+    free = query.limits.budget_usd is None and query.limits.deadline_s is None and query.text is None
     most = min(query.most_gpus, max(2, *(count for _, count in query.have), 0)) if free else query.most_gpus
     return tuple(count for count in _COUNTS if count <= most)
+
+
+def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list[tuple[Gpu, int]]:
+    """Sets of cards that the budget buys and a usual machine takes."""
+    budget = inf if query.limits.budget_usd is None else query.limits.budget_usd
+    return [
+        (gpu, count)
+        for gpu, price in sold
+        for count in _counts(query, gpu, price)
+        if (price is None or count * price.usd <= budget) and (count == 1 or _is_taken(query, gpu, count))
+    ]
+
+
+def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
+    return all(line.verdict != "fail" for line in check_build(gpu, count, usual_box(count, query.psu_watts)))
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
@@ -219,7 +258,8 @@ def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> 
         if len(found) < len(priced):
             return None
         longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / found[place].samples_per_s)
-        span = width(gpu, found[longest].bound)
+        slowest = found[longest]
+        span = slowest if isinstance(slowest, TextPace) else width(gpu, slowest.bound)
         return run_on(jobs, found, span.low, span.high)
 
     return run
@@ -241,138 +281,3 @@ def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
         if best is not None:
             found.setdefault(best.key, best)
     return tuple(found.values())
-
-
-# ---------------------------------------------------------------- affordable cards for a model that does not fit as asked
-
-_EFFECTS = ("same", "numerics")  # another method, task or machine would no longer be what was asked for
-_MOST = 2  # memory sizes to try where nothing else can be bought, else one: each takes seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedied:
-    """A card that holds the jobs as asked with remedies: its time and cost, and the remedies of each model."""
-
-    option: Candidate
-    rungs: dict[str, tuple[Rung, ...]]
-
-
-def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None]) -> tuple[Remedied, ...]:
-    """Cards within the limits that hold every job as asked; none where that was not the trouble. With a budget the fastest is
-    first, else the one whose runs cost least.
-
-    What the user has is tried first, then from most memory to least; less never holds more, so after one that fails only larger
-    ones are tried.
-    """
-    if not _is_wanted(survey, chosen):
-        return ()
-    found: list[Remedied] = []
-    too_little = 0.0
-    for option in (*_short(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
-        if option.gpu.memory_bytes <= too_little:
-            continue
-        progress(f"looking for memory savings on {option.gpu.name}")
-        one = _with_remedies(survey, option)
-        if one is None:
-            too_little = option.gpu.memory_bytes
-        elif not shortfall(one.option, survey.query.limits):
-            found.append(one)
-    free = survey.query.limits.budget_usd is None
-    return tuple(sorted(found, key=lambda one: (one.option.usd_per_run or inf) if free else one.option.run.seconds))
-
-
-def _is_wanted(survey: Survey, chosen: Selection) -> bool:
-    """Whether jobs run in another way than asked, or do not fit what the user has or could buy."""
-    if survey.query.general or not survey.query.kinds & {"buy new", "buy used"}:
-        return False
-    otherwise = any(priced.skipped for priced in survey.priced)
-    bought = chosen.best is not None and chosen.best.kind.startswith("buy")
-    return otherwise or bool(_short(survey, ("keep",))) or not bought
-
-
-def _short(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
-    """Single GPUs within the budget that do not hold what was asked for, fastest first."""
-    budget, otherwise = survey.query.limits.budget_usd, any(priced.skipped for priced in survey.priced)
-    single = [one for one in survey.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
-    reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
-    return sorted(reached, key=lambda one: one.run.seconds)
-
-
-def _by_memory(survey: Survey) -> list[Candidate]:
-    """The fastest card on sale of each memory size, most memory first."""
-    sizes: dict[float, Candidate] = {}
-    for option in _short(survey, ("buy new", "buy used")):
-        sizes.setdefault(option.gpu.memory_bytes, option)
-    return [sizes[size] for size in sorted(sizes, reverse=True)]
-
-
-def _with_remedies(survey: Survey, option: Candidate) -> Remedied | None:
-    """The same card with remedies for each job that does not fit; None where one of them cannot be made to."""
-    paces, rungs = [], {}
-    for place, priced in enumerate(survey.priced):
-        pace = option.run.paces[place]
-        if priced.skipped or not pace.fits:
-            tried = _try_remedies(survey.query, place, option.gpu, pace)
-            if tried is None:
-                return None
-            pace, rungs[priced.job.model] = tried
-        paces.append(pace)
-    return Remedied(option=_with_paces(survey.query, option, paces), rungs=rungs)
-
-
-def _try_remedies(query: WhichQuery, place: int, gpu: Gpu, plain: JobPace) -> tuple[JobPace, tuple[Rung, ...]] | None:
-    trial = trial_on(query.jobs[place], gpu, query.asked)
-    if trial is None:
-        return None
-    memory = trial.memory(trial.now)
-    copies = 2 if query.jobs[place].mode == "train" and not trial.now.adapters else 1
-    if copies * memory.weight_bytes > trial.room.usable_bytes:  # weights and gradients stay, whatever else is spared
-        return None
-    rungs, choices = sparing(trial, _EFFECTS)
-    if not rungs:
-        return None
-    pace = JobPace(
-        gpu=gpu,
-        choices=choices,
-        batch=trial.batch,
-        step_s=rungs[-1].step_s,
-        memory_bytes=rungs[-1].memory.total_bytes,
-        usable_bytes=trial.room.usable_bytes,
-        bound=plain.bound,
-    )
-    return pace, rungs
-
-
-def _with_paces(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) -> Candidate:
-    """The same option with other step times."""
-    span = width(option.gpu, max(paces, key=lambda pace: pace.step_s).bound)
-    run = run_on(query.jobs, paces, span.low, span.high)
-    if option.kind == "keep":
-        return kept(run, query.terms)
-    terms = replace(query.terms, machine_usd=0.0) if whole(option.gpu) else query.terms
-    return owned(run, terms, option.price, kind=option.kind, machine_upfront=query.machine_given)
-
-
-def describe_remedy(survey: Survey, one: Remedied) -> str:
-    """Which card holds which jobs with which remedies, and what those cost in time."""
-    option, jobs = one.option, []
-    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
-        rungs = one.rungs.get(priced.job.model, ())
-        if rungs:
-            room = f"it then needs {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
-            means = ", ".join(rung.title for rung in rungs)
-            slower = f"a step takes {rungs[-1].cost:.2f} times as long"
-            jobs.append(f"{priced.job.model} at batch {pace.batch} with these changes: {means} ({room}, and {slower})")
-    see = f"`{_fit_of(survey, one)}` shows the details"
-    cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{describe_card(survey, option)} can hold {'; and '.join(jobs)}. A run takes {time_text(option.run)}{cost}; {see}"
-
-
-def _fit_of(survey: Survey, one: Remedied) -> str:
-    """The `gpuwise fit` command for the first job with remedies."""
-    job = next(job for job in survey.query.jobs if job.model in one.rungs)
-    asked = survey.query.asked
-    precision = asked.precision if asked.precision != "auto" else ""
-    sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
-    how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
-    return fit_command(job.model, [one.option.gpu], **sizes, **how)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 
-from gpuwise.advise.candidates import Candidate
+from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.box.checks import worst
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.prices import kind_text
+from gpuwise.questions.which.survey import format_rate
+from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.text import WIDTH, Column, bold, folded, table, wrapped
 
@@ -75,7 +77,7 @@ def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
         Column(title="how", cells=[option.kind for option in options], right=False, drop=0 if several else 6),
         Column(title="memory", cells=[f"{option.gpu.memory_bytes / GIB:.0f} GB" for option in options], drop=1),
         Column(title="free", cells=[_free(option) for option in options], drop=7),
-        Column(title="time per run", cells=[_run(option) for option in options]),
+        Column(title="time per run" if not query.text else "tokens/s", cells=[_run(option) for option in options]),
         Column(title="range", cells=[_range(option) for option in options], drop=3),
         Column(title="upfront", cells=[_money(show, option.upfront_usd) for option in options]),
         Column(
@@ -83,7 +85,11 @@ def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
             cells=[_money(show, option.total_usd) for option in options],
             drop=4 if by_cost else 2,
         ),
-        Column(title="cost per run", cells=[_money(show, option.usd_per_run) for option in options], drop=2 if by_cost else 4),
+        Column(
+            title="cost per run" if not query.text else "per 1M tokens",
+            cells=[_money(show, _each(option) if query.text else option.usd_per_run) for option in options],
+            drop=2 if by_cost else 4,
+        ),
         Column(title="CO2", cells=[f"{option.kg_co2e:,.0f} kg" for option in options], drop=8),
         Column(title="build", cells=[_build(answer, option) for option in options], right=False, drop=5),
     ]
@@ -101,13 +107,26 @@ def _free(option: Candidate) -> str:
 
 
 def _run(option: Candidate) -> str:
-    return format_si(option.run.seconds, "s") if option.run.fits else "does not fit"
+    if not option.run.fits:
+        return "does not fit"
+    return format_rate(option.run.samples_per_s) if _writes(option.run) else format_si(option.run.seconds, "s")
+
+
+def _each(option: Candidate) -> float | None:
+    """US dollars for a million tokens."""
+    return option.usd_per_million_samples if option.run.fits else None
+
+
+def _writes(run: TaskRun) -> bool:
+    return isinstance(run.paces[0], TextPace)
 
 
 def _range(option: Candidate) -> str:
     if not option.run.fits:
         return "-"
     run = option.run
+    if _writes(run):
+        return f"{format_rate(run.samples_per_s / run.high)} to {format_rate(run.samples_per_s / run.low)}"
     return format_span(run.seconds * run.low, run.seconds * run.high, "s")
 
 

@@ -12,7 +12,8 @@ from gpuwise.box.types import CheckLine
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.survey import Remedied
+from gpuwise.questions.which.remedied import Remedied
+from gpuwise.questions.which.text_paces import TextPace
 
 __all__ = ["WhichAnswer"]
 
@@ -112,7 +113,26 @@ class WhichAnswer(Shown):
                 for line in self.build.get(option.key, ())
             ],
             "reasons": list(self.reasons.get(option.key, ())),
+            **_text_dict(option),
         }
+
+
+def _text_dict(option: Candidate) -> dict[str, Any]:
+    """What is said of text beside the rest."""
+    main = option.run.paces[0]
+    if not isinstance(main, TextPace):
+        return {}
+    return {
+        "tokens_per_s": option.run.samples_per_s,
+        "tokens_per_s_low": option.run.samples_per_s / option.run.high,
+        "tokens_per_s_high": option.run.samples_per_s / option.run.low,
+        "usd_per_million_tokens": option.usd_per_million_samples,
+        "engine": main.engine,
+        "weights": main.weights,
+        "split": main.split,
+        "memory_bytes": main.memory_bytes,
+        "usable_memory_bytes": main.usable_bytes,
+    }
 
 
 def _run_dict(run: TaskRun) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from gpuwise.advise.choosing import Selection, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.jobs import Priced
+from gpuwise.questions.which.remedied import Remedied
 from gpuwise.questions.which.survey import (
     SAME,
     TIERS_USD,
-    Remedied,
     Survey,
     a,
     alike,
@@ -21,9 +21,12 @@ from gpuwise.questions.which.survey import (
     failures,
     pick_at,
     price_kind,
+    rate_text,
     spent,
     time_text,
 )
+from gpuwise.questions.which.text_paces import TextPace
+from gpuwise.questions.which.text_words import nothing_fits, shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
@@ -61,7 +64,7 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
     have = chosen.kept if chosen.kept and chosen.kept.run.fits and chosen.kept is not best else None
     ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}" if have else ""
-    time = f"{_describe_ways(survey)}a run takes {time_text(run)}{ratio}{_in_time(survey, run)}"
+    time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{_in_time(survey, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."
     if best.kind == "rent" and best.rent is not None:
@@ -123,7 +126,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
         known = best is not None and best.upfront_usd is not None
-        least = f"it has the lowest cost per run of all {_sold(survey, best)}" if best else ""
+        least = f"it has the lowest cost per {survey.work} of all {_sold(survey, best)}" if best else ""
         return least if known else "no comparable card is faster at any price"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
@@ -154,7 +157,7 @@ def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     reach = "however many hours you use it" if hours is None else f"for up to {hours:.0f} hours of use a week"
     pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
     pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
-    now = f"{168 * terms.utilization:.0f} hours, a run costs {less:.0%} less"
+    now = f"{168 * terms.utilization:.0f} hours, a {survey.work} costs {less:.0%} less"
     return f" Renting {a(rented.name)} is cheaper {reach}: at {now}{pace} {TROUBLE}."
 
 
@@ -162,7 +165,7 @@ def _half_of(survey: Survey, chosen: Selection) -> str:
     rented, limits = chosen.rented, survey.query.limits
     able = [one.usd_per_run for one in buys(survey) if not shortfall(one, limits) and one.usd_per_run is not None]
     every = rented is not None and all(2 * (rented.usd_per_run or 0.0) <= each for each in able)
-    return f"a run costs less than half of what it would on any {'' if every else 'single '}card on sale"
+    return f"a {survey.work} costs less than half of what it would on any {'' if every else 'single '}card on sale"
 
 
 def _nothing_better(survey: Survey, chosen: Selection) -> str:
@@ -175,14 +178,14 @@ def _nothing_better(survey: Survey, chosen: Selection) -> str:
     if budget is not None:
         return f"the best card for {survey.money(budget)}, {a(best.name)}, is only {gain:.2f} times as fast{note}"
     among = _sold(survey, best) if best is chosen.bought else "GPUs for rent"
-    return f"{a(best.name)}, which has the lowest cost per run of all {among}, is {gain:.2f} times as fast"
+    return f"{a(best.name)}, which has the lowest cost per {survey.work} of all {among}, is {gain:.2f} times as fast"
 
 
 def _why_not_bought(survey: Survey) -> str:
     return (
         "no card on sale meets your limits"
         if survey.query.kinds & {"buy new", "buy used"}
-        else "it has the lowest cost per run of all GPUs for rent"
+        else f"it has the lowest cost per {survey.work} of all GPUs for rent"
     )
 
 
@@ -205,6 +208,8 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     """Where nothing is within the limits: the nearest option, and what to change."""
     limits = survey.query.limits
     fitting = [option for option in survey.options if option.run.fits]
+    if not fitting and survey.query.text:
+        return nothing_fits(survey)
     if not fitting:
         most = max(survey.options, key=lambda option: option.run.paces[0].usable_bytes)
         need = min(option.run.needed_bytes for option in survey.options)
@@ -265,6 +270,8 @@ def _rent_instead(survey: Survey) -> str:
     lasts = f"enough for {hours / weekly:,.0f} weeks at {weekly:.0f} hours a week"
     lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
     does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
+    if survey.query.text:
+        does = f"{hours * 3600 * best.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(best.run)}"
     hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour"
     return f" For {survey.money(budget)} you could instead rent {hired}: {lasts}, or {does}."
 
@@ -283,12 +290,12 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
             found.append(_does_not_fit(priced, pace))
         elif pace.micro_batch < pace.batch:
             found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
-        elif pace.bound == "launch":
+        elif pace.bound == "launch" and not survey.query.text:
             found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
     if whole(option.gpu) and not survey.query.wanted.laptop:
         found.append("this is a whole computer, so no other machine is counted")
     if option.gpu_count > 1:
-        found.append("each GPU holds the whole model, so their memory does not add up")
+        found.append(shares(option) if survey.query.text else "each GPU holds the whole model, so their memory does not add up")
         if takes_bridge(option.gpu) and option.kind != "rent":
             found.append("no NVLink bridge is assumed; `gpuwise matters nvlink` shows what one would gain")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
@@ -301,7 +308,8 @@ def _does_not_fit(priced: Priced, pace: JobPace) -> str:
     part = f" even at {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
     fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
     needs = f"it needs {pace.memory_bytes / GIB:.1f} GiB{part}"
-    return f"{priced.job.model} {fits}: {needs}, and {pace.usable_bytes / GIB:.1f} GiB is usable"
+    each = " on each" if isinstance(pace, TextPace) and pace.gpu_count > 1 else ""
+    return f"{priced.job.model} {fits}: {needs}{each}, and {pace.usable_bytes / GIB:.1f} GiB is usable"
 
 
 def _costs_less(one: Candidate, other: Candidate) -> bool:

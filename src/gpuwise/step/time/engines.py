@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from math import inf
 
 import msgspec
 
@@ -27,7 +28,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
     `batching`: continuous (requests join and leave at every step) or static. A pass reads at most `chunk` tokens of a prompt.
     `reserves_fraction` of a GPU's memory is taken at once; `fixed_bytes` come on top of weights and cache. `offloads`: layers
-    that do not fit run on the CPU.
+    that do not fit run on the CPU. `needs` are formats that take a newer NVIDIA GPU than the engine does, by its capability.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     runs_on_cpu: bool = False
     offloads: bool = False
     least_capability: float = 0.0
+    needs: dict[str, float] = {}
     batching: str = "static"
     chunk: int = 0
     reserves_fraction: float = 0.0
@@ -126,6 +128,14 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
             known=", ".join(engine.formats),
             hint=f"use `--engine {able[0]}`" if able else f"for example `--weights {engine.default_format}`",
         )
+    least = engine.needs.get(weights, 0.0)
+    if _capability(gpu) < least:
+        able = [name for name in engine.formats if _capability(gpu) >= engine.needs.get(name, 0.0)]
+        return BadValue(
+            f"{engine.title} cannot run weights in {weights} on {gpu.name}, which has compute capability {_capability(gpu):g}",
+            known=", ".join(able),
+            hint=f"this format needs compute capability {least:g}; use `--weights {'fp16' if 'fp16' in able else able[0]}`",
+        )
     if cache and cache not in engine.caches:
         return BadValue(
             f"{engine.title} has no key-value cache in {cache}",
@@ -140,10 +150,15 @@ def _runs_on(engine: Engine, gpu: Gpu) -> bool:
         return engine.runs_on_cpu
     if gpu.vendor not in engine.vendors:
         return False
+    return _capability(gpu) >= engine.least_capability
+
+
+def _capability(gpu: Gpu) -> float:
+    """The compute capability; endless for GPUs of other makers, which no such number keeps from anything."""
     try:
-        return gpu.vendor != "NVIDIA" or float(gpu.architecture.capability) >= engine.least_capability
+        return float(gpu.architecture.capability) if gpu.vendor == "NVIDIA" else inf
     except ValueError:
-        return True
+        return inf
 
 
 def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> Stack:

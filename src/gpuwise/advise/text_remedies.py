@@ -1,0 +1,311 @@
+"""What people do where a language model does not fit as they want to run it, each with its memory and its speed: fewer bits for
+weights or cache, more GPUs, layers on the CPU, fewer users, a shorter context, another GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from gpuwise.advise.candidates import Offered
+from gpuwise.advise.types import Rung
+from gpuwise.core.units import GIB
+from gpuwise.engine.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users, room_bytes
+from gpuwise.engine.text_memory import HIGH, longest_context, memory_of, with_context
+from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.types import DTYPE_BYTES
+from gpuwise.step.time.engines import Engine, engines, refusal
+from gpuwise.workload.language.formats import FORMATS
+
+__all__ = ["TextRung", "TextWay", "ladder", "remedies", "spread"]
+
+_FORMATS = ("fp8", "int8", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "awq", "int4", "gptq", "nf4")
+_SMALLEST = ("q3_k_m", "q2_k")  # offered only to those who have 4 bits already
+_FEW_BITS = 0.75  # bytes of a weight below which answers may get worse
+_CACHES = ("fp8", "q8_0", "int8", "q4_0")
+_WORTH = 0.97  # of the memory: what saves less is no remedy
+_FASTER = 1.1  # times as fast: less is not worth more GPUs than are needed
+_MOST_GPUS = 8
+_OFFLOADER = "llama.cpp"  # what people turn to where a model is larger than their GPUs
+_OFFLOADED_IN = "q4_k_m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextWay:
+    """A serving on a GPU, with the name of its format as people type it."""
+
+    serving: Serving
+    gpu: Gpu
+    weights: str
+
+    @property
+    def fits(self) -> bool:
+        return fits(self.serving, self.gpu)
+
+    @property
+    def total_bytes(self) -> float:
+        return generation_memory(self.serving).total_bytes
+
+    def changed(self, **serving: object) -> TextWay:
+        """The same with another serving."""
+        return replace(self, serving=replace(self.serving, **serving))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRung(Rung):
+    """A remedy of a model that generates text. `batch` and `max_batch` count requests; `host_bytes` lie in system memory."""
+
+    tokens_per_s: float
+    tokens_per_s_per_user: float
+    context: int
+    host_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Proposal:
+    name: str
+    title: str
+    effect: str
+    how: str
+    way: TextWay
+
+
+def remedies(now: TextWay, larger: Sequence[Offered] = ()) -> tuple[tuple[TextRung, ...], tuple[tuple[str, str], ...]]:
+    """Every remedy alone, and those that do not apply with the reason. `larger` are GPUs that might be taken instead."""
+    found, refused = list[_Proposal](), list[tuple[str, str]]()
+    for name, propose in _REMEDIES:
+        proposed = list(propose(now))
+        found += proposed
+        if not proposed:
+            refused.append((name, _why_not(name, now)))
+    found += _instead(now, larger)
+    rungs = [_rung(now, one) for one in found]
+    return tuple(rung for rung in rungs if not (now.fits and rung.effect == "hardware" and not _sooner(rung, now))), tuple(
+        refused
+    )
+
+
+def _sooner(rung: TextRung, now: TextWay) -> bool:
+    """Whether more GPUs than are needed make it faster: where one works at a time they do not."""
+    return rung.tokens_per_s > _FASTER * float(generate(now.serving, [now.gpu]).tokens_per_s[0])
+
+
+def ladder(now: TextWay) -> tuple[TextRung, ...]:
+    """Remedies one on top of another until it fits, with room to spare if it can be had: the most bits that do, then a smaller
+    cache, then more GPUs, at last layers on the CPU; none where it fits already or never does."""
+    if now.fits:
+        return ()
+    choices = (_more_gpus(now, _MOST_GPUS), _smaller_caches(now), _smaller_formats(now))
+    for margin in (HIGH, 1.0):
+        for count, cache, weights in product(*((None, *found) for found in choices)):
+            taken = _together(now, [step for step in (weights, cache, count) if step], margin)
+            if taken:
+                return tuple(_rung(now, one) for one in taken)
+    moved = next(_on_cpu(now), None)
+    return (_rung(now, moved),) if moved is not None and moved.way.fits else ()
+
+
+def _together(now: TextWay, steps: Sequence[_Proposal], margin: float) -> list[_Proposal]:
+    """These changes one after another, where they fit at the end even if they take `margin` times the memory."""
+    found, way = list[_Proposal](), now
+    for step in steps:
+        own = step.way.serving
+        way = replace(way, weights=step.way.weights if own.weights is not now.serving.weights else way.weights)
+        way = way.changed(
+            weights=own.weights if own.weights is not now.serving.weights else way.serving.weights,
+            cache=own.cache if own.cache != now.serving.cache else way.serving.cache,
+            gpu_count=max(own.gpu_count, way.serving.gpu_count),
+            split=own.split or way.serving.split,
+        )
+        found.append(replace(step, way=way))
+    return found if way.total_bytes * margin <= room_bytes(way.serving, way.gpu) else []
+
+
+def _rung(now: TextWay, proposal: _Proposal) -> TextRung:
+    way, serving = proposal.way, proposal.way.serving
+    found, before = generate(serving, [way.gpu]), generate(now.serving, [now.gpu])
+    each_s = float(found.token_s[0]) * serving.gpu_count / serving.users
+    before_s = float(before.token_s[0]) * now.serving.gpu_count / now.serving.users
+    return TextRung(
+        name=proposal.name,
+        title=proposal.title,
+        effect=proposal.effect,
+        how=proposal.how,
+        gpu=way.gpu.name,
+        gpu_count=serving.gpu_count,
+        batch=serving.users,
+        memory=memory_of(serving),
+        fits=way.fits,
+        max_batch=most_users(serving, way.gpu),
+        step_s=float(found.decode_s[0]),
+        cost=each_s / before_s,
+        tokens_per_s=float(found.tokens_per_s[0]),
+        tokens_per_s_per_user=1.0 / float(found.token_s[0]),
+        context=serving.context,
+        host_bytes=generation_memory(serving).host_bytes,
+    )
+
+
+# ---------------------------------------------------------------- each remedy
+
+
+def _smaller_formats(now: TextWay) -> list[_Proposal]:
+    """Formats of fewer bits that the engine runs on this GPU, most bits first; of those that are held alike the most usual."""
+    engine, has = now.serving.engine, now.total_bytes
+    offered = (*_FORMATS, *_SMALLEST) if FORMATS[now.weights].bytes_a_weight < _FEW_BITS else _FORMATS
+    found: dict[str, _Proposal] = {}
+    for name in offered:
+        form = FORMATS[name]
+        way = replace(now.changed(weights=form), weights=name)
+        runs = name in engine.formats and refusal(engine, now.gpu, name) is None
+        if runs and form.name not in found and _saves(way, has) and form.bytes_a_weight < now.serving.weights.bytes_a_weight:
+            effect = "numerics" if form.bytes_a_weight >= _FEW_BITS else "quality"
+            found[form.name] = _Proposal(
+                name=name, title=f"weights in {name}", effect=effect, how=_how_weights(engine, name), way=way
+            )
+    if "int4" in found:
+        found.pop("nf4", None)  # as small, and slower
+    return sorted(found.values(), key=lambda one: -one.way.total_bytes)
+
+
+def _how_weights(engine: Engine, name: str) -> str:
+    if name.startswith("q"):
+        return f"load the {name.upper()} file of the model"
+    return f"load the model with its weights in {name} into {engine.title}"
+
+
+def _saves(way: TextWay, before_bytes: float) -> bool:
+    return way.total_bytes < _WORTH * before_bytes
+
+
+def _smaller_caches(now: TextWay) -> list[_Proposal]:
+    """A cache of fewer bits, where the cache is large enough to matter."""
+    engine, serving = now.serving.engine, now.serving
+    found = []
+    for name in _CACHES:
+        way = now.changed(cache=name)
+        if name in engine.caches and DTYPE_BYTES[name] < DTYPE_BYTES[serving.cache] and _saves(way, now.total_bytes):
+            found.append(
+                _Proposal(
+                    name=f"kv-{name}",
+                    title=f"key-value cache in {name}",
+                    effect="numerics",
+                    how=_how_cache(engine, name),
+                    way=way,
+                )
+            )
+    return found[:1]
+
+
+def _how_cache(engine: Engine, name: str) -> str:
+    told = {"vllm": f"--kv-cache-dtype {name}", _OFFLOADER: f"--cache-type-k {name} --cache-type-v {name}"}
+    return told.get(engine.measured_as, f"set the type of the cache of {engine.title} to {name}")
+
+
+def _more_gpus(now: TextWay, most: int = 4) -> list[_Proposal]:
+    """Twice as many GPUs, and twice that."""
+    splits, has = now.serving.engine.splits, now.serving.gpu_count
+    if not splits or now.gpu.is_cpu or now.gpu.segment in ("laptop", "soc"):
+        return []
+    found, count = [], 2 * has
+    while count <= min(_MOST_GPUS, most * has) and count <= now.serving.shape.layers:
+        title = f"{spread(splits[0])} over {count} GPUs"
+        way = now.changed(gpu_count=count, split=splits[0])
+        told = {"vllm": f"--tensor-parallel-size {count}", _OFFLOADER: "llama.cpp spreads layers over all GPUs it finds"}
+        how = told.get(now.serving.engine.measured_as, f"let {now.serving.engine.title} use {count} GPUs")
+        name = f"split-{'matrices' if splits[0] == 'tensor' else 'layers'}-{count}"
+        found.append(_Proposal(name=name, title=title, effect="hardware", how=how, way=way))
+        count *= 2
+    return found
+
+
+def spread(split: str) -> str:
+    """What is divided among several GPUs."""
+    return "every matrix" if split == "tensor" else "layers"
+
+
+def _on_cpu(now: TextWay) -> Iterator[_Proposal]:
+    """As few layers as needed on the CPU, in an engine that can do that."""
+    if now.fits or now.gpu.is_cpu:
+        return
+    engine, way, with_it = now.serving.engine, now, ""
+    if not engine.offloads:
+        engine = engines()[_OFFLOADER]
+        few = FORMATS[now.weights].bytes_a_weight <= FORMATS[_OFFLOADED_IN].bytes_a_weight
+        name = now.weights if few and now.weights in engine.formats else _OFFLOADED_IN
+        if refusal(engine, now.gpu, name) is not None:
+            return
+        split = engine.splits[0] if now.serving.gpu_count > 1 else ""
+        cache = now.serving.cache if now.serving.cache in engine.caches else engine.caches[0]
+        way = replace(now.changed(engine=engine, weights=FORMATS[name], split=split, cache=cache), weights=name)
+        with_it = f"{engine.title}, {name}, "
+    fraction = least_offloaded(way.serving, way.gpu)
+    if fraction is None:
+        return
+    way, layers = way.changed(offloaded=fraction), way.serving.shape.layers
+    moved = round(fraction * layers)
+    where = f"{moved} of {layers} layers on the CPU" if moved else "all layers on the GPU"
+    host = generation_memory(way.serving).host_bytes / GIB
+    needs = f"; needs {host:.1f} GiB of system memory" if moved else ""
+    effect = "same" if way.weights == now.weights else "quality"
+    yield _Proposal(name="cpu-layers", title=f"{with_it}{where}", effect=effect, how=f"-ngl {layers - moved}{needs}", way=way)
+
+
+def _fewer_users(now: TextWay) -> Iterator[_Proposal]:
+    users = 0 if now.fits else most_users(now.serving, now.gpu)
+    if 0 < users < now.serving.users:
+        title = f"{users:,} user{'' if users == 1 else 's'} at a time"
+        yield _Proposal(name="fewer-users", title=title, effect="task", how=f"--users {users}", way=now.changed(users=users))
+
+
+def _shorter_context(now: TextWay) -> Iterator[_Proposal]:
+    longest = 0 if now.fits else longest_context(now.serving, now.gpu)
+    if 0 < longest < now.serving.context:
+        way = replace(now, serving=with_context(now.serving, longest))
+        how = f"--context {longest}"
+        yield _Proposal(name="shorter-context", title=f"context of {longest:,} tokens", effect="task", how=how, way=way)
+
+
+def _instead(now: TextWay, larger: Sequence[Offered]) -> list[_Proposal]:
+    """The cheapest GPU to buy that holds it as it is, and the cheapest to rent."""
+    if now.fits:
+        return []
+    able = [one for one in larger if refusal(now.serving.engine, one.gpu, now.weights) is None]
+    able = [one for one in able if replace(now, gpu=one.gpu).fits]
+    bought = min((one for one in able if one.price), key=lambda one: one.price.usd if one.price else 0.0, default=None)
+    hired = min((one for one in able if one.rent), key=lambda one: one.rent.usd_per_gpu_hour if one.rent else 0.0, default=None)
+    found = []
+    for one, terms in (
+        (bought, f"${bought.price.usd:,.0f}" if bought and bought.price else ""),
+        (hired, f"rented at ${hired.rent.usd_per_gpu_hour:.2f}/h" if hired and hired.rent else ""),
+    ):
+        if one is not None:
+            number = f"{now.serving.gpu_count}x " if now.serving.gpu_count > 1 else ""
+            each = " each" if number else ""
+            title = f"{number}{one.gpu.name} instead, {terms}{each}"
+            found.append(_Proposal(name="bigger-gpu", title=title, effect="hardware", how=terms, way=replace(now, gpu=one.gpu)))
+    return found
+
+
+_REMEDIES: tuple[tuple[str, Callable[[TextWay], Sequence[_Proposal] | Iterator[_Proposal]]], ...] = (
+    ("smaller-weights", _smaller_formats),
+    ("smaller-cache", _smaller_caches),
+    ("more-gpus", _more_gpus),
+    ("cpu-layers", _on_cpu),
+    ("fewer-users", _fewer_users),
+    ("shorter-context", _shorter_context),
+)
+
+
+def _why_not(name: str, now: TextWay) -> str:
+    engine = now.serving.engine
+    if name in ("cpu-layers", "fewer-users", "shorter-context") and now.fits:
+        return "it fits as it is"
+    return {
+        "smaller-weights": f"{engine.title} runs no smaller format on {now.gpu.name}",
+        "smaller-cache": f"{engine.title} has none that is smaller, or it would save too little",
+        "more-gpus": f"{engine.title} does not spread a model over more of them",
+        "cpu-layers": "no number of layers on the CPU leaves enough room",
+        "fewer-users": "not even one request fits",
+        "shorter-context": "the weights alone do not fit",
+    }[name]

@@ -1,0 +1,195 @@
+"""Whether a model that generates text fits, as text: what fills the memory, tokens per second, how long contexts can be and how
+many, and a table of what people do to make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwise.advise.text_remedies import TextRung
+from gpuwise.core.units import GIB
+from gpuwise.questions.fit.text import bar_of
+from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
+from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
+
+__all__ = ["render"]
+
+_MOST_ROWS = 9  # of remedies in a brief answer: it is to fit a terminal
+_LITTLE = 2**20  # bytes: less is not named
+
+
+def render(answer: TextFitAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+    """One sheet, or a table of GPUs."""
+    results = [result for result in answer.results if isinstance(result, TextFit)]
+    wide = width or WIDTH
+    if len(results) == 1:
+        body = _sheet(answer, results[0], wide, colour, verbose)
+    else:
+        body = _side_by_side(answer, results, wide, colour)
+    notes = [f"note: {note}" for note in answer.notes]
+    said = folded(results[0].assumptions, verbose=verbose)
+    return body + join_notes([wrapped(line, width, "  ") for line in (*notes, *said)])
+
+
+def _head(answer: TextFitAnswer, result: TextFit, colour: bool) -> str:
+    told = result.generation
+    users = "1 user" if told.users == 1 else f"{told.users:,} users"
+    cache = "" if told.kv == "fp16" else f", {told.kv} cache"
+    size = f"prompt {told.prompt:,}, answer {told.output:,} tokens"
+    return f"{bold(answer.model, colour=colour)}  {told.weights} in {told.engine}{cache}, {users}, {size}"
+
+
+def _name(result: TextFit) -> str:
+    return result.gpu.name if result.gpu_count == 1 else f"{result.gpu_count}x {result.gpu.name}"
+
+
+# ---------------------------------------------------------------- one GPU, or several of a kind
+
+
+def _sheet(answer: TextFitAnswer, result: TextFit, width: int, colour: bool, verbose: bool) -> str:
+    parts = _parts(result)
+    held = ", ".join(f"{letter} {title} {_bytes(value)}" for letter, title, value in parts if value > _LITTLE)
+    lines = [
+        f"{_head(answer, result, colour)} on {bold(_name(result), colour=colour)}",
+        "",
+        wrapped(f"  {_verdict(result)}", width, "    "),
+        f"  {bar_of([(letter, value) for letter, _, value in parts], result.room.usable_bytes)}",
+        wrapped(f"  {held}", width, "    "),
+    ]
+    lines += [wrapped(f"  {line}", width, "    ") for line in (_speed(result), _contexts(result)) if line]
+    rungs = result.rungs
+    if rungs:
+        kept = rungs if verbose else _most_useful(rungs)
+        left = f"  `-v` lists all {len(rungs)} remedies" if len(kept) < len(rungs) else ""
+        lines += ["", _remedies(result, kept, width, colour), *([left] if left else [])]
+    if rungs and not result.fits:
+        lines += ["", *_ladder(result, width, colour, verbose)]
+    return "\n".join(lines)
+
+
+def _parts(result: TextFit) -> tuple[tuple[str, str, float], ...]:
+    memory = result.memory
+    return (
+        ("W", "weights", memory.weight_bytes),
+        ("K", "key-value cache", memory.kv_cache_bytes),
+        ("A", "activations", memory.activation_bytes - memory.kv_cache_bytes),
+        ("E", "engine", memory.framework_bytes),
+    )
+
+
+def _verdict(result: TextFit) -> str:
+    each = " on each GPU" if result.gpu_count > 1 else ""
+    need = f"needs {_bytes(result.memory.total_bytes)} of {_bytes(result.room.usable_bytes)}{each}"
+    if result.fits:
+        tight = result.memory.high_bytes > result.room.usable_bytes
+        return f"{'FITS, NARROWLY' if tight else 'FITS'}: {need}"
+    told = result.generation
+    if not result.survives:
+        return f"DOES NOT FIT: {need}"
+    host = f"{_bytes(told.host_bytes)} of system memory"
+    return f"DOES NOT FIT: {need}; it runs with {told.offloaded_fraction:.0%} of the layers on the CPU, in {host}"
+
+
+def _speed(result: TextFit) -> str:
+    told = result.generation
+    if not result.survives:
+        return ""
+    each = "" if told.users == 1 else f", {_rate(told.tokens_per_s_per_user)} for each user"
+    how = "" if result.fits else " that way"
+    ends = f"{_rate(told.tokens_per_s_low)} to {_rate(told.tokens_per_s_high)}"
+    return f"speed{how}: {_rate(told.tokens_per_s)} tokens/s ({ends}){each}"
+
+
+def _contexts(result: TextFit) -> str:
+    """The longest context, and how many requests there is room for."""
+    found = result.serving
+    if not result.longest_context or found is None:
+        return "longest context: none fits" if not result.survives else ""
+    whole = ", the most that the model supports" if result.longest_context == result.model_context else ""
+    for_all = "" if result.batch == 1 else f" for each of {result.batch:,} users"
+    room = f"{found.users_paged:,} of {found.context:,} tokens"
+    if found.reserved_context > found.context:
+        room += f", or {found.users_reserved:,} of {found.reserved_context:,}"
+    return f"longest context: {result.longest_context:,} tokens{for_all}{whole}; requests that fit at once: {room}"
+
+
+def _remedies(result: TextFit, rungs: Sequence[TextRung], width: int, colour: bool) -> str:
+    """Each remedy alone, below what was asked for."""
+    told = result.generation
+    now = _rate(told.tokens_per_s) if result.fits else "-"
+    rows: list[TextFit | TextRung] = [result, *rungs]
+    return table(
+        [
+            Column(title="  remedy", cells=["  unchanged", *(f"  {rung.title}" for rung in rungs)], right=False),
+            Column(title="memory", cells=[_bytes(one.memory.total_bytes) for one in rows]),
+            Column(title="fits", cells=["yes" if one.fits else "no" for one in rows], right=False),
+            Column(title="tokens/s", cells=[now, *(_rate(rung.tokens_per_s) if rung.fits else "-" for rung in rungs)]),
+            Column(title="requests", cells=[f"{one.max_batch:,}" for one in rows], drop=3),
+            Column(title="changes", cells=["", *(_changes(rung) for rung in rungs)], right=False, drop=2),
+        ],
+        width=width,
+        colour=colour,
+    )
+
+
+def _most_useful(rungs: Sequence[TextRung]) -> list[TextRung]:
+    """As many as a brief answer has room for; those that do not suffice are left out first."""
+    spare = len(rungs) - _MOST_ROWS
+    kept = list[TextRung]()
+    for rung in rungs:
+        if spare > 0 and not rung.fits:
+            spare -= 1
+        else:
+            kept.append(rung)
+    return kept[:_MOST_ROWS]
+
+
+def _changes(rung: TextRung) -> str:
+    return f"{rung.effect}; {_bytes(rung.host_bytes)} of RAM" if rung.host_bytes else rung.effect
+
+
+def _ladder(result: TextFit, width: int, colour: bool, verbose: bool) -> list[str]:
+    """The remedies that make it fit together; with `verbose` also how to apply each."""
+    rungs = result.climbed
+    if not rungs:
+        return ["  No combination of these remedies makes it fit."]
+    lines = [bold("  combined until it fits:", colour=colour)]
+    for number, rung in enumerate(rungs, 1):
+        where = " on each GPU" if rung.gpu_count > 1 else ""
+        speed = f", {_rate(rung.tokens_per_s)} tokens/s" if rung.fits else ""
+        more = f"; {rung.how}" if verbose else ""
+        lines.append(wrapped(f"  {number}. {rung.title}: {_bytes(rung.memory.total_bytes)}{where}{speed}{more}", width, "     "))
+    return lines
+
+
+# ---------------------------------------------------------------- several kinds of GPU
+
+
+def _side_by_side(answer: TextFitAnswer, results: Sequence[TextFit], width: int, colour: bool) -> str:
+    columns = [
+        Column(title="GPU", cells=[_name(result) for result in results], right=False),
+        Column(title="needs", cells=[_bytes(result.memory.total_bytes) for result in results]),
+        Column(title="has", cells=[_bytes(result.room.usable_bytes) for result in results]),
+        Column(title="fits", cells=["yes" if result.fits else "NO" for result in results], right=False),
+        Column(title="tokens/s", cells=[_side_speed(result) for result in results]),
+        Column(title="longest context", cells=[f"{result.longest_context:,}" for result in results], drop=2),
+        Column(title="requests", cells=[f"{result.max_batch:,}" for result in results], drop=3),
+    ]
+    fixes = [wrapped(f"{_name(result)} {_fix(result)}", width, "  ") for result in results if result.climbed and not result.fits]
+    return f"{_head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}" + join_notes(fixes)
+
+
+def _side_speed(result: TextFit) -> str:
+    return _rate(result.generation.tokens_per_s) if result.survives else "-"
+
+
+def _fix(result: TextFit) -> str:
+    rungs = result.climbed
+    return f"fits with {' + '.join(rung.title for rung in rungs)} ({_rate(rungs[-1].tokens_per_s)} tokens/s)"
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / GIB:.1f} GiB" if value >= 0.1 * GIB else f"{value / 2**20:.0f} MiB"

@@ -1,0 +1,106 @@
+"""Does a language model that generates text fit, how fast is it then, and what makes it fit if it does not?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuwise.advise.candidates import offered
+from gpuwise.advise.ladder import Advice
+from gpuwise.advise.serving import PAGE, Serving
+from gpuwise.advise.text_remedies import TextWay, ladder, remedies
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.engine import generation
+from gpuwise.engine.choices import Choices
+from gpuwise.engine.generation import fits, generate, generation_memory, most_users, room_bytes
+from gpuwise.engine.text_memory import HIGH, longest_context, memory_of, with_context
+from gpuwise.engine.ways import Room, largest, room_of
+from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.prices import PriceBook
+from gpuwise.questions.common.generating import TextQuery
+from gpuwise.questions.common.generations import generated, placed
+from gpuwise.questions.fit.larger import larger_than
+from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
+from gpuwise.step.memory.lifetimes import memory_data
+
+__all__ = ["fit_text"]
+
+_COMPUTED = "fp16"
+
+
+def fit_text(query: TextQuery, *, display: bool = False, with_remedies: bool = True) -> TextFitAnswer:
+    """The memory and the speed of this model on each of these GPUs, and what would make it fit."""
+    name = query.serving.shape.name if query.model.endswith((".json", ".gguf")) else query.model
+    results = tuple(_fit(query, gpu, display, with_remedies) for gpu in query.gpus)
+    return TextFitAnswer(model=name, results=results, notes=(), data_date=tables.data_date())
+
+
+def _fit(query: TextQuery, product: Gpu, display: bool, with_remedies: bool) -> TextFit:
+    gpu, serving = _beside_a_desktop(product) if display else product, query.serving
+    now = TextWay(serving=serving, gpu=gpu, weights=query.format_name)
+    runs = placed(serving, gpu)
+    (told,) = generated(runs, [gpu])
+    memory, room = memory_of(serving), replace(room_of(gpu), usable_bytes=room_bytes(serving, gpu))
+    return TextFit(
+        gpu=product,
+        gpu_count=serving.gpu_count,
+        mode="infer",
+        precision=_COMPUTED,
+        optimizer="",
+        batch=serving.users,
+        seq=serving.context,
+        memory=memory,
+        room=room,
+        fits=now.fits,
+        survives=fits(runs, gpu),
+        probability=memory.fits_probability(room.usable_bytes),
+        max_batch=most_users(serving, gpu),
+        safe_batch=_safe(serving, room),
+        step_s=float(generate(runs, [gpu]).decode_s[0]),
+        advice=_advice(now) if with_remedies else Advice(final=Choices(precision=_COMPUTED)),
+        serving=_contexts(serving, gpu),
+        assumptions=(*query.assumptions, *_notes(serving, room)),
+        generation=replace(told, weights=query.format_name),
+        longest_context=longest_context(serving, gpu),
+        model_context=serving.shape.context,
+    )
+
+
+def _beside_a_desktop(gpu: Gpu) -> Gpu:
+    """The GPU without the memory that a desktop takes."""
+    return replace(gpu, usable_memory_bytes=gpu.usable_memory_bytes - memory_data().value("display_bytes"))
+
+
+def _safe(serving: generation.Serving, room: Room) -> int:
+    """Requests that fit even at the upper end of the range."""
+    return largest(lambda users: HIGH * generation_memory(serving, users).total_bytes, room.usable_bytes)
+
+
+def _advice(now: TextWay) -> Advice:
+    found, refused = remedies(now, offered(larger_than(now.gpu), PriceBook.of()))
+    return Advice(remedies=found, not_applicable=refused, ladder=ladder(now), final=Choices(precision=_COMPUTED))
+
+
+def _contexts(serving: generation.Serving, gpu: Gpu) -> Serving:
+    """How many contexts fit at once: of the tokens asked for, and of as many as the model supports."""
+    longest = max(serving.shape.context, serving.context)
+    each = generation_memory(serving, 2).cache_bytes - generation_memory(serving, 1).cache_bytes
+    return Serving(
+        context=serving.context,
+        reserved_context=longest,
+        cache_bytes_per_token=each / serving.context,
+        users_paged=most_users(serving, gpu),
+        users_reserved=most_users(with_context(serving, longest), gpu),
+        page=PAGE,
+    )
+
+
+def _notes(serving: generation.Serving, room: Room) -> list[Assumption]:
+    engine = serving.engine
+    notes = []
+    if engine.reserves_fraction:
+        value = f"{engine.reserves_fraction:.0%} of the GPU's memory"
+        notes.append(assumed("room", value, f"what {engine.title} takes unless it is told otherwise", code="engine_room"))
+    if room.shared:
+        notes.append(assumed("memory", f"{room.usable_bytes / 2**30:.1f} GiB usable", room.remark, code="shared_memory"))
+    return notes

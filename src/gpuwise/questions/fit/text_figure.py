@@ -1,0 +1,75 @@
+"""The figure of `fit` for text: what fills the memory of a GPU, and what every remedy leaves of it, with tokens per second."""
+
+from __future__ import annotations
+
+from gpuwise.advise.text_remedies import TextRung
+from gpuwise.core.units import GIB
+from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
+from gpuwise.render.chart import Axis, Bar, Bars, Figure, Segment
+from gpuwise.step.memory.peak import Memory
+
+__all__ = ["text_memory_figure"]
+
+_KINDS = ("weights", "key-value cache", "activations", "engine")
+
+
+def text_memory_figure(answer: TextFitAnswer) -> Figure:
+    """One GPU with its remedies, or several GPUs."""
+    results = [result for result in answer.results if isinstance(result, TextFit)]
+    first, alone = results[0], len(results) == 1
+    told = first.generation
+    bars = [bar for result in results for bar in _of(result)]
+    if alone and first.rungs:
+        bars += [Bar(label="alone"), *(_rung(rung) for rung in first.rungs if rung.name != "bigger-gpu")]
+    if alone and first.climbed:
+        bars += [Bar(label="together"), *(_rung(rung) for rung in first.climbed)]
+    longest = max(sum(segment.value for segment in bar.segments) for bar in bars)
+    verdict = "fits" if first.fits else "does not fit"
+    each = " on each GPU" if first.gpu_count > 1 else ""
+    return Figure(
+        title=f"{answer.model} on {_name(first)}: {verdict}" if alone else f"{answer.model} on {len(results)} GPUs",
+        subtitle=f"{told.weights} in {told.engine}, users: {told.users}, prompt {told.prompt:,}, answer {told.output:,} tokens",
+        panels=(
+            Bars(
+                title=f"Memory while text is generated{each}",
+                axis=Axis(title="GiB of GPU memory", low=0.0, high=longest * 1.02),
+                bars=tuple(bars),
+                share=1.0,
+            ),
+        ),
+        legend=tuple((name, place) for place, name in enumerate(_KINDS)),
+        footer=f"gpuwise fit. Faint: too large. Data of {answer.data_date}.",
+    )
+
+
+def _name(result: TextFit) -> str:
+    return result.gpu.name if result.gpu_count == 1 else f"{result.gpu_count}x {result.gpu.name}"
+
+
+def _of(result: TextFit) -> list[Bar]:
+    """What a GPU has, and what the model needs there."""
+    has, name = result.room.usable_bytes / GIB, _name(result)
+    room = Bar(label=name, segments=(Segment(value=has, tip=f"{name}: {has:.1f} GiB"),), note=f"has {has:.1f} GiB")
+    speed = f", {_rate(result.generation.tokens_per_s)} tokens/s" if result.fits else ""
+    note = f"needs {result.memory.total_bytes / GIB:.1f} GiB{speed}"
+    return [room, _bar("as asked", result.memory, note, fits=result.fits)]
+
+
+def _rung(rung: TextRung) -> Bar:
+    speed = f", {_rate(rung.tokens_per_s)} tokens/s" if rung.fits else ""
+    return _bar(rung.title, rung.memory, f"{rung.memory.total_bytes / GIB:.1f} GiB{speed}", fits=rung.fits)
+
+
+def _bar(label: str, memory: Memory, note: str, *, fits: bool) -> Bar:
+    active = memory.activation_bytes - memory.kv_cache_bytes
+    held = (memory.weight_bytes, memory.kv_cache_bytes, active, memory.framework_bytes)
+    segments = tuple(
+        Segment(value=value / GIB, colour=place, tip=f"{label}: {_KINDS[place]} {value / GIB:.1f} GiB")
+        for place, value in enumerate(held)
+        if value > 0
+    )
+    return Bar(label=label, segments=segments, note=note, faint=not fits)
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,63 @@
+"""What a question about the memory of a model that generates text is answered with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gpuwise.advise.text_remedies import TextRung
+from gpuwise.questions.common.generations import Generated
+from gpuwise.questions.fit.types import Fit, FitAnswer
+
+__all__ = ["TextFit", "TextFitAnswer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFit(Fit):
+    """One model on one GPU or several of a kind. `batch`, `max_batch` and `safe_batch` count requests at once. `generation` is
+    how it runs: with layers on the CPU where it does not fit but still runs (`survives`), else as if there were room.
+    `longest_context` is what each of the requests can have, up to `model_context`, what the model supports."""
+
+    generation: Generated
+    longest_context: int
+    model_context: int
+
+    @property
+    def rungs(self) -> list[TextRung]:
+        """Every remedy alone."""
+        return [rung for rung in self.advice.remedies if isinstance(rung, TextRung)]
+
+    @property
+    def climbed(self) -> list[TextRung]:
+        """Remedies that make it fit together."""
+        return [rung for rung in self.advice.ladder if isinstance(rung, TextRung)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of `fit`, with what is said of text beside them."""
+        found = Fit.to_dict(self)
+        found["remedies"] = [_with_text(row, rung) for row, rung in zip(found["remedies"], self.rungs, strict=True)]
+        found["ladder"] = [_with_text(row, rung) for row, rung in zip(found["ladder"], self.climbed, strict=True)]
+        return found | {
+            "tokens_per_s": self.generation.tokens_per_s,
+            "longest_context": self.longest_context,
+            "model_context": self.model_context,
+            "users_fit": self.max_batch,
+            "generation": self.generation.to_dict(),
+        }
+
+
+def _with_text(row: dict[str, Any], rung: TextRung) -> dict[str, Any]:
+    return row | {
+        "tokens_per_s": rung.tokens_per_s,
+        "tokens_per_s_per_user": rung.tokens_per_s_per_user,
+        "context": rung.context,
+        "host_bytes": rung.host_bytes,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFitAnswer(FitAnswer):
+    """One answer for each GPU, in the order asked."""
+
+    TEXT: ClassVar[str] = "questions.fit.generation_text.render"
+    FIGURE: ClassVar[str] = "questions.fit.text_figure.text_memory_figure"

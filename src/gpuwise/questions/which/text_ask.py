@@ -1,0 +1,95 @@
+"""Whether `which` is asked about a language model that generates text, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwise.advise.jobs import Job, find_task
+from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.generating import language_shape
+from gpuwise.questions.which.options import WhichOptions
+from gpuwise.questions.which.text_paces import TextAsked
+from gpuwise.step.time.engines import find_engine
+from gpuwise.workload.language.find import find_shape
+from gpuwise.workload.language.formats import find_cache, find_format
+from gpuwise.workload.store import zoo
+
+__all__ = ["text_asked", "text_job"]
+
+_NUMBERS = ("users", "prompt", "output", "context")
+
+
+def text_asked(options: WhichOptions, models: Sequence[str]) -> TextAsked | None:
+    """How text is generated, where the options ask for it: by an option that only text has, by inference with language models
+    and no option of a step, or by a task that generates text."""
+    said = _said(options)
+    if not models:
+        task = find_task(options.task) if options.task else None
+        if task is not None and task.prompt:
+            return _checked(options, task.prompt, task.output)
+        if said:
+            raise BadValue(
+                f"`{said}` is about a language model that generates text, but none was named",
+                hint=f"for example `--model llama-3-8b {said}`, or `--task llm-inference`",
+            )
+        return None
+    if not said and not (_is_plain(options) and all(_writes(model, options.mode) for model in models)):
+        return None
+    for model in models:
+        find_shape(model)  # says what it looked for
+    if options.mode == "train":
+        raise BadValue(
+            "`--mode train` and options for generating text exclude each other", hint=f"leave out `--mode` or `{said}`"
+        )
+    return _checked(options, options.prompt, options.output)
+
+
+def _said(options: WhichOptions) -> str:
+    """The first option that only text has, as typed."""
+    for name in ("weights", "kv", "engine"):
+        if value := getattr(options, name):
+            return f"--{name} {value}"
+    return next((f"--{name} {getattr(options, name)}" for name in _NUMBERS if getattr(options, name) is not None), "")
+
+
+def _is_plain(options: WhichOptions) -> bool:
+    """Whether no option is given that only a step has."""
+    steps = (options.batch, options.seq, options.image, options.phase, options.precision, options.optimizer, options.stack)
+    return not any(steps) and options.mode != "train"
+
+
+def _writes(model: str, mode: str) -> bool:
+    """Whether a model generates text unless it is told otherwise: in inference, or where only its sizes are known."""
+    known = ":" in model or zoo.has(model) or model.endswith((".py", ".gz"))
+    return (mode == "infer" or not known) and language_shape(model) is not None
+
+
+def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> TextAsked:
+    """As typed, with names that no GPU could make sense of refused before any is looked at."""
+    if options.weights:
+        find_format(options.weights)
+    if options.kv:
+        find_cache(options.kv)
+    if options.engine:
+        find_engine(options.engine)
+    free = options.context is None
+    return TextAsked(
+        weights=options.weights,
+        kv=options.kv,
+        engine=options.engine,
+        users=options.users,
+        prompt=options.prompt if options.prompt is not None else prompt if free else None,
+        output=options.output if options.output is not None else output if free else None,
+        context=options.context,
+    )
+
+
+def text_job(model: str, tokens: float, text: TextAsked) -> Job:
+    """A model that writes so many tokens: in fewer bits where no GPU holds it, unless the format was given."""
+    return Job(
+        model=model,
+        samples=tokens,
+        mode="infer",
+        phase="decode",
+        ways=("usual",) if text.weights else ("usual", "int8", "int4"),
+    )

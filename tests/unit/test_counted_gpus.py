@@ -1,0 +1,45 @@
+"""`--gpu "2x RTX 3090"`: the number may stand with the name, in every question about a step or about text."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpuwise
+from gpuwise.core.errors import BadValue
+
+
+def test_predict_reads_the_number_with_the_name() -> None:
+    (told,) = gpuwise.predict("resnet50", gpu=("2x RTX 3090",)).results
+    (given,) = gpuwise.predict("resnet50", gpu=("RTX 3090",), gpus=2).results
+    assert told.gpu_count == 2
+    assert told.step_s == given.step_s
+
+
+def test_fit_reads_the_number_with_the_name() -> None:
+    (told,) = gpuwise.fit("resnet50", gpu=("4x T4",), remedies=False).results
+    assert (told.gpu.name, told.gpu_count) == ("T4", 4)
+
+
+def test_a_grid_reads_it_too() -> None:
+    answer = gpuwise.predict("resnet50", gpu=("2x RTX 3090",), batch="8,16")
+    assert {result.gpu_count for result in answer.results} == {2}
+
+
+def test_text_reads_it_too() -> None:
+    (told,) = gpuwise.predict("llama-3-70b", weights="q4_k_m", gpu=("2x RTX 3090",)).results
+    assert told.gpu_count == 2
+
+
+@pytest.mark.parametrize("weights", ["", "q4_k_m"])
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "said"),
+    [
+        (("2x RTX 3090", "4x RTX 3090"), 1, "these names say 2 and 4"),
+        (("2x RTX 3090", "RTX 4090"), 1, "these names say 1 and 2"),
+        (("2x RTX 3090",), 4, "say different numbers"),
+        (("0x RTX 3090",), 1, "invalid number of GPUs"),
+    ],
+)
+def test_numbers_that_disagree_are_refused(gpu: tuple[str, ...], gpus: int, said: str, weights: str) -> None:
+    with pytest.raises(BadValue, match=said):
+        gpuwise.predict("llama-3-8b", gpu=gpu, gpus=gpus, weights=weights)

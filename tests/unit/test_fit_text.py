@@ -1,0 +1,255 @@
+"""`fit` of language models that generate text: the verdict, tokens per second, contexts, remedies and the ladder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import gpuwise
+from gpuwise.advise.types import EFFECTS
+from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
+from gpuwise.engine.generation import Serving, fits, generation_memory
+from gpuwise.engine.text_memory import longest_context, with_context
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.questions.common.generating import text_query
+from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.questions.fit.answer import FitAnswer
+from gpuwise.questions.fit.generation_text import render
+from gpuwise.questions.fit.text_figure import text_memory_figure
+from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
+from gpuwise.render.chart import Bars
+from gpuwise.surfaces.cli.app import app
+
+BIG = "llama-3-70b"
+STEP_KEYS = ("model", "gpu", "gpu_count", "batch", "memory", "fits", "max_batch", "safe_batch", "step_s", "remedies", "ladder")
+
+
+@cache
+def asked(model: str, gpu: str, **options: Any) -> TextFitAnswer:
+    found = gpuwise.fit(model, gpu=gpu, **options)
+    assert isinstance(found, TextFitAnswer)
+    return found
+
+
+def answer(model: str, gpu: str, **options: Any) -> TextFit:
+    (found,) = asked(model, gpu, **options).results
+    assert isinstance(found, TextFit)
+    return found
+
+
+def serving(gpu: str, **options: Any) -> Serving:
+    return text_query("llama-3-8b", TextOptions("llama-3-8b", **options), [load_catalog().find(gpu).gpu]).serving
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def test_two_3090_hold_70_billion_weights_in_four_bits_and_one_does_not() -> None:
+    two, one = answer(BIG, "2x RTX 3090", weights="q4_k_m"), answer(BIG, "RTX 3090", weights="q4_k_m")
+    assert two.fits
+    assert not one.fits
+    assert two.generation.tokens_per_s > 5 * one.generation.tokens_per_s  # layers on the CPU
+
+
+@pytest.mark.parametrize("gpu", ["2x RTX 3090", "H100 SXM"])
+def test_memory_and_speed_are_those_of_predict(gpu: str) -> None:
+    found = answer(BIG, gpu, weights="q4_k_m")
+    (predicted,) = gpuwise.predict(BIG, gpu=gpu, weights="q4_k_m").results
+    assert found.memory == predicted.memory
+    assert found.step_s == pytest.approx(predicted.step_s)
+    assert found.generation.to_dict() == predicted.to_dict()["generation"]
+
+
+def test_what_does_not_fit_but_runs_on_the_cpu_in_part_is_said_to() -> None:
+    found = answer(BIG, "RTX 3090", weights="q4_k_m")
+    assert found.survives
+    assert 0 < found.generation.offloaded_fraction < 1
+    assert not answer(BIG, "RTX 3090", weights="awq").survives  # vLLM keeps all layers on the GPU
+
+
+def test_inference_of_a_known_language_model_is_text_and_a_batch_makes_it_a_step() -> None:
+    assert isinstance(gpuwise.fit("llama-3-8b", gpu="RTX 3090", mode="infer", remedies=False), TextFitAnswer)
+    step = gpuwise.fit("llama-3-8b", gpu="RTX 3090", mode="infer", batch=1, remedies=False)
+    assert isinstance(step, FitAnswer)
+    assert not isinstance(step, TextFitAnswer)
+
+
+def test_a_model_known_by_its_sizes_alone_is_text() -> None:
+    assert answer("Qwen3-14B", "RTX 3090", remedies=False).generation.tokens_per_s > 0
+
+
+def test_a_desktop_takes_its_share() -> None:
+    plain, shown = (
+        answer("llama-3-8b", "RTX 3090", weights="q8_0", display=display, remedies=False) for display in (False, True)
+    )
+    assert shown.room.usable_bytes < plain.room.usable_bytes
+    assert shown.max_batch < plain.max_batch
+
+
+# ---------------------------------------------------------------- contexts
+
+
+@pytest.mark.parametrize("options", [{"users": 64}, {"users": 64, "kv": "fp8"}, {"users": 30, "prompt": 100, "output": 900}])
+def test_the_longest_context_fits_and_one_token_more_does_not(options: dict[str, Any]) -> None:
+    gpu, asked_for = load_catalog().find("RTX 4090").gpu, serving("RTX 4090", weights="fp16", **options)
+    longest = longest_context(asked_for, gpu)
+    assert 1 < longest < asked_for.shape.context
+    assert fits(with_context(asked_for, longest), gpu)
+    assert not fits(with_context(asked_for, longest + 1), gpu)
+
+
+def test_the_longest_context_ends_where_the_model_does() -> None:
+    found = answer("llama-3-8b", "H100 SXM", weights="fp16", remedies=False)
+    assert found.longest_context == found.model_context == 8192
+
+
+def test_the_requests_that_fit_do_and_one_more_does_not() -> None:
+    gpu, asked_for = load_catalog().find("RTX 4090").gpu, serving("RTX 4090", weights="fp16")
+    most = answer("llama-3-8b", "RTX 4090", weights="fp16", remedies=False).max_batch
+    assert fits(replace(asked_for, users=most), gpu)
+    assert not fits(replace(asked_for, users=most + 1), gpu)
+
+
+def test_a_longer_context_leaves_room_for_fewer() -> None:
+    found = answer("llama-3-8b", "RTX 4090", weights="fp16", remedies=False).serving
+    assert found is not None
+    assert found.users_reserved < found.users_paged
+
+
+# ---------------------------------------------------------------- remedies
+
+
+@pytest.mark.parametrize(("gpu", "weights"), [("RTX 3090", "fp16"), ("2x RTX 3090", "fp16"), ("T4", "q8_0"), ("RTX 4090", "")])
+def test_every_remedy_saves_memory_or_brings_more(gpu: str, weights: str) -> None:
+    found = answer(BIG, gpu, weights=weights, mode="infer")
+    assert found.rungs
+    for rung in found.rungs:
+        assert rung.effect in EFFECTS
+        assert rung.memory.total_bytes < found.memory.total_bytes or rung.gpu != found.gpu.name
+        assert rung.tokens_per_s > 0
+        assert rung.fits == (rung.max_batch >= rung.batch)
+
+
+def test_smaller_weights_come_from_most_bits_to_fewest_and_each_is_faster() -> None:
+    rungs = [rung for rung in answer("llama-3-8b", "M2 Max", weights="fp16").rungs if rung.name.startswith("q")]
+    assert [rung.name for rung in rungs] == ["q8_0", "q6_k", "q5_k_m", "q4_k_m"]
+    speeds = [rung.tokens_per_s for rung in rungs]
+    assert speeds == sorted(speeds)
+
+
+def test_layers_on_the_cpu_name_the_system_memory_they_take() -> None:
+    (rung,) = [rung for rung in answer(BIG, "RTX 3090", weights="q4_k_m").rungs if rung.name == "cpu-layers"]
+    assert rung.fits
+    assert rung.host_bytes > 10 * 2**30
+    assert f"{rung.host_bytes / 2**30:.1f} GiB of system memory" in rung.how
+
+
+def test_an_engine_that_keeps_all_on_the_gpu_is_offered_one_that_does_not() -> None:
+    (rung,) = [rung for rung in answer(BIG, "RTX 3090", weights="fp16").rungs if rung.name == "cpu-layers"]
+    assert rung.title.startswith("llama.cpp, q4_k_m, ")
+    assert rung.effect == "quality"
+
+
+def test_many_users_are_offered_fewer_of_them_and_shorter_contexts() -> None:
+    found = answer("llama-3-8b", "RTX 4090", engine="vllm", users=32, context=8192)
+    rungs = {rung.name: rung for rung in found.rungs}
+    assert rungs["fewer-users"].batch == found.max_batch
+    assert rungs["shorter-context"].context == found.longest_context
+    assert rungs["kv-fp8"].memory.kv_cache_bytes == pytest.approx(found.memory.kv_cache_bytes / 2)
+
+
+def test_the_ladder_ends_with_what_fits_and_what_fits_has_none() -> None:
+    for gpu, weights in (("RTX 3090", "fp16"), ("RTX 3060 12GB", "awq"), ("T4", "fp16")):
+        found = answer(BIG, gpu, weights=weights)
+        assert [rung.fits for rung in found.climbed] == [False] * (len(found.climbed) - 1) + [True]
+    assert not answer(BIG, "2x RTX 3090", weights="q4_k_m").climbed
+
+
+def test_a_fraction_of_the_layers_leaves_the_rest() -> None:
+    gpu = load_catalog().find("RTX 3090").gpu
+    whole = text_query(BIG, TextOptions(BIG, weights="q4_k_m"), [gpu]).serving
+    part = replace(whole, offloaded=0.5)
+    assert generation_memory(part).total_bytes < generation_memory(whole).total_bytes
+    assert generation_memory(part).host_bytes > 0
+
+
+# ---------------------------------------------------------------- what is printed and refused
+
+
+def test_json_has_every_key_of_a_step_and_tokens_besides() -> None:
+    told = asked(BIG, "RTX 3090", weights="q4_k_m").to_dict()
+    step = gpuwise.fit("resnet18", gpu="RTX 3090").to_dict()
+    assert set(step) <= set(told)
+    assert set(step["remedies"][0]) <= set(told["remedies"][0])
+    assert all(row["tokens_per_s"] > 0 for row in (*told["remedies"], *told["ladder"]))
+    assert told["longest_context"] == 0
+    assert all(key in told for key in STEP_KEYS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [BIG, "--weights", "q4_k_m", "--gpu", "RTX 3090"],
+        [BIG, "--weights", "fp16", "--gpu", "RTX 3090"],
+        ["llama-3-8b", "--engine", "vllm", "--users", "32", "--context", "8192", "--gpu", "RTX 4090"],
+    ],
+)
+def test_a_brief_answer_fits_a_terminal(arguments: list[str]) -> None:
+    text = CliRunner().invoke(app, ["fit", *arguments], catch_exceptions=False).stdout
+    assert len(text.splitlines()) <= 25
+    assert max(map(len, text.splitlines())) <= 100
+    assert "combined until it fits" in text
+
+
+def test_several_gpus_stand_side_by_side() -> None:
+    found = gpuwise.fit("Qwen3-14B", gpu=("RTX 3090", "RTX 3060 12GB"), weights="fp16")
+    assert isinstance(found, TextFitAnswer)
+    text = render(found, width=100)
+    assert "tokens/s" in text
+    assert "RTX 3060 12GB fits with " in text
+
+
+@pytest.mark.parametrize("gpu", ["RTX 3090", "2x RTX 3090"])
+def test_the_figure_shows_what_is_printed(gpu: str) -> None:
+    figure = text_memory_figure(asked(BIG, gpu, weights="q4_k_m"))
+    (panel,) = figure.panels
+    assert isinstance(panel, Bars)
+    found = answer(BIG, gpu, weights="q4_k_m")
+    bars = {bar.label: bar for bar in panel.bars}
+    assert sum(one.value for one in bars["as asked"].segments) == pytest.approx(found.memory.total_bytes / 2**30)
+    assert bars["as asked"].faint != found.fits
+    assert all(rung.title in bars for rung in found.rungs if rung.name != "bigger-gpu")
+
+
+def test_it_says_no_only_where_it_does_not_fit() -> None:
+    assert asked(BIG, "RTX 3090", weights="q4_k_m").says_no
+    assert not asked(BIG, "2x RTX 3090", weights="q4_k_m").says_no
+
+
+@pytest.mark.parametrize(
+    ("options", "fault", "said"),
+    [
+        ({"users": 0}, BadValue, "invalid --users 0"),
+        ({"output": -1}, BadValue, "invalid --output -1"),
+        ({"context": 100_000}, BadValue, "supports at most 8,192 tokens"),
+        ({"engine": "fastest"}, UnknownName, "unknown engine 'fastest'"),
+        ({"weights": "q4_k_m", "engine": "vllm"}, BadValue, "vLLM cannot run weights in q4_k_m"),
+        ({"weights": "fp8", "engine": "tensorrt-llm"}, BadValue, "which has compute capability 8.6"),
+        ({"weights": "int5"}, BadValue, "unknown weight format 'int5'"),
+        ({"kv": "q8_0", "engine": "vllm"}, BadValue, "vLLM has no key-value cache in q8_0"),
+        ({"weights": "int4", "mode": "train"}, BadValue, "exclude each other"),
+        ({"weights": "int4", "gpus": 0}, BadValue, "invalid --gpus 0"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(options: dict[str, Any], fault: type[GpuwiseError], said: str) -> None:
+    with pytest.raises(fault, match=said):
+        gpuwise.fit("llama-3-8b", gpu="RTX 3090", **options)
+
+
+def test_the_whole_catalogue_is_not_asked_for_text() -> None:
+    with pytest.raises(BadValue, match="`--all` checks a step"):
+        gpuwise.fit("llama-3-8b", weights="int4", all=True)

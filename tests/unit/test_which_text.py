@@ -1,0 +1,153 @@
+"""`which` for language models that generate text: GPUs weighed by tokens per second, several of them where one is too small."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import gpuwise
+from gpuwise.advise.candidates import Candidate
+from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, WORTH_A_CHANGE, shortfall
+from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
+from gpuwise.questions.which.text_paces import TextPace
+from gpuwise.questions.which.types import WhichAnswer
+from gpuwise.surfaces.cli.app import app
+
+BIG = "llama-3-70b"
+STEP_KEYS = (
+    "gpu gpu_count source fits step_s samples_per_s upfront_usd total_usd usd_per_million_samples kg_co2e build reasons".split()
+)
+
+
+@cache
+def which(**options: Any) -> WhichAnswer:
+    return gpuwise.which(**options)
+
+
+def best(answer: WhichAnswer) -> Candidate:
+    assert answer.best is not None
+    return answer.best
+
+
+# ---------------------------------------------------------------- what is recommended
+
+
+def test_two_used_3090_are_what_2000_dollars_buy_for_70_billion_weights() -> None:
+    answer = which(model=BIG, weights="int4", budget=2000)
+    assert best(answer).name == "2x RTX 3090"
+    assert "tokens/s" in answer.verdict
+    assert "GPU holds a part of the model" in " ".join(answer.reasons[best(answer).key])
+
+
+@pytest.mark.parametrize("budget", [700, 1000, 1500, 2000, 3000, 5000, 10_000, None])
+@pytest.mark.parametrize("weights", ["int4", "q4_k_m", ""])
+def test_nothing_within_the_limits_beats_the_verdict(budget: float | None, weights: str) -> None:
+    answer = which(model="Qwen3-32B", weights=weights, budget=budget, buy=True, used=True)
+    if answer.best is None:
+        return
+    able = [one for one in answer.every if one.kind.startswith("buy") and not shortfall(one, answer.query.limits)]
+    taken = answer.best
+    if budget is None:
+        for one in able:
+            allowed = 1.0 if one.gpu_count <= taken.gpu_count else WORTH_A_CHANGE
+            assert (taken.usd_per_run or 0.0) <= allowed * (one.usd_per_run or float("inf"))
+        return
+    for one in able:
+        cheap = (taken.upfront_usd or 0.0) <= CLEARLY_CHEAPER * (one.upfront_usd or 0.0)
+        allowed = WORTH_A_CHANGE / NEARLY if one.gpu_count > taken.gpu_count else 1 / NEARLY if cheap else 1.0
+        assert one.run.samples_per_s <= allowed * taken.run.samples_per_s * 1.0001
+
+
+def test_what_is_recommended_fits_and_its_speed_is_that_of_predict() -> None:
+    taken = best(which(model=BIG, weights="int4", budget=2000))
+    (predicted,) = gpuwise.predict(BIG, weights="int4", gpu=f"{taken.gpu_count}x {taken.gpu.name}").results
+    told = predicted.to_dict()
+    assert taken.run.fits
+    assert told["fits"]
+    assert taken.run.samples_per_s == pytest.approx(told["generation"]["tokens_per_s"], rel=1e-3)
+    assert taken.run.needed_bytes == pytest.approx(told["memory"]["total_bytes"])
+
+
+def test_fewer_bits_are_taken_only_where_more_fit_nothing() -> None:
+    plain, short = which(model="llama-3-8b", mode="infer", budget=1000), which(model=BIG, mode="infer", budget=2000)
+    assert {pace.weights for one in plain.every for pace in one.run.paces if isinstance(pace, TextPace)} == {"fp16"}
+    assert short.ways == ("int4",)
+    assert "with 4-bit weights" in short.verdict
+
+
+def test_a_single_slow_gpu_is_not_preferred_to_several_that_cost_far_less_per_token() -> None:
+    answer = which(model=BIG, mode="infer", buy=True)
+    assert best(answer).gpu_count > 1
+
+
+def test_max_gpus_is_kept_to() -> None:
+    answer = which(model=BIG, weights="int4", budget=2000, max_gpus=1)
+    assert all(one.gpu_count == 1 for one in answer.every if one.kind.startswith("buy"))
+    assert answer.best is None or answer.best.kind == "rent"
+
+
+def test_an_engine_that_was_asked_for_runs_everywhere() -> None:
+    answer = which(model="llama-3-8b", engine="llama.cpp", weights="q8_0", budget=1000, vendor="any")
+    assert {pace.engine for one in answer.every for pace in one.run.paces if isinstance(pace, TextPace)} == {"llama.cpp"}
+
+
+def test_more_users_mean_more_tokens_and_more_memory() -> None:
+    one, many = (which(model="llama-3-8b", weights="int4", users=users, budget=1000) for users in (1, 32))
+    (few,), (lots,) = ([best(answer).run] for answer in (one, many))
+    assert lots.samples_per_s > 2 * few.samples_per_s
+    assert lots.needed_bytes > few.needed_bytes
+
+
+def test_the_task_of_serving_is_text() -> None:
+    answer = which(task="llm-inference", budget=2000)
+    assert "tokens/s" in answer.verdict
+    assert all(isinstance(pace, TextPace) for pace in best(answer).run.paces)
+
+
+def test_training_stays_a_step() -> None:
+    assert "tokens/s" not in which(model="llama-3-8b", budget=2000).verdict
+
+
+# ---------------------------------------------------------------- what is printed and refused
+
+
+def test_json_keeps_its_keys_and_adds_tokens() -> None:
+    told = which(model=BIG, weights="int4", budget=2000).to_dict()
+    (option,) = [one for one in told["options"] if one["gpu"] == "RTX 3090"]
+    assert all(key in option for key in STEP_KEYS)
+    assert option["tokens_per_s"] == option["samples_per_s"]
+    assert option["tokens_per_s_low"] < option["tokens_per_s"] < option["tokens_per_s_high"]
+    assert option["usd_per_million_tokens"] == pytest.approx(option["usd_per_million_samples"])
+    assert (option["engine"], option["weights"], option["split"]) == ("vLLM", "int4", "tensor")
+
+
+def test_the_table_counts_tokens_and_fits_a_terminal() -> None:
+    arguments = ["which", "--model", BIG, "--weights", "int4", "--budget", "2000"]
+    text = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
+    assert len(text.splitlines()) <= 25
+    assert "tokens/s" in text
+    assert "per 1M tokens" in text
+    assert "per run" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "fault", "said"),
+    [
+        ({"model": BIG, "weights": "int5"}, BadValue, "unknown weight format 'int5'"),
+        ({"model": BIG, "engine": "fastest"}, UnknownName, "unknown engine 'fastest'"),
+        ({"model": BIG, "kv": "int3"}, BadValue, "unknown key-value cache type 'int3'"),
+        ({"model": BIG, "users": 0}, BadValue, "invalid --users 0"),
+        ({"model": BIG, "context": 100_000}, BadValue, "supports at most 8,192 tokens"),
+        ({"model": BIG, "weights": "q4_k_m", "engine": "vllm"}, BadValue, "vLLM cannot run weights in q4_k_m"),
+        ({"model": BIG, "weights": "int4", "mode": "train"}, BadValue, "exclude each other"),
+        ({"model": "resnet50", "weights": "int4"}, UnknownName, "no language model called 'resnet50'"),
+        ({"weights": "int4"}, BadValue, "none was named"),
+        ({"task": "vision", "users": 4}, BadValue, "none was named"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(options: dict[str, Any], fault: type[GpuwiseError], said: str) -> None:
+    with pytest.raises(fault, match=said):
+        gpuwise.which(budget=2000, **options)
