@@ -115,3 +115,10 @@ def recurrent(steps: float, batch: float, hidden: float, backward: int = 0) -> O
         read=4 * steps * batch * hidden,
         written=4 * steps * batch * hidden,
     )
+
+
+def held(tokens: Any, n: Any = 4096, k: Any = 4096, width: float = 2.0, experts: float = 1.0, chosen: float = 1.0) -> Ops:
+    """A linear layer whose weights take `width` bytes each, one matrix or many to choose from."""
+    read = 2.0 * tokens * k + (width * n * k if experts == 1 else 0.0)
+    sizes = {"tokens": tokens, "experts": experts, "chosen": chosen, "n": n, "k": k, "width": width}
+    return ops("linear", **sizes, dtype=DTYPES.index("fp16"), read=read, written=2.0 * tokens * chosen * n)

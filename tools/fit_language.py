@@ -18,7 +18,7 @@ import json
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -62,10 +62,8 @@ _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
 )
 _EAGER = {"transformers": 8e-4}  # seconds of the host for a layer: no graph, every kernel issued from Python
 _UNFUSED = {("llama.cpp", "2024")}  # attention written out: before its flash attention was the default
-_NOISE, _HUBER = 0.08, 1.5
+_NOISE, _HUBER, _ROUNDS, _LEAST_ROWS = 0.08, 1.5, 12, 3
 _SPLIT_PROMPT = 0.3  # weight of prompts read by several GPUs, which gain by rules that no row states
-_ROUNDS = 12
-_LEAST_ROWS = 3
 _ENOUGH, _SEVERAL = 20, 4  # rows and GPUs below which the range of an engine is that of all
 
 
@@ -120,7 +118,7 @@ def stack_maker(values: dict[str, float]) -> Callable[[Engine, str, str, str], S
     return stack_of
 
 
-def common_constants(values: dict[str, float], version: str, known: dict[str, float]) -> dict[str, float]:
+def common_constants(values: dict[str, float], version: str, known: Mapping[str, float]) -> dict[str, float]:
     """Kernel constants of a version for all formats."""
     prompt = values[f"prompt:{version}"]
     return {
@@ -160,7 +158,8 @@ def weights_of(rows: Sequence[GenerationRow]) -> Array:
 
 
 def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) -> Array:
-    """The constants with the least loss: Huber's of the logarithms, and what they lie away from the priors. Levenberg-Marquardt."""
+    """The constants with the least loss, by Levenberg and Marquardt: Huber's of the logarithms, and how far they lie from the
+    priors."""
     theta = problem.middle if start is None else start.copy()
     measured = np.array([math.log(row.value) for row in problem.rows])
     weight, middle, precision = weights_of(problem.rows), problem.middle, 1.0 / problem.spread**2
@@ -229,7 +228,8 @@ def read_rows(path: Path) -> list[GenerationRow]:
             if gpu is None or "suspect" in cells["note"] or "DO NOT USE" in cells["note"]:
                 continue
             try:
-                found.append(generation_row(number, cells, gpu))
+                row = generation_row(number, cells, gpu)
+                found += [row] if row.unit != "GiB" else []
             except Unusable:
                 continue
     return found
@@ -249,17 +249,20 @@ def entry(problem: Problem, theta: Array, version: str, ranges: dict[str, tuple[
     values = {name: math.exp(value) for name, value in zip(problem.names, theta, strict=True)}
     own = [row for row in problem.rows if row.version == version]
     families = sorted({row.weights.family for row in problem.rows})
-    rounded = lambda table: {name: float(f"{value:.6g}") for name, value in table.items()}  # noqa: E731
     return {
         "rows": len(own),
         "gpus": sorted({row.gpu.name for row in own}),
         "layer_s": float(f"{values[f'layer:{version}']:.6g}"),
         "step_s": float(f"{values[f'step:{version}']:.6g}"),
-        "constants": rounded(common_constants(values, version, dict(load_constants()))),
-        "families": {family: rounded(family_constants(values, family)) for family in families},
+        "constants": _rounded(common_constants(values, version, load_constants())),
+        "families": {family: _rounded(family_constants(values, family)) for family in families},
         "ranges": ranges,
         "fused_attention": (problem.rows[0].engine.name, version) not in _UNFUSED,
     }
+
+
+def _rounded(table: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(f"{value:.6g}") for name, value in table.items()}
 
 
 def statistics(errors: Array) -> str:
@@ -301,7 +304,7 @@ def main(path: Path) -> None:
 
 
 def _range(tested: Sequence[Tested], engine: str, phase: str) -> tuple[float, float]:
-    """Of the times of a phase with the GPU unseen: of this engine where it has enough rows on several GPUs, else of all engines."""
+    """Of the times of a phase with the GPU unseen: of this engine where it has enough rows on several GPUs, else of all."""
     of_phase = [one for one in tested if one.row.cells["mode"] == phase]
     own = [one for one in of_phase if one.row.engine.name == engine]
     several = len(own) >= _ENOUGH and len({one.row.gpu.name for one in own}) >= _SEVERAL

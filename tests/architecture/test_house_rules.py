@@ -141,7 +141,7 @@ def test_the_picture_of_the_house_shows_every_room() -> None:
     rooms = {folder.name for folder in root.iterdir() if (folder / "__init__.py").exists()}
     questions = {folder.name for folder in (root / "questions").iterdir() if (folder / "__init__.py").exists()}
     within = {"cli", "web", "sample", "bench", "tune", "hook", "cluster", "split", "plans", "readers", "time", "memory", "ops"}
-    within |= {"model", "store", "transform", "compile", "capture"}
+    within |= {"model", "store", "transform", "compile", "capture", "language"}
     assert drawn == rooms | questions | within
     assert all((root / path).is_dir() for path in ("surfaces/cli", "live/hook", "scale/plans", "trace/readers", "step/memory"))
-    assert all((root / "workload" / name).is_dir() for name in ("model", "store", "transform", "compile", "capture"))
+    assert all((root / "workload" / name).is_dir() for name in ("model", "store", "transform", "compile", "capture", "language"))

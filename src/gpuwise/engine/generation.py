@@ -19,7 +19,7 @@ from gpuwise.engine.run import Run
 from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
 from gpuwise.engine.ways import room_of
 from gpuwise.hardware.types import Gpu, Host
-from gpuwise.kernels.types import DTYPE_BYTES
+from gpuwise.step.memory.generation import GenerationMemory, block_bytes, held_memory, read_block_bytes
 from gpuwise.step.time.engines import Engine, engine_stack
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.language.build import generation_pass
@@ -45,7 +45,6 @@ __all__ = [
 
 _PIPELINED = 0.5  # of what layers over several GPUs could gain in reading a prompt, seen with llama.cpp: 1.7 times on 2, 2.7 on 4
 _HOST_REACHES = 0.7  # of its memory bandwidth, by layers that run on the CPU, assumed
-_COMPUTED = "fp16"
 _MOST_USERS = 2**20
 
 
@@ -82,21 +81,6 @@ class Serving:
         return max(1, self.prompt + self.output // 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationMemory:
-    """Bytes on the fullest of the GPUs, and what lies in the memory of the host."""
-
-    weight_bytes: float
-    cache_bytes: float
-    activation_bytes: float
-    engine_bytes: float
-    host_bytes: float = 0.0
-
-    @property
-    def total_bytes(self) -> float:
-        return self.weight_bytes + self.cache_bytes + self.activation_bytes + self.engine_bytes
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Generations:
     """The same serving on each of some GPUs; arrays have a place for each. `decode` and `prefill` are the passes on the GPU; of
@@ -113,21 +97,22 @@ class Generations:
     @cached_property
     def decode_s(self) -> Array:
         """One step of all requests in flight, without what interrupts it."""
-        return np.asarray(self.decode.step_s[self.point] * (1.0 - self.serving.offloaded) + self._host_s)
+        found: Array = self.decode.step_s[self.point] * (1.0 - self.serving.offloaded) + self._host_s
+        return found
 
     @cached_property
     def prefill_s(self) -> Array:
         """Reading one prompt."""
         serving = self.serving
-        seconds = self.prefill.step_s[0] * self.unread
+        seconds: Array = self.prefill.step_s[0] * self.unread
         if serving.split == "layers" and serving.gpu_count > 1:
             chunks = -(-serving.prompt // (serving.engine.chunk or serving.prompt))
             gain = chunks * serving.gpu_count / (chunks + serving.gpu_count - 1)
             seconds = seconds / gain**_PIPELINED
         if serving.offloaded:
-            moved = serving.offloaded * _block_bytes(serving)
+            moved = serving.offloaded * block_bytes(serving.shape, serving.weights)
             seconds = np.maximum(seconds, np.array([moved / link_bytes_per_s(gpu) for gpu in self.gpus]))
-        return np.asarray(seconds)
+        return seconds
 
     @cached_property
     def _host_s(self) -> float:
@@ -135,7 +120,11 @@ class Generations:
         serving = self.serving
         if not serving.offloaded:
             return 0.0
-        return serving.offloaded * _read_block_bytes(serving) / (serving.host.memory_bytes_per_s * _HOST_REACHES)
+        return (
+            serving.offloaded
+            * read_block_bytes(serving.shape, serving.weights, serving.users)
+            / (serving.host.memory_bytes_per_s * _HOST_REACHES)
+        )
 
     @cached_property
     def token_s(self) -> Array:
@@ -230,62 +219,26 @@ def _window(shape: LanguageShape, seq: int) -> int:
 
 @lru_cache(maxsize=64)
 def _workload(shape: LanguageShape, phase: str, weights: Format, cache: str, parts: int, seq: int) -> Workload:
-    whole = generation_pass(shape, phase, weights=weights, cache=cache, dtype=_COMPUTED, seq=seq)
+    whole = generation_pass(shape, phase, weights=weights, cache=cache, seq=seq)
     return split(whole, parts, matrices=True) if parts > 1 else whole
 
 
 # ---------------------------------------------------------------- memory
 
 
-def _block_bytes(serving: Serving) -> float:
-    """Bytes of the weights in the blocks, every expert among them."""
-    shape, weights = serving.shape, serving.weights
-    if not weights.experts_only:
-        return shape.block_weights * weights.bytes_a_weight
-    experts = shape.routed_layers * shape.experts * shape.expert_weights
-    return experts * weights.bytes_a_weight + (shape.block_weights - experts) * DTYPE_BYTES[_COMPUTED]
-
-
-def _read_block_bytes(serving: Serving) -> float:
-    """Bytes of the blocks that one step reads: of experts those that some request goes to."""
-    shape = serving.shape
-    if not shape.experts:
-        return _block_bytes(serving)
-    share = 1.0 - (1.0 - shape.chosen / shape.experts) ** serving.users
-    experts = shape.routed_layers * shape.experts * shape.expert_weights * serving.weights.bytes_a_weight
-    return _block_bytes(serving) - experts * (1.0 - share)
-
-
-def _table_bytes(serving: Serving) -> float:
-    """Bytes of the table of words and the last layer; where one serves as both it is held once, if in one type."""
-    shape, weights = serving.shape, serving.weights
-    table, head = (DTYPE_BYTES[name or _COMPUTED] for name in (weights.table, weights.head))
-    rest = (shape.parameters - shape.block_weights - shape.table_weights * (1 if shape.tied else 2)) * DTYPE_BYTES[_COMPUTED]
-    if shape.tied:
-        return shape.table_weights * max(table, head) + rest
-    return shape.table_weights * (table + head) + rest
-
-
 def generation_memory(serving: Serving, users: int | None = None) -> GenerationMemory:
     """What the fullest GPU holds for so many users (those of the serving, unless given)."""
-    shape, count = serving.shape, users or serving.users
-    here = 1.0 - serving.offloaded
-    share, tables = 1.0, 1.0
-    if serving.gpu_count > 1 and serving.split == "tensor":
-        share = tables = 1.0 / serving.gpu_count
-    elif serving.gpu_count > 1:
-        share = -(-shape.layers // serving.gpu_count) / shape.layers
-        tables = 0.5  # the table of words is on the first GPU, the last layer on the last
-    cached = shape.cached_tokens(serving.context) * shape.cache_elements * DTYPE_BYTES[serving.cache] * count
-    chunk = min(serving.prompt, serving.engine.chunk or serving.prompt)
-    wide = max(shape.intermediate if not shape.experts else 0, shape.chosen * shape.expert_intermediate, shape.hidden)
-    active = chunk * (4 * shape.hidden + 3 * wide) * DTYPE_BYTES[_COMPUTED] + count * shape.vocabulary * 4
-    return GenerationMemory(
-        weight_bytes=_block_bytes(serving) * here * share + _table_bytes(serving) * tables,
-        cache_bytes=cached * here * share,
-        activation_bytes=float(active),
-        engine_bytes=serving.engine.fixed_bytes,
-        host_bytes=(_block_bytes(serving) + cached) * serving.offloaded,
+    return held_memory(
+        serving.shape,
+        serving.weights,
+        serving.engine,
+        cache=serving.cache,
+        users=users or serving.users,
+        prompt=serving.prompt,
+        context=serving.context,
+        gpu_count=serving.gpu_count,
+        split=serving.split,
+        offloaded=serving.offloaded,
     )
 
 

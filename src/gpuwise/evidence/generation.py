@@ -9,17 +9,21 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.units import GIB
+from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.split.data_parallel import all_reduce_s
-from gpuwise.step.time.engines import Engine, engine_stack, engines
+from gpuwise.step.memory.generation import held_memory
+from gpuwise.step.time.engines import Engine, engine_range, engine_stack, engines
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Array, Setting, Stack
 from gpuwise.workload.language.build import generation_pass
@@ -29,7 +33,17 @@ from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.transform.share import split
 
-__all__ = ["GenerationRow", "Pass", "StackOf", "Unusable", "generation_row", "predicted_s", "predicted_value"]
+__all__ = [
+    "GenerationRow",
+    "Pass",
+    "StackOf",
+    "Unusable",
+    "generation_residuals",
+    "generation_row",
+    "predicted_bytes",
+    "predicted_s",
+    "predicted_value",
+]
 
 _ENGINES = (  # in the words of people; the first that is found counts, with the version whose kernels it ran
     (r"ctransformers|ctranslate|onnx|optimum|deepspeed|lightning|autogptq", "", ""),
@@ -64,6 +78,8 @@ _FORMATS = (
 _K_QUANTS = {"2": "q2_k", "3": "q3_k_m", "4": "q4_k_m", "5": "q5_k_m", "6": "q6_k"}
 _PLAIN = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
 _PIPELINED = 0.5  # as `engine/generation.py` has it
+_SAME_SIZE = 1.2  # times: a file whose size is farther off holds another model, or another format
+_MEMORY_RANGE = 1.05  # times: 8 of 10 rows with transformers are within 5 %
 _SHORT = 64  # tokens of a prompt or answer that is only called short
 
 
@@ -96,6 +112,8 @@ class GenerationRow:
     gpu: Gpu
     gpu_count: int
     split: str
+    prompt: int
+    context: int
     passes: tuple[Pass, ...]
     counted: float
     value: float
@@ -114,9 +132,11 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
     unit, mode, note = cells["unit"], cells["mode"], cells.get("note", "")
     if mode not in ("decode", "prefill"):
         raise Unusable(f"unknown mode of generating text: {mode}")
-    if unit not in ("tokens_per_s", "ms_per_step"):
-        raise Unusable(f"a unit that is no speed of generating text: {unit}")
+    if unit not in ("tokens_per_s", "ms_per_step", "GiB"):
+        raise Unusable(f"an unknown unit: {unit}")
     engine, version = _engine(cells["stack"])
+    if unit == "GiB" and engine.reserves_fraction:
+        raise Unusable(f"{engine.title} takes most of a GPU's memory, whatever it needs")
     name = _format(cells, engine)
     if mode == "prefill" and "GEMV" in cells["stack"]:
         raise Unusable("a prompt read with kernels that are made for decoding")
@@ -124,6 +144,7 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         shape = find_shape(cells["model"])
     except GpuwiseError as fault:
         raise Unusable(fault.message) from fault
+    _check_size(shape, name, note)
     batch, count = _whole(cells["batch"], "batch"), _whole(cells["gpu_count"] or "1", "number of GPUs")
     prompt, output = _lengths(cells["size"], mode, note)
     passes = _passes(mode, batch, prompt, output, whole=bool(re.search(r"total time|incl\. prefill", note)))
@@ -143,11 +164,22 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         gpu=gpu,
         gpu_count=count,
         split=engine.splits[0] if count > 1 and engine.splits else "",
+        prompt=prompt,
+        context=prompt + output,
         passes=passes,
         counted=counted,
         value=float(cells["value"]),
         unit=unit,
     )
+
+
+def _check_size(shape: LanguageShape, name: str, note: str) -> None:
+    """Refuse a row whose file has another size than its model would have: names of files are not always those of models."""
+    said = re.search(r"weights (\d+(?:\.\d+)?) GiB", note)
+    if said:
+        expected = shape.parameters * FORMATS[name].bytes_a_weight / 2**30
+        if not 1 / _SAME_SIZE < float(said[1]) / expected < _SAME_SIZE:
+            raise Unusable(f"weights of {said[1]} GiB, which {shape.name} in {name} has not")
 
 
 def _engine(text: str) -> tuple[Engine, str]:
@@ -218,48 +250,117 @@ def predicted_value(row: GenerationRow, seconds: float) -> float:
     return row.counted / seconds if row.unit == "tokens_per_s" else seconds / row.counted * 1e3
 
 
+def predicted_bytes(row: GenerationRow) -> float:
+    """Memory of all GPUs together: what tensors take with transformers, whose rows are of its own count, else all of it."""
+    held = held_memory(
+        row.shape,
+        row.weights,
+        row.engine,
+        cache=row.cache,
+        users=row.passes[0].batch,
+        prompt=row.prompt,
+        context=row.context,
+    )
+    return held.allocated_bytes if row.engine.name == "transformers" else held.total_bytes
+
+
 def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack) -> Array:
     """Seconds of every row: passes of one model in one format are priced together."""
     found = np.zeros(len(rows))
-    for key, members in _alike(rows).items():
+    for alike, members in _alike(rows).items():
         first = rows[members[0][0]]
-        stack = stack_of(first.engine, key[2], first.weights.family, first.version)
+        stack = stack_of(first.engine, alike.phase, first.weights.family, first.version)
         gpus = list({rows[place].gpu.name: rows[place].gpu for place, _ in members}.values())
         columns = {gpu.name: place for place, gpu in enumerate(gpus)}
         points = list(dict.fromkeys((one.batch, one.seq) for _, one in members))
-        parts = first.gpu_count if first.split == "tensor" else 1
-        times = _pass_s(first, key[2], parts, gpus, points, stack)
+        times = _pass_s(first, alike, gpus, points, stack)
         for place, one in members:
             seconds = times[points.index((one.batch, one.seq)), columns[rows[place].gpu.name]]
             found[place] += one.times * seconds / _gain(rows[place], one)
     return found
 
 
-def _alike(rows: Sequence[GenerationRow]) -> dict[tuple[object, ...], list[tuple[int, Pass]]]:
-    found: dict[tuple[object, ...], list[tuple[int, Pass]]] = defaultdict(list)
+def generation_residuals(rows: Sequence[GenerationRow]) -> list[Residual]:
+    """Every row with what is predicted for it, in its own unit."""
+    timed = [row for row in rows if row.unit != "GiB"]
+    found = (
+        [_speed_residual(row, float(seconds)) for row, seconds in zip(timed, predicted_s(timed), strict=True)] if timed else []
+    )
+    return [*found, *(_memory_residual(row) for row in rows if row.unit == "GiB")]
+
+
+def _speed_residual(row: GenerationRow, seconds: float) -> Residual:
+    low, high, _ = engine_range(row.engine, row.cells["mode"])
+    is_rate = row.unit == "tokens_per_s"
+    return Residual(
+        row=row.row,
+        gpu=row.gpu.name,
+        measured_s=row.counted / row.value if is_rate else row.value * row.counted / 1e3,
+        predicted_s=seconds,
+        low_s=seconds * low,
+        high_s=seconds * high,
+        labels=_labels(row),
+        setup=(row.cells["source"], row.cells["model"], row.cells["stack"], row.cells["quantisation"], row.cells["size"]),
+        group=(row.cells["source"], row.cells["model"]),
+        unit=row.unit,
+        scale=row.counted if is_rate else 1e3 / row.counted,
+        is_rate=is_rate,
+    )
+
+
+def _memory_residual(row: GenerationRow) -> Residual:
+    predicted = predicted_bytes(row)
+    return Residual(
+        row=row.row,
+        gpu=row.gpu.name,
+        measured_s=row.value * GIB,
+        predicted_s=predicted,
+        low_s=predicted / _MEMORY_RANGE,
+        high_s=predicted * _MEMORY_RANGE,
+        labels=_labels(row),
+        group=(row.cells["source"], row.cells["model"]),
+        unit="GiB",
+        scale=1.0 / GIB,
+    )
+
+
+def _labels(row: GenerationRow) -> dict[str, str]:
+    return {"gpu": row.gpu.name, "model": row.cells["model"], "family": row.engine.name, "source": row.cells["source"]}
+
+
+class _Alike(NamedTuple):
+    """What passes that are priced together have in common. `length` is theirs where a window is not full, else 0."""
+
+    engine: str
+    version: str
+    phase: str
+    shape: LanguageShape
+    format_name: str
+    cache: str
+    parts: int
+    length: int
+
+
+def _alike(rows: Sequence[GenerationRow]) -> dict[_Alike, list[tuple[int, Pass]]]:
+    found: dict[_Alike, list[tuple[int, Pass]]] = defaultdict(list)
     for place, row in enumerate(rows):
         parts = row.gpu_count if row.split == "tensor" else 1
         for one in row.passes:
-            narrow = bool(row.shape.window) and one.seq <= row.shape.window
-            found[
-                row.engine.name, row.version, one.phase, row.shape, row.format_name, row.cache, parts, one.seq if narrow else 0
-            ].append((place, one))
-    return found  # type: ignore[return-value]
+            length = one.seq if one.seq <= row.shape.window else 0
+            key = _Alike(row.engine.name, row.version, one.phase, row.shape, row.format_name, row.cache, parts, length)
+            found[key].append((place, one))
+    return found
 
 
-def _pass_s(
-    row: GenerationRow, phase: str, parts: int, gpus: Sequence[Gpu], points: Sequence[tuple[int, int]], stack: Stack
-) -> Array:
-    shape = row.shape
-    seq = points[0][1] if shape.window and points[0][1] <= shape.window else max(shape.window + 1, 2048)
-    workload = _workload(shape, phase, row.format_name, row.cache, parts, seq)
-    sizes = {
-        "batch": np.array([float(batch) for batch, _ in points]),
-        "seq": np.array([float(length) for _, length in points]),
-    }
-    found = simulate(workload, gpus, Setting(stack=stack, host=find_host("server")), **sizes, by_kind=False).seconds
+def _pass_s(row: GenerationRow, alike: _Alike, gpus: Sequence[Gpu], points: Sequence[tuple[int, int]], stack: Stack) -> Array:
+    """Seconds of passes at these batches and lengths, (points, gpus)."""
+    shape, parts = row.shape, alike.parts
+    workload = _workload(shape, alike.phase, row.format_name, row.cache, parts, alike.length or max(shape.window + 1, 2048))
+    batch, seq = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    setting = Setting(stack=stack, host=find_host("server"))
+    found: Array = simulate(workload, gpus, setting, batch=batch, seq=seq, by_kind=False).seconds
     if parts > 1:
-        found = found + np.array([[_sums_s(shape, phase, point, gpu, parts) for gpu in gpus] for point in points])
+        found = found + np.array([[_sums_s(shape, alike.phase, point, gpu, parts) for gpu in gpus] for point in points])
     return found
 
 
@@ -281,12 +382,3 @@ def _gain(row: GenerationRow, one: Pass) -> float:
 def _workload(shape: LanguageShape, phase: str, format_name: str, cache: str, parts: int, seq: int) -> Workload:
     whole = generation_pass(shape, phase, weights=FORMATS[format_name], cache=cache, seq=seq)
     return split(whole, parts, matrices=True) if parts > 1 else whole
-
-
-def rows_of(tables: Iterator[tuple[int, Mapping[str, str], Gpu]]) -> Iterator[GenerationRow]:
-    """The rows that can be asked."""
-    for number, cells, gpu in tables:
-        try:
-            yield generation_row(number, cells, gpu)
-        except Unusable:
-            continue

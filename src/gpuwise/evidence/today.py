@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.e2e import Question
+from gpuwise.evidence.generation import GenerationRow, Unusable, generation_residuals, generation_row
 from gpuwise.evidence.procedures import Procedure
 from gpuwise.evidence.score import score
 from gpuwise.evidence.today_others import memory_residual, products_residual
@@ -48,7 +49,8 @@ class _Unusable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodayQuestion:
-    """One row, understood. `counted` is how many of what its rate counts are in a step; products have no workload."""
+    """One row, understood. `counted` is how many of what its rate counts are in a step; products and generated text have no
+    workload."""
 
     question: Question | None
     row: int
@@ -58,6 +60,7 @@ class TodayQuestion:
     value: float
     unit: str
     counted: float = 1.0
+    generation: GenerationRow | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +74,14 @@ class _Sizes:
 
 def today_questions(table: Table, progress: Callable[[str], None] = lambda text: None) -> tuple[list[TodayQuestion], Skipped]:
     """The rows that can be asked, and why each of the others cannot."""
-    reasons, begun = Skipped(), []
+    reasons = Skipped()
+    begun: list[tuple[TodayQuestion, Request | None]] = []
     for number in table.usable(reasons):
         cells = {name: "" if value is None else str(value).strip() for name, value in table.row(number).items()}
         try:
+            if cells["mode"] in ("prefill", "decode"):
+                begun.append((_text_row(number, cells), None))
+                continue
             begun.append((_row(number, cells), _request(cells) if cells["unit"] != "TFLOP_per_s" else None))
         except _Unusable as reason:
             reasons.add(number, str(reason))
@@ -94,11 +101,29 @@ def today_questions(table: Table, progress: Callable[[str], None] = lambda text:
     return found, reasons
 
 
-def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
-    """What can be told without a workload."""
+def _text_row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
+    """A row of generating text, which an engine does."""
+    _check_doubts(cells)
+    value, gpu = _number(cells["value"], "a value"), _gpu(cells)
+    try:
+        row = generation_row(number, cells, gpu)
+    except Unusable as reason:
+        raise _Unusable(str(reason)) from reason
+    return TodayQuestion(
+        question=None, row=number, cells=cells, gpu=gpu, precision="fp16", value=value, unit=cells["unit"], generation=row
+    )
+
+
+def _check_doubts(cells: Mapping[str, str]) -> None:
     said = f"{cells['stack']} {cells.get('note', '')}"
     if "DO NOT USE" in said or "suspect" in said:
         raise _Unusable("its own note doubts it")
+
+
+def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
+    """What can be told without a workload."""
+    said = f"{cells['stack']} {cells.get('note', '')}"
+    _check_doubts(cells)
     value = _number(cells["value"], "a value")
     precision = _PRECISIONS.get(cells["precision"], cells["precision"])
     if precision not in _KNOWN:
@@ -271,7 +296,8 @@ def score_today(asked: Sequence[TodayQuestion], refused: dict[int, str] | None =
     steps = {row.row: row for row in asked if row.question is not None and row.unit != "GiB"}
     answered = score([row.question for row in steps.values() if row.question is not None], refused=refused)
     found = [_in_unit(entry, steps[entry.row]) for entry in answered]
-    return sorted([*found, *_others(asked, refused)], key=lambda entry: entry.row)
+    text = generation_residuals([row.generation for row in asked if row.generation is not None])
+    return sorted([*found, *text, *_others(asked, refused)], key=lambda entry: entry.row)
 
 
 def _others(asked: Sequence[TodayQuestion], refused: dict[int, str]) -> Iterator[Residual]:

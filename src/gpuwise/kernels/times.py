@@ -30,13 +30,6 @@ class _File(msgspec.Struct):
     constants: dict[str, float]
 
 
-@cache
-def load_constants() -> Constants:
-    """Every constant by name."""
-    data = (files("gpuwise.kernels") / "data" / "constants.json").read_bytes()
-    return msgspec.json.decode(data, type=_File).constants
-
-
 # Of software made for generating text: as good as the libraries that everything else was fitted on. An engine has its own.
 _LIBRARIES = {
     "linear.bytes_per_clock": 64.0,
@@ -50,6 +43,13 @@ _LIBRARIES = {
     "linear.intel": 1.0,
     "attention.cache": 1.0,
 }
+
+
+@cache
+def load_constants() -> Constants:
+    """Every constant by name."""
+    data = (files("gpuwise.kernels") / "data" / "constants.json").read_bytes()
+    return {**_LIBRARIES, **msgspec.json.decode(data, type=_File).constants}
 
 
 # ---------------------------------------------------------------- GPUs as columns: engines, caches, power

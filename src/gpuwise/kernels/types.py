@@ -62,8 +62,7 @@ DTYPE_BYTES: Mapping[str, float] = {
     "bool": 1,
     "complex64": 8,
     "complex128": 16,
-    # Packed weights, in the mean of a block's matrices, with their scales: bits of a weight over 8. `workload/language/formats.py`
-    # says what each is.
+    # Packed weights with their scales, in the mean of a block's matrices; `workload/language/formats.py` says what each is.
     "int4": 4.156 / 8,
     "nf4": 4.127 / 8,
     "nvfp4": 4.5 / 8,
@@ -155,7 +154,8 @@ class Gpus:
     stored and computed in fp32. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
     the power limit, `board` the one it is sold with, `node` the year the architecture came out, `process` its nanometres,
     `slower_hbm` whether its controller reaches less of its HBM than others do, `mixed` whether integer work takes
-    slots of its fp32 lanes, `ecc` whether its GDDR corrects errors, which costs bandwidth, `generation` the place of its generation among `machine.GENERATIONS`.
+    slots of its fp32 lanes, `ecc` whether its GDDR corrects errors, which costs bandwidth, `generation` the place of its
+    generation among `GENERATIONS`.
     """
 
     names: tuple[str, ...]

@@ -22,8 +22,25 @@ from gpuwise.kernels.types import AttrValue, Choices, Fusion, Gpus, Group, OpKin
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 GPUS = ("GTX 1070", "RTX 2080 Ti", "RTX 4090", "A100 PCIe 40GB", "H100 SXM 80GB", "MI300X")
 # A value of each attribute that a kind may need, and a usual value of each size that is small.
-ATTRS: Mapping[str, AttrValue] = {"groups": 1, "stride": (1, 1), "layout": "nchw", "causal": False, "cell": "lstm"}
-SMALL = {"kernel": 9.0, "window": 9.0, "layers": 1.0, "directions": 1.0, "heads": 8.0, "kv_heads": 8.0, "steps": 32.0}
+ATTRS: Mapping[str, AttrValue] = {
+    "groups": 1,
+    "stride": (1, 1),
+    "layout": "nchw",
+    "causal": False,
+    "cell": "lstm",
+    "weights": "q4_k_m",
+}
+SMALL = {
+    "experts": 8.0,
+    "chosen": 2.0,
+    "kernel": 9.0,
+    "window": 9.0,
+    "layers": 1.0,
+    "directions": 1.0,
+    "heads": 8.0,
+    "kv_heads": 8.0,
+    "steps": 32.0,
+}
 USUAL = 64.0
 BYTES = 1e8
 

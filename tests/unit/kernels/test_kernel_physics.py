@@ -15,7 +15,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.kernels.registry import MODELS
 from gpuwise.kernels.times import gpus_of, load_constants, times
 from gpuwise.kernels.types import DTYPES, Gpus, Ops
-from making_ops import attention, convolution, moved, product, recurrent
+from making_ops import attention, convolution, held, moved, product, recurrent
 
 NAMES = (
     "GTX 960M",
@@ -52,6 +52,8 @@ SAMPLES = [
     moved(1e6),
     moved(1e8, "batch_norm_backward"),
     recurrent(50, 32, 512),
+    held(1),
+    held(512, width=0.6, experts=8, chosen=2),
 ]
 
 

@@ -34,5 +34,5 @@ EXPERTS = OpKind(
     is_layer=True,
     is_product=True,
     fusion=Fusion.PRODUCT,
-    split=Split.MATRIX,
+    split=Split.WHOLE,
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.kernels.limits import either, longer, moved_s, powered
+from gpuwise.kernels.limits import either, longer, moved_s, or_plain, powered
 from gpuwise.kernels.ops.matmul import matmul
 from gpuwise.kernels.types import (
     DTYPE_BYTES,
@@ -31,7 +31,7 @@ from gpuwise.kernels.types import (
     engine_code,
 )
 
-__all__ = ["LINEAR", "held_columns"]
+__all__ = ["LINEAR", "held_columns", "linear"]
 
 _UNPACKED = 1000.0  # FLOPs a clock of a unit that unpacks weights: beyond, the matrix engine does the work, for less energy each
 _FEW = 8.0  # tokens: up to so many, kernels multiply a vector at a time and work in proportion to them
@@ -89,7 +89,7 @@ LINEAR = OpKind(
     name="linear",
     sizes=("tokens", "n", "k"),
     attrs=("weights",),
-    model=KernelModel(name="linear", price=linear, least_flops=_least_flops),
+    model=KernelModel(name="linear", price=or_plain(linear), least_flops=_least_flops, reads_weights=True),
     columns=held_columns,
     flops=_flops,
     needed=lambda op: 1.0,
@@ -98,5 +98,5 @@ LINEAR = OpKind(
     is_product=True,
     reads_whole=True,
     fusion=Fusion.PRODUCT,
-    split=Split.MATRIX,
+    split=Split.WHOLE,
 )

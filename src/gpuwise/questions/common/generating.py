@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from gpuwise.core.errors import BadValue, GpuwiseError
@@ -33,13 +33,26 @@ _PACKED_PRECISIONS = ("int4", "int8", "fp8", "fp16", "bf16")
 class AsksForText(Protocol):
     """Options that say how text is generated."""
 
-    weights: str
-    kv: str
-    engine: str
-    users: int | None
-    prompt: int | None
-    output: int | None
-    context: int | None
+    @property
+    def weights(self) -> str: ...
+
+    @property
+    def kv(self) -> str: ...
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def users(self) -> int | None: ...
+
+    @property
+    def prompt(self) -> int | None: ...
+
+    @property
+    def output(self) -> int | None: ...
+
+    @property
+    def context(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,8 +239,3 @@ def _split(engine: Engine, count: int, said: list[Assumption]) -> str:
     words = {"tensor": "every matrix is divided among the GPUs", "layers": "each GPU holds some layers, and one works at a time"}
     said.append(assumed("gpus", f"{count} GPUs share one model", f"{words[engine.splits[0]]}, as {engine.title} usually does"))
     return engine.splits[0]
-
-
-def with_users(query: TextQuery, users: int) -> TextQuery:
-    """The same question for another number of requests."""
-    return replace(query, serving=replace(query.serving, users=users))

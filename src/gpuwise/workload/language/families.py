@@ -11,13 +11,11 @@ from collections.abc import Mapping
 from gpuwise.workload.language.common import (
     HEADS,
     LAYERS,
-    WIDTH,
     Describe,
     Sizes,
     all_biased,
     all_but_every,
     biased,
-    head_dim_of,
     sizes_of,
     window_of,
     windows,
@@ -52,9 +50,8 @@ def _phi3(read: Reader) -> Sizes:
 
 def _qwen(read: Reader) -> Sizes:
     inner = read.count("intermediate_size") // 2  # it counts both branches of the gated MLP
-    return sizes_of(
-        read, intermediate=inner, head_dim=head_dim_of(read, read.count(*WIDTH), read.count(*HEADS)), attention_bias=True
-    )
+    context = read.count("seq_length", "max_position_embeddings", most="context")  # the second counts what could be stretched to
+    return sizes_of(read, intermediate=inner, context=context, attention_bias=True)
 
 
 def _late_windows(read: Reader, sizes: Sizes) -> Sizes:

@@ -23,8 +23,8 @@ __all__ = ["CACHES", "FORMATS", "Format", "find_cache", "find_format"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """`name` is how the matrices of the blocks are held, `table` and `head` the table of words and the last layer ("" is the
-    type that the pass computes in). `compute` is the type that its products run in, where a GPU has it. `family` groups formats whose kernels are alike. Where `experts_only`, the matrices
-    outside the experts stay in 16 bits."""
+    type that the pass computes in). `compute` is the type that products run in, where a GPU has it. `family` groups formats
+    whose kernels are alike. Where `experts_only`, the matrices outside the experts stay in 16 bits."""
 
     name: str
     family: str

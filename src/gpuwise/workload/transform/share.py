@@ -220,9 +220,8 @@ def _part(draft: Draft, op: Op, share: float) -> Op | None:
         reads = (op.reads[0], _scaled(draft, op.reads[1], share), *op.reads[2:])
         return replace(op, sizes=(batch, rows, draft.scaled(wide, share), deep), reads=reads)
     if op.kind in ("linear", "experts"):
-        *rows, wide, deep = op.sizes
         reads = (op.reads[0], *(_scaled(draft, tensor, share) for tensor in op.reads[1:]))
-        return replace(op, sizes=(*rows, draft.scaled(wide, share), deep), reads=reads)
+        return replace(op, sizes=(*op.sizes[:-2], draft.scaled(op.sizes[-2], share), op.sizes[-1]), reads=reads)
     if op.kind == "attention":
         batch, heads, kv_heads, *rest = op.sizes
         reads = tuple(_scaled(draft, tensor, share) for tensor in op.reads)

@@ -84,6 +84,10 @@ def test_the_types_of_layers_are_counted_where_they_are_listed() -> None:
     assert shape_of_config("gemma", config).window_layers == 22
 
 
+def test_the_first_qwen_was_trained_on_its_sequence_length() -> None:
+    assert shape_of_config("Qwen", row("Qwen/Qwen-7B")).context == 8192
+
+
 def test_latent_attention_keeps_576_numbers_of_a_token() -> None:
     assert shape_of_config("V3", row("deepseek-ai/DeepSeek-V3")).cache_elements == 576
 

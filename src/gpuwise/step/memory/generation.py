@@ -1,0 +1,95 @@
+"""What memory holds while a language model generates text: weights in their format, the cache of every request, one pass's
+activations, and what the engine takes for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwise.kernels.types import DTYPE_BYTES
+from gpuwise.step.time.engines import Engine
+from gpuwise.workload.language.formats import Format
+from gpuwise.workload.language.shape import LanguageShape
+
+__all__ = ["GenerationMemory", "block_bytes", "held_memory", "read_block_bytes"]
+
+_COMPUTED = DTYPE_BYTES["fp16"]  # bytes of what is not packed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationMemory:
+    """Bytes on the fullest of the GPUs, and what lies in the memory of the host."""
+
+    weight_bytes: float
+    cache_bytes: float
+    activation_bytes: float
+    engine_bytes: float
+    host_bytes: float = 0.0
+
+    @property
+    def allocated_bytes(self) -> float:
+        """What tensors take, without the engine's own."""
+        return self.weight_bytes + self.cache_bytes + self.activation_bytes
+
+    @property
+    def total_bytes(self) -> float:
+        return self.allocated_bytes + self.engine_bytes
+
+
+def held_memory(
+    shape: LanguageShape,
+    weights: Format,
+    engine: Engine,
+    *,
+    cache: str,
+    users: int,
+    prompt: int,
+    context: int,
+    gpu_count: int = 1,
+    split: str = "",
+    offloaded: float = 0.0,
+) -> GenerationMemory:
+    """What the fullest of the GPUs holds for so many requests of `context` tokens, with prompts of `prompt`."""
+    share = tables = 1.0
+    if gpu_count > 1 and split == "tensor":
+        share = tables = 1.0 / gpu_count
+    elif gpu_count > 1:
+        share = -(-shape.layers // gpu_count) / shape.layers
+        tables = 0.5  # the table of words is on the first GPU, the last layer on the last
+    here = share * (1.0 - offloaded)
+    cached = shape.cached_tokens(context) * shape.cache_elements * DTYPE_BYTES[cache] * users
+    chunk = min(prompt, engine.chunk or prompt)
+    wide = max(0 if shape.experts else shape.intermediate, shape.chosen * shape.expert_intermediate, shape.hidden)
+    active = chunk * (4 * shape.hidden + 3 * wide) * _COMPUTED + users * shape.vocabulary * DTYPE_BYTES["fp32"]
+    blocks = block_bytes(shape, weights)
+    return GenerationMemory(
+        weight_bytes=blocks * here + _table_bytes(shape, weights) * tables,
+        cache_bytes=cached * here,
+        activation_bytes=float(active),
+        engine_bytes=engine.fixed_bytes,
+        host_bytes=(blocks + cached) * offloaded,
+    )
+
+
+def block_bytes(shape: LanguageShape, weights: Format) -> float:
+    """Bytes of the weights in the blocks, every expert among them."""
+    if not weights.experts_only:
+        return shape.block_weights * weights.bytes_a_weight
+    experts = shape.routed_layers * shape.experts * shape.expert_weights
+    return experts * weights.bytes_a_weight + (shape.block_weights - experts) * _COMPUTED
+
+
+def read_block_bytes(shape: LanguageShape, weights: Format, users: int) -> float:
+    """Bytes of the blocks that one step reads: of experts those that some request goes to."""
+    if not shape.experts:
+        return block_bytes(shape, weights)
+    missed = (1.0 - shape.chosen / shape.experts) ** users
+    experts = shape.routed_layers * shape.experts * shape.expert_weights * weights.bytes_a_weight
+    return block_bytes(shape, weights) - experts * missed
+
+
+def _table_bytes(shape: LanguageShape, weights: Format) -> float:
+    """Bytes of the table of words, the last layer, norms and biases; a table that is also the last layer is held once."""
+    table, head = (DTYPE_BYTES[name] if name else _COMPUTED for name in (weights.table, weights.head))
+    rest = (shape.parameters - shape.block_weights - shape.table_weights * (1 if shape.tied else 2)) * _COMPUTED
+    return shape.table_weights * (max(table, head) if shape.tied else table + head) + rest
