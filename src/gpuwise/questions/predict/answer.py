@@ -11,6 +11,7 @@ from gpuwise.questions.face import face
 from gpuwise.questions.predict.ask import ask, ask_for_text
 from gpuwise.questions.predict.grid import is_grid, predict_grid
 from gpuwise.questions.predict.options import PredictOptions
+from gpuwise.questions.predict.priced import priced
 from gpuwise.questions.predict.service import asked_users, asks_for_curve, cached_fraction, service_level
 from gpuwise.questions.predict.serving import predict_serving
 
@@ -23,7 +24,7 @@ def answer(options: PredictOptions, progress: Callable[[str], None] = lambda tex
     if text is not None and asks_for_curve(options):
         return predict_serving(text, asked_users(options), service_level(options), cached_fraction(options))
     if text is not None:
-        return predict_text(text)
+        return priced(predict_text(text))
     return predict_grid(options, progress) if is_grid(options) else predict_step(ask(options), progress)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.generations import TextAnswer, TextPrediction
+from gpuwise.questions.predict.priced import PricedText
 from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
 
-__all__ = ["bytes_text", "head", "rate", "render"]
+__all__ = ["bytes_text", "head", "money", "rate", "render"]
 
 _GIB = 2**30
 _MEANING = {
@@ -52,8 +53,24 @@ def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour
         f"  limited by   {_MEANING[result.bound]}",
         wrapped(f"  memory       {_memory(result)}", width, " " * 15),
         f"  room for     {_users(told.users_fit)} of {told.prompt + told.output:,} tokens at the same time",
+        *(wrapped(line, width, " " * 15) for line in _cost(answer, result)),
     ]
     return "\n".join(lines)
+
+
+def _cost(answer: TextAnswer, result: TextPrediction) -> list[str]:
+    rents = answer.rents if isinstance(answer, PricedText) else ()
+    return [
+        f"  cost         {money(rent.price.whole_usd_per_million)} per million tokens written, prompts included, rented at "
+        f"${rent.usd_per_gpu_hour:.2f} per hour ({rent.cloud}, {rent.dated})"
+        for rent in rents
+        if rent.gpu == result.gpu.name
+    ]
+
+
+def money(usd: float) -> str:
+    """Dollars for tokens, which may be fractions of a cent."""
+    return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}"
 
 
 def _users(count: int) -> str:
