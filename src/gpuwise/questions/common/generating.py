@@ -120,10 +120,11 @@ def text_query(
     return TextQuery(model=model, gpus=tuple(gpus), serving=serving, format_name=name, assumptions=tuple(said))
 
 
-def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
+def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] = (), gpu_count: int = 1) -> TextQuery | None:
     """The question where these options ask a language model for text; None where they ask for a step.
 
-    Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text."""
+    Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text.
+    GPUs that were found already may be given, with how many of each, in place of those that the options name."""
     plain = _is_only_known_by_its_sizes(options.model) or options.mode == "infer"
     plain = plain and options.mode != "train" and not _asks_for_a_step(options)
     if not options.asks_for_text and not plain and not (options.precision == "int4" and options.mode != "train"):
@@ -137,15 +138,17 @@ def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
             "`--mode train` and options for generating text exclude each other",
             hint="leave out `--mode`, or give `--method qlora` to train with packed weights",
         )
-    count, named = _counted(names(options.gpu), options.gpus)
-    gpus, notes = named_gpus(named)
+    notes: Sequence[Assumption] = ()
+    if not gpus:
+        gpu_count, named = _counted(names(options.gpu), options.gpus)
+        gpus, notes = named_gpus(named)
     if not gpus:
         raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
     return text_query(
         options.model,
         options,
         gpus,
-        gpu_count=count,
+        gpu_count=gpu_count,
         precision=options.precision,
         cpu=options.cpu,
         link=link,
