@@ -32,12 +32,15 @@ __all__ = [
     "GenerationMemory",
     "Generations",
     "Serving",
+    "curve",
     "fits",
     "generate",
     "generation_memory",
     "least_offloaded",
     "most_users",
     "room_bytes",
+    "unread_fraction",
+    "verified_s",
 ]
 
 _PIPELINED = 0.5  # of what layers over several GPUs could gain in reading a prompt, seen with llama.cpp: 1.7 times on 2, 2.7 on 4
@@ -80,24 +83,28 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Generations:
-    """The same serving on each of some GPUs; arrays have a place for each. `decode` and `prefill` are the passes on the GPU."""
+    """The same serving on each of some GPUs; arrays have a place for each. `decode` and `prefill` are the passes on the GPU; of
+    several numbers of users in `decode`, this is the one at `point`. `unread` is the fraction of a prompt's time that is left
+    where the beginning of it is in the cache already."""
 
     serving: Serving
     gpus: tuple[Gpu, ...]
     decode: Steps
     prefill: Steps
+    point: int = 0
+    unread: Array | float = 1.0
 
     @cached_property
     def decode_s(self) -> Array:
         """One step of all requests in flight, without what interrupts it."""
-        found: Array = self.decode.step_s[0] * (1.0 - self.serving.offloaded) + self._host_s
+        found: Array = self.decode.step_s[self.point] * (1.0 - self.serving.offloaded) + self._host_s
         return found
 
     @cached_property
     def prefill_s(self) -> Array:
         """Reading one prompt."""
         serving = self.serving
-        seconds: Array = self.prefill.step_s[0]
+        seconds: Array = self.prefill.step_s[0] * self.unread
         if serving.split == "layers" and serving.gpu_count > 1:
             chunks = -(-serving.prompt // (serving.engine.chunk or serving.prompt))
             gain = chunks * serving.gpu_count / (chunks + serving.gpu_count - 1)
@@ -150,6 +157,46 @@ def generate(serving: Serving, gpus: Sequence[Gpu], *, by_kind: bool = False) ->
     decode = _passes(serving, "decode", gpus, [serving.users], serving.mean_context, by_kind)
     prefill = _passes(serving, "prefill", gpus, [1], max(1, serving.prompt), by_kind)
     return Generations(serving=serving, gpus=tuple(gpus), decode=decode, prefill=prefill)
+
+
+def curve(serving: Serving, gpus: Sequence[Gpu], users: Sequence[int], *, by_kind: bool = False) -> tuple[Generations, ...]:
+    """The same serving with each of these numbers of users, all priced in one pass."""
+    decode = _passes(serving, "decode", gpus, users, serving.mean_context, by_kind)
+    prefill = _passes(serving, "prefill", gpus, [1], max(1, serving.prompt), by_kind)
+    return tuple(
+        Generations(serving=replace(serving, users=count), gpus=tuple(gpus), decode=decode, prefill=prefill, point=point)
+        for point, count in enumerate(users)
+    )
+
+
+def unread_fraction(serving: Serving, gpus: Sequence[Gpu], cached: float) -> Array:
+    """Of the time that a whole prompt takes, what is left where this fraction of it is in the cache already.
+
+    The rest looks back on all of it, so it takes what the whole takes more than the beginning, and never less than alone."""
+    whole = max(1, serving.prompt)
+    rest = max(1, whole - int(whole * cached))
+    if rest == whole:
+        return np.ones(len(gpus))
+    all_s, begun_s, rest_s = (
+        _passes(serving, "prefill", gpus, [1], tokens, False).step_s[0] for tokens in (whole, max(1, whole - rest), rest)
+    )
+    return np.asarray(np.minimum(1.0, np.maximum(rest_s, all_s - begun_s) / all_s))
+
+
+def verified_s(serving: Serving, gpus: Sequence[Gpu], users: Sequence[int], drafted: int) -> Array:
+    """A step that checks so many drafted tokens of every user and adds one, by users and GPUs.
+
+    Its products have a row for each of these tokens; attention reads the cache of a user once for all of them."""
+    one, many = (
+        _passes(serving, "decode", gpus, [count * tokens for count in users], serving.mean_context, True)
+        for tokens in (1, drafted + 1)
+    )
+    return many.step_s - _attention_s(many) + _attention_s(one)
+
+
+def _attention_s(steps: Steps) -> Array:
+    found = [entry.seconds for entry in steps.last.classes if entry.kind == "attention"]
+    return np.sum(found, axis=0) if found else np.zeros_like(steps.step_s)
 
 
 def _passes(serving: Serving, phase: str, gpus: Sequence[Gpu], batches: Sequence[int], seq: int, by_kind: bool) -> Steps:

@@ -130,10 +130,11 @@ def _check_numbers(options: AsksForText) -> None:
             raise BadValue(f"invalid --{name} {value}", hint=f"give a whole number above 0, or leave out `--{name}`")
 
 
-def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
+def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] = (), gpu_count: int = 1) -> TextQuery | None:
     """The question where these options ask a language model for text; None where they ask for a step.
 
-    Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text."""
+    Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text.
+    GPUs that were found already may be given, with how many of each, in place of those that the options name."""
     plain = _is_only_known_by_its_sizes(options.model) or options.mode == "infer"
     plain = plain and options.mode != "train" and not _asks_for_a_step(options)
     if not options.asks_for_text and not plain and not (options.precision == "int4" and options.mode != "train"):
@@ -147,16 +148,18 @@ def asked_for_text(options: TextOptions, *, link: str = "") -> TextQuery | None:
             "`--mode train` and options for generating text exclude each other",
             hint="leave out `--mode`, or give `--method qlora` to train with packed weights",
         )
-    count, named = how_many(names(options.gpu), options.gpus)
-    gpus, notes = named_gpus(named)
+    notes: Sequence[Assumption] = ()
+    if not gpus:
+        gpu_count, named = how_many(names(options.gpu), options.gpus)
+        gpus, notes = named_gpus(named)
     if not gpus:
         raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
-    check_count(gpus, count, link)
+    check_count(gpus, gpu_count, link)
     return text_query(
         options.model,
         options,
         gpus,
-        gpu_count=count,
+        gpu_count=gpu_count,
         precision=options.precision,
         cpu=options.cpu,
         link=link,

@@ -27,7 +27,7 @@ from gpuwise.questions.common.generating import TextQuery
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
 from gpuwise.step.types import BOUNDS
 
-__all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "placed", "predict_text"]
+__all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "placed", "predict_text", "predicted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def generated(serving: Serving, gpus: Sequence[Gpu]) -> list[Generated]:
 def _generated(found: Generations, place: int, gpu: Gpu) -> Generated:
     serving = found.serving
     token_s, first_s = float(found.token_s[place]), float(found.first_token_s[place])
-    low, high = found.decode.widths.low[0, place], found.decode.widths.high[0, place]
+    low, high = found.decode.widths.low[found.point, place], found.decode.widths.high[found.point, place]
     soon, late = found.prefill.widths.low[0, place], found.prefill.widths.high[0, place]
     rate = float(found.tokens_per_s[place])
     return Generated(
@@ -136,12 +136,16 @@ def _generated(found: Generations, place: int, gpu: Gpu) -> Generated:
 
 
 def _prediction(query: TextQuery, gpu: Gpu) -> TextPrediction:
-    serving = placed(query.serving, gpu)
-    found = generate(serving, [gpu], by_kind=True)
+    return predicted(query, generate(placed(query.serving, gpu), [gpu], by_kind=True), gpu)
+
+
+def predicted(query: TextQuery, found: Generations, gpu: Gpu) -> TextPrediction:
+    """What was found for one GPU alone, in the names of `predict`."""
+    serving, point = found.serving, found.point
     said = _generated(found, 0, gpu)
     steps, memory = found.decode, memory_of(serving)
     seconds = float(found.decode_s[0])
-    scale = seconds / float(steps.step_s[0, 0])
+    scale = seconds / float(steps.step_s[point, 0])
     return TextPrediction(
         gpu=gpu,
         gpu_count=serving.gpu_count,
@@ -150,19 +154,19 @@ def _prediction(query: TextQuery, gpu: Gpu) -> TextPrediction:
         batch=serving.users,
         seq=serving.mean_context,
         step_s=seconds,
-        step_low_s=float(steps.low_s[0, 0]) * scale,
-        step_high_s=float(steps.high_s[0, 0]) * scale,
-        range_basis="measured" if steps.widths.rows[0, 0] else "assumed",
-        bound=steps.bound_name() if not serving.offloaded else "copy",
-        bound_fractions={name: float(steps.bound_fractions[name][0, 0]) for name in BOUNDS},
-        lanes_s={name: float(lane[0, 0]) for name, lane in steps.last.lanes.items()},
+        step_low_s=float(steps.low_s[point, 0]) * scale,
+        step_high_s=float(steps.high_s[point, 0]) * scale,
+        range_basis="measured" if steps.widths.rows[point, 0] else "assumed",
+        bound=steps.bound_name(point) if not serving.offloaded else "copy",
+        bound_fractions={name: float(steps.bound_fractions[name][point, 0]) for name in BOUNDS},
+        lanes_s={name: float(lane[point, 0]) for name, lane in steps.last.lanes.items()},
         memory=memory,
         fits=memory.total_bytes <= room_bytes(serving, gpu),
         coverage_fraction=1.0,
         utilisation_fraction=None,
         peak_flops_per_s=None,
         computes_in=steps.workload.precision,
-        by_op=_by_op(steps),
+        by_op=_by_op(steps, point),
         assumptions=(*query.assumptions, *_own_notes(serving, gpu)),
         generation=replace(said, weights=query.format_name),
     )
@@ -183,15 +187,15 @@ def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ..
     return (f"it does not fit on {', '.join(short)}; `--weights q4_k_m` needs about 0.3 times the memory of 16-bit weights",)
 
 
-def _by_op(steps: Steps) -> tuple[OpShare, ...]:
+def _by_op(steps: Steps, point: int) -> tuple[OpShare, ...]:
     rows = [
         OpShare(
             op=entry.kind,
             count=entry.count,
-            seconds=float(entry.seconds[0, 0]),
-            bound="compute" if entry.compute_s[0, 0] > 0.5 * entry.seconds[0, 0] else "memory",
-            flops=float(np.ravel(entry.flops)[0]),
-            moved_bytes=float(np.ravel(entry.moved_bytes)[0]),
+            seconds=float(entry.seconds[point, 0]),
+            bound="compute" if entry.compute_s[point, 0] > 0.5 * entry.seconds[point, 0] else "memory",
+            flops=float(np.ravel(entry.flops)[point]),
+            moved_bytes=float(np.ravel(entry.moved_bytes)[point]),
         )
         for entry in steps.last.classes
     ]

@@ -8,6 +8,8 @@ from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook, price_now, price_text
+from gpuwise.questions.common.generations import TextPrediction
+from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.predictions import predict
 from gpuwise.questions.common.rigs import Rig, Throughput
 from gpuwise.questions.common.step import step_query
@@ -17,6 +19,7 @@ from gpuwise.questions.compare.ask import ask
 from gpuwise.questions.compare.jobs import ComparedJob, assumptions_of, run
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.reasons import explain_ratio
+from gpuwise.questions.compare.text_jobs import explain_text_ratio, text_ratio_width
 from gpuwise.questions.compare.types import CompareAnswer, Deal, Pair
 from gpuwise.questions.face import face
 
@@ -39,7 +42,7 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
         notes=(
             *words.describe_prices(rigs, deals, query.book.currency.show),
             *words.describe_memory(rigs, pairs),
-            *words.describe_sets(rigs),
+            *(words.describe_sets(rigs) if any(job.text is None for job in query.jobs) else ()),
             *_laptop_notes(rigs, progress),
         ),
         assumptions=tuple(dict.fromkeys((*query.assumptions, *assumptions_of(ran)))),
@@ -49,24 +52,39 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
 
 def _pair(job: ComparedJob, base: Rig, first: Throughput, rig: Rig, other: Throughput) -> Pair:
     ratio = other.together_per_s / first.together_per_s
-    width = pair_range(rig.gpu, base.gpu)  # of times; the ratio of speeds is the inverse ratio of times
     one, two = first.slowest, other.slowest
+    low, high, basis = _width(rig, base, two)
     return Pair(
         gpu=rig.name,
         baseline=base.name,
         workload=job.title,
-        precision=two.precision if two.precision == one.precision else f"{two.precision} against {one.precision}",
+        precision=_precision(one, two),
         batch=two.batch,
         baseline_batch=one.batch,
         ratio=ratio,
-        ratio_low=ratio * width.low,
-        ratio_high=ratio * width.high,
-        range_basis="measured" if width.rows else "assumed",
+        ratio_low=ratio * low,
+        ratio_high=ratio * high,
+        range_basis=basis,
         ratio_separate=other.separate_per_s / first.separate_per_s,
         fits=other.fits,
         baseline_fits=first.fits,
-        why=explain_ratio(one, two),
+        why=explain_text_ratio(one, two) or explain_ratio(one, two),
     )
+
+
+def _width(rig: Rig, base: Rig, told: Prediction) -> tuple[float, float, str]:
+    """The ends of the range of a ratio of speeds, and what they rest on."""
+    if isinstance(told, TextPrediction):
+        width = text_ratio_width(told)
+        return 1.0 / width, width, "assumed"
+    found = pair_range(rig.gpu, base.gpu)  # of times; the ratio of speeds is the inverse ratio of times
+    return found.low, found.high, "measured" if found.rows else "assumed"
+
+
+def _precision(base: Prediction, other: Prediction) -> str:
+    """What both compute in, or hold their weights in where they generate text."""
+    one, two = (told.generation.weights if isinstance(told, TextPrediction) else told.precision for told in (base, other))
+    return two if two == one else f"{two} against {one}"
 
 
 # ---------------------------------------------------------------- money and watts

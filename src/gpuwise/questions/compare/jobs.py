@@ -10,6 +10,8 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.rigs import Rig, Throughput, throughput
 from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.questions.compare.text_jobs import text_throughput
 
 __all__ = ["COMMON_JOBS", "ComparedJob", "RunJob", "assumptions_of", "run"]
 
@@ -17,7 +19,7 @@ __all__ = ["COMMON_JOBS", "ComparedJob", "RunJob", "assumptions_of", "run"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedJob:
     """A workload to compare on. A `precision` of None means 16 bit on a GPU with matrix cores and fp32 on others; a `batch` of
-    None is the model's usual one, 0 the largest power of two that fits."""
+    None is the model's usual one, 0 the largest power of two that fits. A language model may be asked for `text` instead."""
 
     title: str
     model: str
@@ -25,6 +27,7 @@ class ComparedJob:
     precision: str | None = None
     phase: str = ""
     batch: int | None = None
+    text: TextOptions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,10 @@ COMMON_JOBS = tuple(
 
 def run(job: ComparedJob, rigs: Sequence[Rig], stack: str, cpu: str, progress: Callable[[str], None]) -> RunJob:
     """The job on every set at one batch, which is halved for a common job until it fits all of them, if it ever does."""
+
+    if job.text is not None:
+        asked = job.text
+        return RunJob(job=job, found=tuple(text_throughput(rig, asked) for rig in rigs))
 
     def at(batch: int | None) -> tuple[Throughput, ...]:
         size = "auto" if batch == 0 else batch
@@ -85,7 +92,7 @@ def _batch_notes(job: ComparedJob, answer: PredictAnswer) -> list[Assumption]:
     if job.batch == 0:
         effect = "the largest power of two that fits on each GPU; `--batch 32` compares all of them at 32"
         return [assumed("batch", str(answer.results[0].batch), effect, basis="derived")]
-    if job.title != job.model:
+    if job.title != job.model and job.text is None:
         return [assumed("batch", str(job.batch), "the same on all GPUs; a workload whose batch had to be reduced says so")]
     return []
 

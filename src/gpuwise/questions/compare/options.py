@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from gpuwise.questions.common.options import Batch, Cpu, CurrencyRate, Names, Option, PriceFile, Prices, Stack
+from gpuwise.questions.common.text_options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 
 __all__ = ["CompareOptions"]
 
@@ -21,6 +22,13 @@ class CompareOptions:
     mode: Annotated[str, Option(help="The mode for --model: train (the default) or infer.")] = ""
     precision: Annotated[str, Option(help="The precision for --model (default: the best for each GPU).")] = ""
     batch: Batch = None
+    weights: Weights = ""
+    kv: CacheType = ""
+    engine: Engine = ""
+    users: Users = None
+    prompt: Prompt = None
+    output: Output = None
+    context: Context = None
     stack: Stack = ""
     cpu: Cpu = ""
     price: Prices = ()

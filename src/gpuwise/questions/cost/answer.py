@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import Ownership, Rental, break_even_days, break_even_utilization, emissions_kg, own, rent
 from gpuwise.money.prices import data_date, price_now, rent_median, stale_sentence
 from gpuwise.money.types import HOURS_PER_YEAR, Price
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.cost.ask import CostQuery, JobQuery, Rent, ask
 from gpuwise.questions.cost.options import CostOptions
+from gpuwise.questions.cost.tokens import TokenCosts, TokenJob, predict_tokens, token_costs
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
 from gpuwise.questions.face import face
+
+if TYPE_CHECKING:
+    from gpuwise.questions.common.generations import TextAnswer
 
 __all__ = ["SHARES", "answer", "cost"]
 
@@ -47,6 +53,7 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
         break_even_utilization=_threshold(query, owned, speed),
         other_prices=_other_prices(query, speed),
         job=_job_cost(query, owned, work.hours, speed) if work.hours is not None else None,
+        tokens=_tokens(query, owned, work.text),
         warnings=(*work.warnings, *_warnings(query)),
         assumptions=(*query.assumptions, *(note for note in work.notes if note not in query.assumptions)),
         data_date=data_date(query.book),
@@ -176,16 +183,19 @@ def _warnings(query: CostQuery) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """Hours of the job on the owned GPU, how many times as fast the rented one is, and what would not fit."""
+    """Hours of the job on the owned GPU, how many times as fast the rented one is, what would not fit, and generated text."""
 
     hours: tuple[float, float, float] | None = None  # middle, low, high
     speed: float = 1.0
     notes: tuple[Assumption, ...] = ()
     warnings: tuple[str, ...] = ()
+    text: TextAnswer | None = None
 
 
 def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     job, rented = query.job, query.rent
+    if query.tokens is not None:
+        return _predict_text(query, query.tokens)
     if job is not None and job.model:
         return _predict_work(query, job, progress)
     hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
@@ -195,13 +205,37 @@ def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     return _Work(hours=hours, notes=(note,))
 
 
+def _predict_text(query: CostQuery, job: TokenJob) -> _Work:
+    """Text from the model on the owned GPU, which comes first, and the rented one."""
+    found = predict_tokens(job, _gpus(query), query.gpu_count)
+    mine, rented = found.results[0], found.results[-1]
+    warnings = tuple(
+        f"{job.model} does not fit on {one.gpu.name}; see `gpuwise predict`" for one in found.results if not one.fits
+    )
+    full = assumed("load", f"{mine.batch} requests in flight", "whenever it is in use; with fewer, each token costs more")
+    speed = rented.samples_per_s / mine.samples_per_s
+    return _Work(speed=speed, notes=(*mine.assumptions, full), warnings=warnings, text=found)
+
+
+def _tokens(query: CostQuery, owned: Ownership | None, text: TextAnswer | None) -> TokenCosts | None:
+    """What tokens cost an hour's share of, owned and rented."""
+    if query.tokens is None or text is None:
+        return None
+    rented = None if query.rent is None else query.gpu_count * _hourly(query, query.rent)
+    return token_costs(query.tokens, text, None if owned is None else owned.usd_per_hour, rented)
+
+
+def _gpus(query: CostQuery) -> list[Gpu]:
+    """The owned GPU and, where it is another one, the rented one."""
+    return list({gpu.name: gpu for gpu in (query.gpu, *([query.rent.gpu] if query.rent else []))}.values())
+
+
 def _predict_work(query: CostQuery, job: JobQuery, progress: Callable[[str], None]) -> _Work:
     from gpuwise.questions.common.predictions import predict  # a model needs the whole machinery; money alone does not
     from gpuwise.questions.common.step import step_query
 
-    gpus = list({gpu.name: gpu for gpu in (query.gpu, *([query.rent.gpu] if query.rent else []))}.values())
     options = StepOptions(job.model, gpus=query.gpu_count, batch=job.batch, precision=job.precision)
-    asked = step_query(options, gpus=gpus)
+    asked = step_query(options, gpus=_gpus(query))
     results = predict(asked, progress).results
     mine, rented = results[0], results[-1]
     warnings = tuple(

@@ -17,6 +17,7 @@ from gpuwise.money.prices import PriceBook, age_text, given_price, price_now, pr
 from gpuwise.money.types import Offer, Price, Region
 from gpuwise.questions.common.options import names
 from gpuwise.questions.cost.options import CostOptions
+from gpuwise.questions.cost.tokens import TokenJob, token_job
 
 __all__ = ["CostQuery", "JobQuery", "Rent", "ask"]
 
@@ -71,6 +72,7 @@ class CostQuery:
     use_spot: bool
     commit_discount: float | None
     job: JobQuery | None
+    tokens: TokenJob | None
     book: PriceBook
     assumptions: tuple[Assumption, ...]
 
@@ -85,6 +87,7 @@ def ask(options: CostOptions) -> CostQuery:
     text = options.price
     book = PriceBook.of(prices=[text] if "=" in text else (), file=options.prices, currency=options.currency)
     price = _price(gpu, text, _condition(options.used, options.new), book, notes)
+    tokens = token_job(options)
     owning: list[Assumption] = []  # left out where nothing is owned
     region = _region(options.region, owning)
     query = CostQuery(
@@ -103,7 +106,8 @@ def ask(options: CostOptions) -> CostQuery:
         rent=_rent(options, given, book, notes),
         use_spot=options.spot,
         commit_discount=None if options.commit is None else fraction(options.commit, "a discount", "--commit", "0.4"),
-        job=_job(options),
+        job=None if tokens else _job(options),
+        tokens=tokens,
         book=book,
         assumptions=(),
     )

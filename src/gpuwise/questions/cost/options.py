@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional, Union
 
 from gpuwise.questions.common.options import CurrencyRate, Names, Option, Precision, PriceFile
+from gpuwise.questions.common.text_options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 
 __all__ = ["CostOptions"]
 
@@ -55,10 +56,17 @@ class CostOptions:
     job_hours: Annotated[
         Optional[float], Option(help="Also show the cost of one job of this many hours.", low=0, high=_MOST_MONEY)
     ] = None
-    model: Annotated[str, Option(help="Also show the cost of training this model; needs --samples.")] = ""
+    model: Annotated[str, Option(help="Also show the cost of training this model (--samples), or of its tokens (--users).")] = ""
     samples: Annotated[Optional[float], Option(help="Samples per epoch, for --model.", above=0, high=1e18)] = None
     epochs: Annotated[Optional[float], Option(help="The number of epochs, for --model (default: 1).", above=0, high=1e9)] = None
     batch: Annotated[Union[int, str, None], Option(help="Samples per step on each GPU, for --model.")] = None
     precision: Precision = ""
+    weights: Weights = ""
+    kv: CacheType = ""
+    engine: Engine = ""
+    users: Users = None
+    prompt: Prompt = None
+    output: Output = None
+    context: Context = None
     currency: CurrencyRate = ""
     prices: PriceFile = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuwise.core.units import format_si
 from gpuwise.money.costs import WEEK_HOURS, Ownership, Rental
 from gpuwise.money.prices import kind_text, price_text
+from gpuwise.questions.cost.token_text import token_rows
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
 from gpuwise.questions.cost.words import breaks_even, days, share, verdict, years
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
@@ -54,6 +55,8 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
         rows.append(("clouds", show(answer.market.usd_per_gpu_hour), _market(answer)))
     if answer.job is not None:
         rows += _job(answer, answer.job)
+    if answer.tokens is not None:
+        rows += token_rows(answer, answer.tokens, verbose=verbose)
     wide = max(len(name) for name, _, _ in rows)
     amounts = max(len(amount) for _, amount, _ in rows)
     return "\n".join(_row(f"  {name.ljust(wide)}  {amount.rjust(amounts)}  ", text, width) for name, amount, text in rows)

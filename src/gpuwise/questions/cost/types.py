@@ -11,6 +11,7 @@ from gpuwise.money.costs import Ownership, Rental, emissions_kg
 from gpuwise.money.types import Price, RentRange
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.cost.ask import CostQuery
+from gpuwise.questions.cost.tokens import TokenCosts
 
 __all__ = ["BreakEven", "CostAnswer", "JobCost"]
 
@@ -60,6 +61,7 @@ class CostAnswer(Shown):
     break_even_utilization: float | None
     other_prices: tuple[tuple[Price, float | None], ...]
     job: JobCost | None
+    tokens: TokenCosts | None
     warnings: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
@@ -97,6 +99,7 @@ class CostAnswer(Shown):
             "break_even": [_break_even_dict(row) for row in self.break_evens],
             "break_even_utilization_fraction": self.break_even_utilization,
             "job": None if self.job is None else _job_dict(self.job),
+            "tokens": None if self.tokens is None else self.tokens.to_dict(),
             "co2e_kg": self.co2e_kg,
             "region": query.region.name,
             "grid_kg_per_kwh": query.region.grid.kg_per_kwh,

@@ -12,6 +12,9 @@ from gpuwise.questions.face import face
 from gpuwise.questions.predict.ask import ask, ask_for_images, ask_for_text
 from gpuwise.questions.predict.grid import is_grid, predict_grid
 from gpuwise.questions.predict.options import PredictOptions
+from gpuwise.questions.predict.priced import priced
+from gpuwise.questions.predict.service import asked_users, asks_for_curve, cached_fraction, service_level
+from gpuwise.questions.predict.serving import predict_serving
 
 __all__ = ["answer", "predict"]
 
@@ -19,8 +22,10 @@ __all__ = ["answer", "predict"]
 def answer(options: PredictOptions, progress: Callable[[str], None] = lambda text: None) -> PredictAnswer:
     """A step on each GPU; at several batches and precisions a grid of them; text from a language model that generates it."""
     text = ask_for_text(options)
+    if text is not None and asks_for_curve(options):
+        return predict_serving(text, asked_users(options), service_level(options), cached_fraction(options))
     if text is not None:
-        return predict_text(text)
+        return priced(predict_text(text))
     images = ask_for_images(options)
     if images is not None:
         return predict_images(images)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.generations import TextAnswer, TextPrediction
+from gpuwise.questions.predict.priced import PricedText
 from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
 
-__all__ = ["render"]
+__all__ = ["bytes_text", "head", "money", "rate", "render"]
 
 _GIB = 2**30
 _MEANING = {
@@ -27,32 +28,49 @@ def render(answer: TextAnswer, *, width: int | None = None, colour: bool = False
     return body + join_notes([*notes, *(wrapped(line, width, "  ") for line in said)])
 
 
-def _head(answer: TextAnswer, result: TextPrediction, colour: bool) -> str:
+def head(answer: TextAnswer, result: TextPrediction, colour: bool, *, with_users: bool = True) -> str:
+    """The model and how it is asked to write."""
     told = result.generation
-    users = "1 user" if told.users == 1 else f"{told.users:,} users"
+    users = "" if not with_users else ", 1 user" if told.users == 1 else f", {told.users:,} users"
     cache = "" if told.kv == "fp16" else f", {told.kv} cache"
     size = f"prompt {told.prompt:,}, answer {told.output:,} tokens"
-    return f"{bold(answer.model, colour=colour)}  {told.weights} in {told.engine}{cache}, {users}, {size}"
+    return f"{bold(answer.model, colour=colour)}  {told.weights} in {told.engine}{cache}{users}, {size}"
 
 
 def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour: bool) -> str:
     told = result.generation
     name = result.gpu.name if result.gpu_count == 1 else f"{result.gpu_count}x {result.gpu.name}"
     basis = "80% of measurements fall between" if result.range_basis == "measured" else "assumed range:"
-    ends = f"{_rate(told.tokens_per_s_low)} and {_rate(told.tokens_per_s_high)}"
-    each = "" if told.users == 1 else f", {_rate(told.tokens_per_s_per_user)} for each user"
+    ends = f"{rate(told.tokens_per_s_low)} and {rate(told.tokens_per_s_high)}"
+    each = "" if told.users == 1 else f", {rate(told.tokens_per_s_per_user)} for each user"
     lines = [
-        f"{_head(answer, result, colour)} on {bold(name, colour=colour)}",
+        f"{head(answer, result, colour)} on {bold(name, colour=colour)}",
         "",
-        f"  speed        {_rate(told.tokens_per_s)} tokens/s{each}   ({basis} {ends})",
+        f"  speed        {rate(told.tokens_per_s)} tokens/s{each}   ({basis} {ends})",
         f"  first token  {format_si(told.time_to_first_token_s, 's')} after the request; prompts are read at "
-        f"{_rate(told.prompt_tokens_per_s)} tokens/s",
+        f"{rate(told.prompt_tokens_per_s)} tokens/s",
         f"  whole answer {format_si(told.request_s, 's')} for {told.output:,} tokens",
         f"  limited by   {_MEANING[result.bound]}",
         wrapped(f"  memory       {_memory(result)}", width, " " * 15),
         f"  room for     {_users(told.users_fit)} of {told.prompt + told.output:,} tokens at the same time",
+        *(wrapped(line, width, " " * 15) for line in _cost(answer, result)),
     ]
     return "\n".join(lines)
+
+
+def _cost(answer: TextAnswer, result: TextPrediction) -> list[str]:
+    rents = answer.rents if isinstance(answer, PricedText) else ()
+    return [
+        f"  cost         {money(rent.price.whole_usd_per_million)} per million tokens written, prompts included, rented at "
+        f"${rent.usd_per_gpu_hour:.2f} per hour ({rent.cloud}, {rent.dated})"
+        for rent in rents
+        if rent.gpu == result.gpu.name
+    ]
+
+
+def money(usd: float) -> str:
+    """Dollars for tokens, which may be fractions of a cent."""
+    return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}"
 
 
 def _users(count: int) -> str:
@@ -68,28 +86,28 @@ def _memory(result: TextPrediction) -> str:
         ("activations", memory.activation_bytes - memory.kv_cache_bytes),
         ("engine", memory.framework_bytes),
     ]
-    held = ", ".join(f"{name} {_bytes(value)}" for name, value in parts)
+    held = ", ".join(f"{name} {bytes_text(value)}" for name, value in parts)
     each = " on each GPU" if result.gpu_count > 1 else ""
     verdict = "fits" if result.fits else "DOES NOT FIT"
     if result.generation.offloaded_fraction:
-        verdict = f"fits with {_bytes(result.generation.host_bytes)} in system memory"
-    return f"{_bytes(memory.total_bytes)} of {_bytes(has)}{each}: {verdict} ({held})"
+        verdict = f"fits with {bytes_text(result.generation.host_bytes)} in system memory"
+    return f"{bytes_text(memory.total_bytes)} of {bytes_text(has)}{each}: {verdict} ({held})"
 
 
 def _side_by_side(answer: TextAnswer, results: list[TextPrediction], width: int | None, colour: bool) -> str:
     columns = [
         Column(title="GPU", cells=[_name(result) for result in results], right=False),
-        Column(title="tokens/s", cells=[_rate(result.generation.tokens_per_s) for result in results]),
+        Column(title="tokens/s", cells=[rate(result.generation.tokens_per_s) for result in results]),
         Column(
             title="range",
-            cells=[f"{_rate(one.generation.tokens_per_s_low)}–{_rate(one.generation.tokens_per_s_high)}" for one in results],
+            cells=[f"{rate(one.generation.tokens_per_s_low)}–{rate(one.generation.tokens_per_s_high)}" for one in results],
         ),
         Column(title="first token", cells=[format_si(result.generation.time_to_first_token_s, "s") for result in results]),
-        Column(title="memory", cells=[_bytes(result.memory.total_bytes) for result in results]),
+        Column(title="memory", cells=[bytes_text(result.memory.total_bytes) for result in results]),
         Column(title="fits", cells=[_fits(result) for result in results], right=False),
         Column(title="requests that fit", cells=[f"{result.generation.users_fit:,}" for result in results]),
     ]
-    return f"{_head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}"
+    return f"{head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}"
 
 
 def _name(result: TextPrediction) -> str:
@@ -102,9 +120,11 @@ def _fits(result: TextPrediction) -> str:
     return "yes" if result.fits else "NO"
 
 
-def _rate(value: float) -> str:
+def rate(value: float) -> str:
+    """Tokens a second: 1,234 or 12.3."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _bytes(value: float) -> str:
+def bytes_text(value: float) -> str:
+    """GiB, or MiB where they are few."""
     return f"{value / _GIB:.1f} GiB" if value >= 0.1 * _GIB else f"{value / 2**20:.0f} MiB"

@@ -15,17 +15,19 @@ from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.predict.batches import sweep
 from gpuwise.questions.registry import QUESTIONS as DECLARED
+from gpuwise.workload.language.find import is_known_name
 from gpuwise.workload.store import zoo
 
 __all__ = ["QUESTIONS", "answer", "warm"]
 
 Options = Mapping[str, Any]
+_OF_TEXT = ("predict", "compare", "cost")
 
 
 def answer(question: str, options: Options) -> tuple[int, bytes]:
     """A status and one JSON object: the answer, or what could not be understood."""
     try:
-        _only_named_models(options)
+        _only_named_models(question, options)
         return 200, msgspec.json.encode(QUESTIONS[question](options))
     except GpuwiseError as error:
         message = f"{error.message} (known values: {error.known})" if error.known else error.message
@@ -48,11 +50,12 @@ def warm() -> None:
     answer("build", {"gpu": ["RTX 3090"]})
 
 
-def _only_named_models(options: Options) -> None:
-    """Refuse what would make this server read a file or run code: only models of the zoo are known by name alone."""
+def _only_named_models(question: str, options: Options) -> None:
+    """Refuse what would make this server read a file or run code: only models of the zoo are known by name alone, and language
+    models whose sizes are in our tables, where a question asks for their text."""
     given = options.get("model") or []
     for name in [given] if isinstance(given, str) else [*given, *options.get("models", [])]:
-        if not zoo.has(name):
+        if not zoo.has(name) and not (question in _OF_TEXT and is_known_name(name)):
             near = ", ".join(zoo.close(name))
             hint = f"did you mean {near}?" if near else "`gpuwise predict` on the command line also takes your own models"
             raise BadValue(f"there is no included model '{name}'", looked_in=f"{len(zoo.names())} included models", hint=hint)

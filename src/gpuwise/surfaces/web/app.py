@@ -23,6 +23,7 @@ from gpuwise.box.types import COOLERS
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.matters.topics import TOPICS
 from gpuwise.questions.registry import QUESTIONS as DECLARED
+from gpuwise.step.time.engines import engines
 from gpuwise.surfaces.web import bodies
 from gpuwise.surfaces.web.answers import QUESTIONS
 from gpuwise.surfaces.web.commands import Once, told
@@ -30,6 +31,8 @@ from gpuwise.surfaces.web.pool import Answers
 from gpuwise.surfaces.web.safety import LOCAL_HOSTS, Guard
 from gpuwise.surfaces.web.schema import Body, body_of
 from gpuwise.surfaces.web.traces import MOST_BYTES, MOST_FILES, Traces
+from gpuwise.workload.language.find import is_known_name, known_names
+from gpuwise.workload.language.formats import FORMATS
 from gpuwise.workload.store import cache, zoo
 
 __all__ = ["create_app"]
@@ -153,11 +156,23 @@ def _add_choices(app: FastAPI) -> None:
                 {"name": task.name, "title": task.title, "models": list(dict.fromkeys(job.model for job in task.jobs))}
                 for task in tasks().values()
             ],
+            "text": _text(),
             "topics": list(TOPICS),
             "box": _box(),
             "questions": list(QUESTIONS),
             "version": __version__,
         }
+
+
+def _text() -> dict[str, Any]:
+    """What can be chosen where a language model generates text: those of the zoo, others by their sizes, formats and engines."""
+    included = [name for entry in zoo.entries().values() for name in (entry.name, *entry.aliases)]
+    return {
+        "included": [name for name in included if is_known_name(name)],
+        "models": list(known_names()),
+        "weights": list(FORMATS),
+        "engines": [{"name": engine.name, "title": engine.title} for engine in engines().values()],
+    }
 
 
 def _box() -> dict[str, Any]:

@@ -18,11 +18,12 @@ from gpuwise.workload.language.gguf import read_gguf
 from gpuwise.workload.language.names import key_of, shorter, without_sizes
 from gpuwise.workload.language.shape import LanguageShape
 
-__all__ = ["find_shape", "known_names"]
+__all__ = ["find_shape", "is_known_name", "known_names"]
 
 _KEPT = 256
 # Models with layers that keep a state of fixed size, by the names they have.
 _RECURRENT = re.compile(r"nemotron[\W_]*(?:h|3|nano)|mamba|jamba|zamba|rwkv|qwen3[\W_]*next|falcon[\W_]*h1|granite[\W_]*4|lfm2")
+_FILES = (".json", ".gguf", ".py", ".gz")
 _NEAR = 0.1  # a name that says another count of parameters than the model has by more than this means another model
 
 
@@ -39,6 +40,13 @@ def find_shape(name: str) -> LanguageShape:
     if name and _is((path / "config.json").is_file):
         return _shape_of_file(path / "config.json")
     raise _unknown(name)
+
+
+def is_known_name(name: str) -> bool:
+    """Whether this can only be a name of our tables: nothing that could also name a file, a folder or code."""
+    if "/" in name:
+        return name.lower() in {row.lower() for row in _configs()}
+    return not name.endswith(_FILES) and not set(name) & set(":\\") and _row_of(name) is not None
 
 
 def known_names() -> tuple[str, ...]:

@@ -24,12 +24,34 @@ export function list(text) {
 
 let fixed = new Set();
 let tasks = [];
+let words = { included: [], models: [], weights: [], engines: [] };
 
 // Which models have no sequence: they are not asked at one. And which models a task is made of.
 export function know(choices) {
   fixed = new Set(choices.models.filter((entry) => !entry.sequence).flatMap((entry) => [entry.name, ...entry.aliases]));
   tasks = choices.tasks;
+  words = choices.text;
 }
+
+export const textChoices = () => words;
+
+// Options that say how a language model generates text, in the names of the state and of the API.
+const TEXT = ["weights", "engine", "users", "prompt", "output"];
+export const saysText = (state) => TEXT.some((key) => state[key] !== "");
+export const isLanguage = (state) => words.included.includes(state.model) || words.models.includes(state.model);
+
+// Whether the question is about text: an option for it is set, nothing but its sizes is known of the model, or it is only run.
+export const writes = (state) => isLanguage(state) && state.mode !== "train" && (saysText(state) || !words.included.includes(state.model) || (state.mode === "infer" && !state.batch && !state.seq && !state.precision));
+
+export const textOf = (state) => ({
+  model: model(state),
+  mode: state.mode,
+  weights: state.weights,
+  engine: state.engine,
+  users: numeric(state.users, "Users"),
+  prompt: numeric(state.prompt, "Prompt"),
+  output: numeric(state.output, "Answer"),
+});
 
 export const hasSequence = (state) => state.model !== "" && !fixed.has(state.model);
 

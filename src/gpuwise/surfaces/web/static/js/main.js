@@ -1,7 +1,7 @@
 // The page: the case on the left, one question's view on the right. A change asks again after a moment; stale answers are dropped.
 
 import { look } from "./api.js";
-import { hasSequence, know } from "./case.js";
+import { hasSequence, isLanguage, know, saysText } from "./case.js";
 import { plotly } from "./charts.js";
 import { amount, choice, range, slider, text } from "./controls.js";
 import { get, link, set, watch, write } from "./state.js";
@@ -74,7 +74,7 @@ function nav() {
 // Only what this view's answer depends on can be changed beside it.
 function offer(state) {
   const used = (VIEWS[state.view] ?? VIEWS.choose).uses ?? [];
-  for (const [key, field] of Object.entries(extras)) field.hidden = !used.includes(key) || (key === "seq" && !hasSequence(state)) || (key === "mode" && !state.model); // a task says itself how its models are run
+  for (const [key, field] of Object.entries(extras)) field.hidden = !used.includes(key) || (key === "seq" && !hasSequence(state)) || (key === "mode" && !state.model) || (state.view === "model" && isLanguage(state) && saysText(state)); // a task says itself how its models are run, and text has options of its own
 }
 
 async function run() {
@@ -143,7 +143,7 @@ async function begin() {
   document.getElementById("inputs").addEventListener("submit", (event) => event.preventDefault());
   plotly(); // large: it loads while the first answer is worked out
   const choices = await look("choices");
-  fill(document.getElementById("models"), choices.models.map((entry) => h("option", { value: entry.name }, entry.title)));
+  fill(document.getElementById("models"), choices.models.map((entry) => h("option", { value: entry.name }, entry.title)), choices.text.models.map((name) => h("option", { value: name })));
   fill(document.getElementById("gpus"), choices.gpus.map((entry) => h("option", { value: entry.name })));
   know(choices);
   if (!choices.questions.includes("plan")) offered.delete("scale");

@@ -1,11 +1,12 @@
 // My model on one GPU: what a step is made of, what bounds it, what fills the memory, and how throughput grows with the batch.
 
 import { ask } from "../api.js";
-import { step } from "../case.js";
+import { isLanguage, saysText, step, textChoices, textOf, writes } from "../case.js";
 import { colour, draw, palette, plain } from "../charts.js";
-import { text } from "../controls.js";
+import { amount, choice, text } from "../controls.js";
 import * as f from "../format.js";
-import { assumptions, brief, card, facts, fill, h, head, key, num, points, row, stack, table } from "../ui.js";
+import { assumptions, brief, card, facts, fill, fold, h, head, key, num, points, row, stack, table } from "../ui.js";
+import { curveChart, textFigures, textSaid, withCacheApart } from "./text.js";
 
 export const name = "My model";
 export const title = "How fast is my model, and will it fit?";
@@ -21,17 +22,44 @@ export function mount(root) {
   const memory = h("div", {});
   const [waterfall, roofline, growth] = ["chart", "chart", "chart"].map((kind) => h("div", { class: kind }));
   const ops = h("div", {});
+  const wording = wordingFold();
+  const growthTitle = h("h2", {});
   root.append(
     h("section", { class: "card verdict-card" },
       h("div", { class: "controls" }, text("On this GPU", "gpu", { list: "gpus" })),
+      wording,
       verdict, numbers, rest),
     card("Memory", memory),
     h("div", { class: "pair" },
       card("Time per step by op", waterfall, h("p", { class: "note" }, "Teal ops are limited by compute, ochre ops by memory.")),
       card("Roofline", roofline, h("p", { class: "note" }, "Each dot is a class of ops. Ops without multiplications are at the left edge, at the height of the bandwidth they reach."))),
-    card("Throughput by batch size", growth),
+    h("section", { class: "card" }, growthTitle, growth),
     card("All classes of ops", ops));
+  const shown = async (one, grown, label) => {
+    const { answer, result, gpu } = one;
+    fill(rest, answer.notes.length > 0 && points(answer.notes), assumptions({ ...answer, assumptions: result.assumptions }));
+    fill(memory, memoryBar(one));
+    fill(ops, opTable(one));
+    await Promise.all([
+      draw(waterfall, `Time per step by class of ops: ${result.by_op.map((op) => `${op.op} ${f.seconds(op.seconds)}`).join(", ")}`, () => waterfallChart(one)),
+      draw(roofline, `Roofline of ${gpu.name} with each class of ops`, () => rooflineChart(one)),
+      draw(growth, label, () => grown(one)),
+    ]);
+  };
   return async (state, signal) => {
+    wording.hidden = !isLanguage(state);
+    wording.open ||= saysText(state);
+    const written = writes(state);
+    growthTitle.textContent = written ? "Throughput and time per token" : "Throughput by batch size";
+    if (written) {
+      const asked = { ...textOf(state), gpu: [state.gpu] };
+      const [answer, curve, sheet] = await Promise.all([ask("predict", asked, signal), ask("predict", { ...asked, users: "1..256" }, signal), ask("gpus", { names: [state.gpu] }, signal)]);
+      const one = { answer, result: withCacheApart(answer.results[0]), fit: answer, gpu: sheet.gpus[0], curve };
+      verdict.textContent = textSaid(one);
+      fill(numbers, textFigures(one));
+      await shown(one, curveChart, "Tokens per second of all users against the time per token, for 1 to 256 users");
+      return;
+    }
     const asked = { ...step(state), gpu: [state.gpu] };
     const any = { ...asked, batch: "" }; // the largest batch and the curve are the same at every batch
     const [answer, fit, sheet, swept] = await Promise.all([
@@ -43,15 +71,20 @@ export function mount(root) {
     const one = { answer, result: answer.results[0], fit, gpu: sheet.gpus[0], swept };
     verdict.textContent = said(one);
     fill(numbers, figures(one));
-    fill(rest, answer.notes.length > 0 && points(answer.notes), assumptions({ ...answer, assumptions: one.result.assumptions }));
-    fill(memory, memoryBar(one));
-    fill(ops, opTable(one));
-    await Promise.all([
-      draw(waterfall, `Time per step by class of ops: ${one.result.by_op.map((op) => `${op.op} ${f.seconds(op.seconds)}`).join(", ")}`, () => waterfallChart(one)),
-      draw(roofline, `Roofline of ${one.gpu.name} with each class of ops`, () => rooflineChart(one)),
-      draw(growth, `Samples per second by batch size; the largest that fits is ${fit.max_batch}`, () => growthChart(one)),
-    ]);
+    await shown(one, growthChart, `Samples per second by batch size; the largest that fits is ${fit.max_batch}`);
   };
+}
+
+// How a language model generates text; its presence in the state asks for text instead of a step.
+function wordingFold() {
+  const { weights, engines } = textChoices();
+  return fold("Generate text",
+    h("div", { class: "controls" },
+      choice("Weights", "weights", [["", "usual"], ...weights.map((entry) => [entry, entry])]),
+      choice("Engine", "engine", [["", "usual"], ...engines.map((entry) => [entry.name, entry.title])]),
+      amount("Users at once", "users", { placeholder: "1", min: 1, step: 1 }),
+      amount("Tokens in a prompt", "prompt", { placeholder: "512", min: 1, step: 1 }),
+      amount("Tokens in an answer", "output", { placeholder: "256", min: 1, step: 1 })));
 }
 
 function said({ result, fit, gpu, answer }) {

@@ -1,0 +1,72 @@
+"""What tokens cost on GPUs that cost so much an hour: those read in prompts, and those written in answers.
+
+A GPU that reads a prompt writes nothing meanwhile, so its hours divide between the two: a prompt takes its own reading, and an
+answer its share of the steps that it runs in with others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.prices import PriceBook, rent_offers
+from gpuwise.money.types import Offer
+from gpuwise.questions.common.generations import TextPrediction
+
+__all__ = ["RentedTokens", "TokenPrice", "cheapest_rent", "rented_tokens", "token_price"]
+
+_MILLION = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenPrice:
+    """Dollars for a million tokens read, and written; `whole_usd_per_million` is for a million written with their prompts."""
+
+    usd_per_hour: float
+    input_usd_per_million: float
+    output_usd_per_million: float
+    whole_usd_per_million: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RentedTokens:
+    """Tokens on a rented GPU, from the cloud that is named."""
+
+    gpu: str
+    cloud: str
+    usd_per_gpu_hour: float
+    dated: str
+    price: TokenPrice
+
+
+def token_price(usd_per_hour: float, told: TextPrediction) -> TokenPrice:
+    """With as many requests in flight all the time as the prediction has; dollars are for all of its GPUs."""
+    asked = told.generation
+    each_s = usd_per_hour / 3600.0
+    read = _MILLION * each_s / asked.prompt_tokens_per_s
+    written = _MILLION * each_s * told.step_s / asked.users
+    return TokenPrice(
+        usd_per_hour=usd_per_hour,
+        input_usd_per_million=read,
+        output_usd_per_million=written,
+        whole_usd_per_million=written + read * asked.prompt / asked.output,
+    )
+
+
+def cheapest_rent(gpu: Gpu, book: PriceBook) -> Offer | None:
+    """The cheapest offer of a GPU with its machine that somebody is bound to sell at; None where there is none."""
+    return next((offer for offer in rent_offers(gpu, book) if offer.kind != "auction" and offer.with_host), None)
+
+
+def rented_tokens(told: TextPrediction, book: PriceBook) -> RentedTokens | None:
+    """At the cheapest rent, where one is known and the serving fits on the GPU alone."""
+    offer = cheapest_rent(told.gpu, book)
+    if offer is None or not told.fits or told.generation.offloaded_fraction:
+        return None
+    return RentedTokens(
+        gpu=told.gpu.name,
+        cloud=offer.cloud,
+        usd_per_gpu_hour=offer.usd_per_gpu_hour,
+        dated=offer.dated.isoformat(),
+        price=token_price(offer.usd_per_gpu_hour * told.gpu_count, told),
+    )

@@ -1,0 +1,77 @@
+"""Language models that generate text, compared by their tokens a second."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from gpuwise.core.errors import BadValue
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.generating import asked_for_text
+from gpuwise.questions.common.generations import TextAnswer, TextPrediction, predict_text
+from gpuwise.questions.common.peaks import peak_in
+from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.common.rigs import Rig, Throughput
+from gpuwise.questions.common.text_bounds import check_text_bounds
+from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.questions.compare.options import CompareOptions
+from gpuwise.step.time.engines import engine_range, find_engine
+
+__all__ = ["TEXT_OPTIONS", "explain_text_ratio", "text_options", "text_ratio_width", "text_throughput"]
+
+TEXT_OPTIONS = ("weights", "kv", "engine", "users", "prompt", "output", "context")
+
+
+def text_options(model: str, options: CompareOptions, gpu: Gpu) -> TextOptions | None:
+    """The options of a model that is asked for text, as `predict` would take them; None where it is asked for a step."""
+    check_text_bounds(options)
+    asked = TextOptions(
+        model,
+        mode=options.mode,
+        precision=options.precision,
+        batch=options.batch,
+        stack=options.stack,
+        cpu=options.cpu,
+        **{name: getattr(options, name) for name in TEXT_OPTIONS},
+    )
+    return asked if asked_for_text(asked, gpus=[gpu]) is not None else None
+
+
+def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:
+    """Tokens a second of these GPUs: with one model over all of them, and with one model on each."""
+    alone = [_ask(asked, gpu, 1) for gpu, _ in rig.parts]
+    separate = sum(count * _rate(answer) for answer, (_, count) in zip(alone, rig.parts, strict=True))
+    together = alone if rig.count == 1 else [_ask(asked, gpu, rig.count) for gpu, _ in rig.parts]
+    slowest = min(together, key=lambda answer: (answer.results[0].fits, _rate(answer)))
+    told = slowest.results[0]
+    told = replace(told, peak_flops_per_s=peak_in(told.gpu, told.precision))  # what a reason may compare
+    return Throughput(together_per_s=_rate(slowest), separate_per_s=separate, slowest=told, answers=tuple(together))
+
+
+def _ask(asked: TextOptions, gpu: Gpu, count: int) -> TextAnswer:
+    query = asked_for_text(asked, gpus=[gpu], gpu_count=count)
+    if query is None:
+        raise BadValue(f"{asked.model} was not asked for text", hint="give `--mode infer`")
+    return predict_text(query)
+
+
+def _rate(answer: TextAnswer) -> float:
+    told = answer.results[0]
+    return told.generation.tokens_per_s if isinstance(told, TextPrediction) else told.samples_per_s
+
+
+def explain_text_ratio(base: Prediction, other: Prediction) -> str:
+    """Why one set is faster where layers of one run on the CPU, which hides all else; empty where none do."""
+    found = [
+        f"{told.generation.offloaded_fraction:.0%} of the layers run on the CPU with {told.gpu.name}"
+        for told in (base, other)
+        if isinstance(told, TextPrediction) and told.generation.offloaded_fraction
+    ]
+    return " and ".join(found)
+
+
+def text_ratio_width(told: TextPrediction) -> float:
+    """How far a ratio of two GPUs may be off, assumed: as far as one GPU that the engine was not measured on. What both miss
+    alike cancels, what each misses by itself adds up."""
+    low, high, _ = engine_range(find_engine(told.generation.engine), "decode")
+    return math.sqrt(high / low)

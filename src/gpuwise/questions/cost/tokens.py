@@ -1,0 +1,110 @@
+"""What a million tokens of a language model cost on the GPU of the question, owned and rented."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpuwise.core.errors import BadValue
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.cost.options import CostOptions
+
+if TYPE_CHECKING:  # a model needs the whole machinery; money alone does not
+    from gpuwise.questions.common.generations import TextAnswer, TextPrediction
+    from gpuwise.questions.common.token_costs import TokenPrice
+
+__all__ = ["TokenCosts", "TokenJob", "predict_tokens", "token_costs", "token_job"]
+
+_EXAMPLE = "for example `--model llama-3-8b --weights q4_k_m --users 10`"
+_TEXT = ("weights", "kv", "engine", "users", "prompt", "output", "context")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenJob:
+    """A language model that generates text, as it was asked for."""
+
+    model: str
+    precision: str
+    weights: str
+    kv: str
+    engine: str
+    users: int | None
+    prompt: int | None
+    output: int | None
+    context: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCosts:
+    """Tokens a second with a range, and what a million of them costs: None where nothing is owned, or nothing rented."""
+
+    model: str
+    told: TextPrediction
+    rented_told: TextPrediction
+    own: TokenPrice | None
+    rent: TokenPrice | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, dollars for a million tokens."""
+        from dataclasses import asdict
+
+        asked = self.told.generation
+        same = ("engine", "weights", "kv", "users", "prompt", "output", "tokens_per_s", "tokens_per_s_low", "tokens_per_s_high")
+        return {
+            "model": self.model,
+            **{name: getattr(asked, name) for name in same},
+            "rented_gpu": self.rented_told.gpu.name,
+            "rented_tokens_per_s": self.rented_told.generation.tokens_per_s,
+            "own": None if self.own is None else asdict(self.own),
+            "rent": None if self.rent is None else asdict(self.rent),
+        }
+
+
+def token_job(options: CostOptions) -> TokenJob | None:
+    """The job where text is asked for: by an option for it, or by a language model without the size of a training job."""
+    given = [name for name in _TEXT if getattr(options, name) not in (None, "")]
+    trained = [name for name in ("job_hours", "samples", "epochs", "batch") if getattr(options, name) not in (None, "")]
+    if not options.model:
+        if given:
+            raise BadValue(f"--{given[0]} needs --model", hint=_EXAMPLE)
+        return None
+    if given and trained:
+        raise BadValue(
+            f"--{given[0]} is for generating text, but --{trained[0].replace('_', '-')} is for training",
+            hint="leave out one of them",
+        )
+    if trained or not (given or _is_language_model(options.model)):
+        return None
+    from gpuwise.questions.common.text_bounds import check_text_bounds
+
+    check_text_bounds(options)
+    return TokenJob(model=options.model, precision=options.precision, **{name: getattr(options, name) for name in _TEXT})
+
+
+def _is_language_model(model: str) -> bool:
+    from gpuwise.questions.common.generating import language_shape
+
+    return language_shape(model) is not None
+
+
+def predict_tokens(job: TokenJob, gpus: list[Gpu], gpu_count: int) -> TextAnswer:
+    """The model on each of these GPUs, or on so many of each."""
+    from gpuwise.questions.common.generating import text_query
+    from gpuwise.questions.common.generations import predict_text
+
+    return predict_text(text_query(job.model, job, gpus, gpu_count=gpu_count, precision=job.precision))
+
+
+def token_costs(job: TokenJob, answer: TextAnswer, own_usd: float | None, rent_usd: float | None) -> TokenCosts:
+    """At so many dollars an hour for all GPUs; of the answer, the first is owned and the last rented."""
+    from gpuwise.questions.common.generations import TextPrediction
+    from gpuwise.questions.common.token_costs import token_price
+
+    told = [result for result in answer.results if isinstance(result, TextPrediction)]
+    return TokenCosts(
+        model=job.model,
+        told=told[0],
+        rented_told=told[-1],
+        own=None if own_usd is None else token_price(own_usd, told[0]),
+        rent=None if rent_usd is None else token_price(rent_usd, told[-1]),
+    )

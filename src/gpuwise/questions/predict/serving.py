@@ -1,0 +1,140 @@
+"""A language model that serves more and more users: how throughput and waits grow, how many users a service level allows, and
+what would allow more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpuwise.engine.generation import Generations, curve, most_users
+from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.generating import TextQuery
+from gpuwise.questions.common.generations import TextAnswer, TextPrediction, placed, predicted
+from gpuwise.questions.predict.service import MOST_POINTS, MOST_USERS, ServiceLevel
+from gpuwise.questions.predict.what_ifs import WhatIf, what_ifs
+
+__all__ = ["ServingAnswer", "Within", "largest_within", "points_of", "predict_serving"]
+
+_USUAL_MOST = 256  # users at the end of a curve that names none: what servers usually take at once
+_LIMITS = {"token": "the time per token", "first_token": "the time to the first token", "memory": "memory"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """The largest number of users that a service level and memory allow, with what they notice; 0 where not even one is.
+    `limit` is what stops the next user: token, first_token or memory."""
+
+    gpu: str
+    users: int
+    limit: str
+    tokens_per_s: float | None = None
+    time_per_token_s: float | None = None
+    time_to_first_token_s: float | None = None
+
+    @property
+    def limited_by(self) -> str:
+        """The limit in words."""
+        return _LIMITS[self.limit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingAnswer(TextAnswer):
+    """Every number of users on every GPU, by GPU and then users."""
+
+    TEXT: ClassVar[str] = "questions.predict.serving_text.render"
+    FIGURE: ClassVar[str] = "questions.predict.serving_figure.serving_figure"
+
+    level: ServiceLevel
+    within: tuple[Within, ...]
+    what_ifs: tuple[WhatIf, ...]
+
+    @property
+    def points(self) -> tuple[TextPrediction, ...]:
+        """The results, as what they are."""
+        return tuple(result for result in self.results if isinstance(result, TextPrediction))
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the names of `predict`, with the service level beside them."""
+        return {
+            **TextAnswer.to_dict(self),
+            "level": asdict(self.level),
+            "within": [asdict(one) for one in self.within],
+            "what_ifs": [asdict(one) for one in self.what_ifs],
+        }
+
+
+def predict_serving(query: TextQuery, users: Sequence[int], level: ServiceLevel, cached: float | None) -> ServingAnswer:
+    """The curve of each GPU at these numbers of users, or up to as many as memory holds where none are given."""
+    numbers = tuple(users) or _usual_users(query)
+    results: list[TextPrediction] = []
+    ideas: list[WhatIf] = []
+    for gpu in query.gpus:
+        points = points_of(query, gpu, numbers)
+        told = [predicted(query, point, gpu) for point in points]
+        results += told
+        able = [point for point, one in zip(points, told, strict=True) if one.fits and not point.serving.offloaded]
+        ideas += what_ifs(able, gpu, cached) if able else []
+    return ServingAnswer(
+        model=query.serving.shape.name if query.model.endswith((".json", ".gguf")) else query.model,
+        results=tuple(results),
+        assumptions=query.assumptions,
+        notes=(),
+        data_date=tables.data_date(),
+        level=level,
+        within=tuple(largest_within(query, gpu, level) for gpu in query.gpus) if level.is_set else (),
+        what_ifs=tuple(ideas),
+    )
+
+
+def points_of(query: TextQuery, gpu: Gpu, users: Sequence[int]) -> list[Generations]:
+    """The serving at each number of users as it runs on this GPU, priced together."""
+    return [replace(point, serving=placed(point.serving, gpu)) for point in curve(query.serving, [gpu], users, by_kind=True)]
+
+
+def _usual_users(query: TextQuery) -> tuple[int, ...]:
+    """By doubling to what the roomiest GPU holds."""
+    last = min(_USUAL_MOST, max(1, *(most_users(query.serving, gpu) for gpu in query.gpus)))
+    return tuple(sorted({*(2**power for power in range(last.bit_length())), last}))
+
+
+# ---------------------------------------------------------------- within a service level
+
+
+def largest_within(query: TextQuery, gpu: Gpu, level: ServiceLevel) -> Within:
+    """The largest number of users, found by pricing many at once between one that is allowed and one that is not."""
+    room = min(MOST_USERS, most_users(query.serving, gpu))
+    if not room and placed(replace(query.serving, users=1), gpu).offloaded:
+        room = 1  # with layers on the CPU
+    held: Generations | None = None
+    low, high, limit = 0, room + 1, "memory"
+    while high - low > 1:
+        tried = np.unique(np.geomspace(low + 1, high - 1, MOST_POINTS).round().astype(int)).tolist()
+        for point in points_of(query, gpu, tried):
+            crossed = _crossed(point, level)
+            if crossed:
+                high, limit = point.serving.users, crossed
+                break
+            low, held = point.serving.users, point
+    if held is None:
+        return Within(gpu=gpu.name, users=0, limit=limit)
+    return Within(
+        gpu=gpu.name,
+        users=low,
+        limit=limit,
+        tokens_per_s=float(held.tokens_per_s[0]),
+        time_per_token_s=float(held.token_s[0]),
+        time_to_first_token_s=float(held.first_token_s[0]),
+    )
+
+
+def _crossed(point: Generations, level: ServiceLevel) -> str:
+    """The limit that this point is beyond, if any."""
+    if level.token_s is not None and point.token_s[0] > level.token_s:
+        return "token"
+    if level.first_token_s is not None and point.first_token_s[0] > level.first_token_s:
+        return "first_token"
+    return ""
