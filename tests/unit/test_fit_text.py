@@ -154,6 +154,13 @@ def test_an_engine_that_keeps_all_on_the_gpu_is_offered_one_that_does_not() -> N
     assert rung.effect == "quality"
 
 
+def test_heads_that_cannot_be_divided_are_given_whole_layers() -> None:
+    found = answer("falcon-7b", "2x RTX 3090", weights="fp16", remedies=False)  # 71 heads
+    assert found.generation.split == "layers"
+    with pytest.raises(BadValue, match="cannot divide the 71 attention heads"):
+        gpuwise.fit("falcon-7b", gpu="2x RTX 3090", weights="bf16", engine="compile")
+
+
 def test_many_users_are_offered_fewer_of_them_and_shorter_contexts() -> None:
     found = answer("llama-3-8b", "RTX 4090", engine="vllm", users=32, context=8192)
     rungs = {rung.name: rung for rung in found.rungs}

@@ -14,7 +14,7 @@ from gpuwise.engine.generation import Serving, fits, generate, generation_memory
 from gpuwise.engine.text_memory import HIGH, longest_context, memory_of, with_context
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import DTYPE_BYTES
-from gpuwise.step.time.engines import Engine, engines, refusal
+from gpuwise.step.time.engines import Engine, engines, refusal, usual_split
 from gpuwise.workload.language.formats import FORMATS
 
 __all__ = ["TextRung", "TextWay", "ladder", "remedies", "spread"]
@@ -204,19 +204,26 @@ def _how_cache(engine: Engine, name: str) -> str:
 
 def _more_gpus(now: TextWay, most: int = 4) -> list[_Proposal]:
     """Twice as many GPUs, and twice that."""
-    splits, has = now.serving.engine.splits, now.serving.gpu_count
-    if not splits or now.gpu.is_cpu or now.gpu.segment in ("laptop", "soc"):
+    engine, has = now.serving.engine, now.serving.gpu_count
+    if not engine.splits or now.gpu.is_cpu or now.gpu.segment in ("laptop", "soc"):
         return []
-    found, count = [], 2 * has
-    while count <= min(_MOST_GPUS, most * has) and count <= now.serving.shape.layers:
-        title = f"{spread(splits[0])} over {count} GPUs"
-        way = now.changed(gpu_count=count, split=splits[0])
-        told = {"vllm": f"--tensor-parallel-size {count}", _OFFLOADER: "llama.cpp spreads layers over all GPUs it finds"}
-        how = told.get(now.serving.engine.measured_as, f"let {now.serving.engine.title} use {count} GPUs")
-        name = f"split-{'matrices' if splits[0] == 'tensor' else 'layers'}-{count}"
-        found.append(_Proposal(name=name, title=title, effect="hardware", how=how, way=way))
-        count *= 2
+    found = []
+    for count in (2 * has, 4 * has, 8 * has):
+        split = usual_split(engine, now.serving.shape.heads, count)
+        if split and count <= min(_MOST_GPUS, most * has) and count <= now.serving.shape.layers:
+            name = f"split-{'matrices' if split == 'tensor' else 'layers'}-{count}"
+            way = now.changed(gpu_count=count, split=split)
+            title, how = f"{spread(split)} over {count} GPUs", _how_many(engine, split, count)
+            found.append(_Proposal(name=name, title=title, effect="hardware", how=how, way=way))
     return found
+
+
+def _how_many(engine: Engine, split: str, count: int) -> str:
+    if engine.measured_as == "vllm":
+        return f"--{'tensor' if split == 'tensor' else 'pipeline'}-parallel-size {count}"
+    return (
+        f"{engine.title} spreads layers over all GPUs it finds" if split == "layers" else f"let {engine.title} use {count} GPUs"
+    )
 
 
 def spread(split: str) -> str:

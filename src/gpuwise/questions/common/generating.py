@@ -15,7 +15,7 @@ from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import check_count
 from gpuwise.questions.common.text_options import TextOptions
-from gpuwise.step.time.engines import Engine, engines, find_engine, refusal
+from gpuwise.step.time.engines import Engine, engines, find_engine, refusal, usual_split
 from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.formats import FORMATS, find_cache, find_format
 from gpuwise.workload.language.shape import LanguageShape
@@ -101,7 +101,7 @@ def text_query(
         if fault is not None:
             raise fault
     prompt, output = _lengths(shape, options, said)
-    split = _split(engine, gpu_count, said)
+    split = _split(engine, shape, gpu_count, said)
     users = options.users or 1
     if options.users is None:
         said.append(assumed("users", "1", "one request at a time; change it with `--users 10`"))
@@ -236,12 +236,18 @@ def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption])
     return prompt, output
 
 
-def _split(engine: Engine, count: int, said: list[Assumption]) -> str:
+def _split(engine: Engine, shape: LanguageShape, count: int, said: list[Assumption]) -> str:
     """How several GPUs share one model."""
     if count == 1:
         return ""
     if not engine.splits:
         raise BadValue(f"{engine.title} runs a model on one GPU only", hint="use another engine, or leave out `--gpus`")
+    split = usual_split(engine, shape.heads, count)
+    if not split:
+        raise BadValue(
+            f"{engine.title} cannot divide the {shape.heads} attention heads of {shape.name} among {count} GPUs",
+            hint="use a number of GPUs that divides them, or `--engine llama.cpp`, which gives each GPU whole layers",
+        )
     words = {"tensor": "every matrix is divided among the GPUs", "layers": "each GPU holds some layers, and one works at a time"}
-    said.append(assumed("gpus", f"{count} GPUs share one model", f"{words[engine.splits[0]]}, as {engine.title} usually does"))
-    return engine.splits[0]
+    said.append(assumed("gpus", f"{count} GPUs share one model", f"{words[split]}, as {engine.title} usually does"))
+    return split

@@ -20,7 +20,17 @@ from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.types import Stack
 
-__all__ = ["Engine", "Fitted", "engine_range", "engine_stack", "engines", "find_engine", "fitted_engines", "refusal"]
+__all__ = [
+    "Engine",
+    "Fitted",
+    "engine_range",
+    "engine_stack",
+    "engines",
+    "find_engine",
+    "fitted_engines",
+    "refusal",
+    "usual_split",
+]
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +153,12 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
             hint=f"for example `--kv {engine.caches[0]}`",
         )
     return None
+
+
+def usual_split(engine: Engine, heads: int, gpu_count: int) -> str:
+    """How this engine spreads a model with so many attention heads over several GPUs; empty where it cannot. Matrices are divided
+    by heads, so their number must be a multiple of that of the GPUs."""
+    return next((split for split in engine.splits if split != "tensor" or heads % gpu_count == 0), "")
 
 
 def _runs_on(engine: Engine, gpu: Gpu) -> bool:
