@@ -2,14 +2,14 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# A test process for every core, up to eight; tests/conftest.py says which tests stay together. `make test WORKERS=0` uses one.
-WORKERS ?= logical
+# Up to eight test processes; tests/conftest.py says how many, and which tests stay together. `make test WORKERS=0` uses one.
+WORKERS ?= auto
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 # Compiled modules are kept whatever the shell says: tests start hundreds of processes, and each would compile gpuwise anew.
 export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test check format clean long-tail page axe site docs fuzz mutants audit licences release
+.PHONY: help demo test types style check format clean long-tail page axe site docs fuzz mutants audit licences release
 
 help:
 	@echo "make demo    set up $(VENV) and predict ResNet-50 on three GPUs"
@@ -63,12 +63,18 @@ axe: build/axe/package/axe.min.js
 build/axe/package/axe.min.js:
 	mkdir -p build/axe && cd build/axe && npm pack --silent axe-core@4.14.0 && tar xzf axe-core-4.14.0.tgz
 
+# The types take longer than all else that needs no test: beside them the rest is done.
 test: $(VENV)/.dev
+	$(MAKE) -j 2 types style
+	$(PYTEST) --durations=10
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+style: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) --durations=10
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

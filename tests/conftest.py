@@ -1,9 +1,10 @@
 """What holds for every test: where captures are kept, what runs side by side with what, and in which order.
 
-`make test` runs the tests in several processes (pytest-xdist), one for each core. The tests of a file stay together, so that what
-a file prepares is prepared once, and so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests
-are dealt out one by one. What takes longest begins first, so that no process has a long rest at the end. A test marked `alone`
-judges how fast something runs here: while it runs, the others wait.
+`make test` runs the tests in several processes (pytest-xdist), one more than there are cores, since tests often wait: for a
+browser, a timeout, a program that sleeps. The tests of a file stay together, so that what a file prepares is prepared once, and
+so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests are dealt out one by one. What takes
+longest begins first, so that no process has a long rest at the end. A test marked `alone` judges how fast something runs here:
+while it runs, the others wait.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,14 @@ PAGE, WATCH = "page", "watch"  # servers with a browser, and trainings: each fol
 TOGETHER = {"browser/": PAGE, "unit/web/": PAGE, "unit/watch/": WATCH, "golden/": "golden"}
 SPREAD = (
     "architecture/test_docs.py",
-    "unit/test_fit.py",
     "unit/test_plan_command.py",
     "unit/test_which.py",
+    "unit/test_which_fits.py",
+    "unit/test_which_money.py",
     "unit/workload/test_script.py",
 )
+# Files that take long as a whole. They begin before the hundreds of short ones, which then fill the gaps at the end.
+LONG = ("accuracy/test_pathologies.py", "architecture/", "golden/", "unit/many/", "unit/test_fit_", "unit/workload/")
 
 settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("any machine")
@@ -50,6 +54,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 # ---------------------------------------------------------------- which process takes a test, and when
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -79,18 +88,31 @@ def _group(nodeid: str) -> str:
 
 def _turn(nodeid: str) -> int:
     group = _group(nodeid)
-    return 0 if group in (PAGE, WATCH) else 1 if group == nodeid else 2
+    place = nodeid.removeprefix(f"{HERE.name}/")
+    return 0 if group in (PAGE, WATCH) else 1 if group == nodeid else 2 if place.startswith(LONG) else 3
 
 
 # ---------------------------------------------------------------- tests that need the machine for themselves
 
 
+_kept: list[ExitStack] = []  # the room, between two tests of a row
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """A row of tests that need the machine keeps it from the first to the last: the others end what they are at only once."""
     if not hasattr(item.config, "workerinput"):
         return (yield)
-    with _room(alone=item.get_closest_marker("alone") is not None):
-        return (yield)
+    with ExitStack() as room:
+        room.enter_context(_kept.pop() if _kept else _room(alone=_is_alone(item)))
+        done = yield
+        if _is_alone(item) and _is_alone(nextitem):
+            _kept.append(room.pop_all())
+        return done
+
+
+def _is_alone(item: pytest.Item | None) -> bool:
+    return item is not None and item.get_closest_marker("alone") is not None
 
 
 @contextmanager

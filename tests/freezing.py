@@ -57,6 +57,8 @@ def answer(arguments: Sequence[str], folder: Path, width: int = 100) -> Answer:
         patch.setitem(sys.modules, "gpuhunt", None)  # as where the extra is not installed
         result = CliRunner().invoke(app, list(arguments), prog_name="gpuwise")
     refused = isinstance(result.exception, GpuwiseError)
+    if result.exception is not None and not refused and not isinstance(result.exception, SystemExit):
+        raise result.exception  # a crash has no text: left alone, it would be recorded as an empty golden file
     return Answer(text=f"{result.exception}\n" if refused else result.output, refused=refused)
 
 

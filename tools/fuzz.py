@@ -85,7 +85,7 @@ def _options() -> argparse.Namespace:
 def _chosen(targets: Any, names: list[str]) -> list[Any]:
     unknown = set(names) - {target.name for target in targets}
     if unknown:
-        raise SystemExit(f"no target {', '.join(unknown)}; known are {', '.join(target.name for target in targets)}")
+        raise SystemExit(f"no target {', '.join(unknown)}; known targets are {', '.join(target.name for target in targets)}")
     return [target for target in targets if not names or target.name in names]
 
 

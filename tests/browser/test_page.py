@@ -193,7 +193,7 @@ def test_every_number_of_a_table_can_be_opened(page: Page, view: str) -> None:
     )
     assert opened
     assert [text for text in opened if any(word in text for word in ("NaN", "undefined", "Infinity", "[object"))] == []
-    assert [text for text in opened if "Data of 20" not in text] == []
+    assert [text for text in opened if "Data from 20" not in text] == []
 
 
 def test_a_view_offers_only_what_its_answer_depends_on(page: Page) -> None:
@@ -269,7 +269,7 @@ def test_a_number_can_be_opened_with_the_keyboard(page: Page) -> None:
     opened = page.run("return document.querySelector('dialog[open]')?.innerText")
     assert "the longest lane sets the pace" in opened
     assert "Assumptions" in opened
-    assert "Data of 20" in opened
+    assert "Data from 20" in opened
     page.driver.find_element("tag name", "body").send_keys("\ue00c")
     page.until("return !document.querySelector('dialog[open]')")
     assert page.run("return document.activeElement.className") == "num"

@@ -239,7 +239,7 @@ def test_the_curve_is_drawn(tmp_path: Path, ending: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert all(kind.title in text for kind in KINDS)
     assert "LLM generation at 250 W" in text
-    assert "Data of" in text
+    assert "Data from" in text
 
 
 def test_the_loaders_of_several_gpus_share_the_cores_as_predict_counts_them() -> None:

@@ -142,7 +142,7 @@ def test_memory_turns_the_order_only_where_the_slower_card_has_more_of_it() -> N
 def test_the_first_line_names_the_faster_card_whichever_was_named_first(names: tuple[str, str]) -> None:
     answer = gpuwise.compare(names)
     assert answer.verdict.startswith("RTX 2070 Max-Q is ")
-    assert "times as fast as GTX 960M; image generation (sd15) fits on RTX 2070 Max-Q only." in answer.verdict
+    assert "times as fast as GTX 960M; image generation (sd15) fits only on RTX 2070 Max-Q." in answer.verdict
     assert render(answer).startswith(answer.verdict.split(";", maxsplit=1)[0])
     assert answer.to_dict()["verdict"] == answer.verdict
 

@@ -8,6 +8,11 @@ def test_error_text_has_all_three_parts() -> None:
     assert str(error) == "error: unknown GPU 'x'\n  looked in: 3 GPUs\n\nhint: try `gpuwise gpus`"
 
 
+def test_error_text_lists_the_known_values_under_their_own_label() -> None:
+    error = GpuwiseError("unknown task 'x'", known="vision, nlp", hint="did you mean `nlp`?")
+    assert str(error) == "error: unknown task 'x'\n  known values: vision, nlp\n\nhint: did you mean `nlp`?"
+
+
 def test_error_text_without_parts_is_one_line() -> None:
     assert str(GpuwiseError("it broke")) == "error: it broke"
 

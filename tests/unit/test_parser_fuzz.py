@@ -30,7 +30,8 @@ def _needs(target: Target) -> None:
 
 @cache
 def _seeds(target: Target) -> list[bytes]:
-    return target.seeds(Path(tempfile.mkdtemp(prefix="gpuwise-seeds-")))
+    with tempfile.TemporaryDirectory(prefix="gpuwise-seeds-") as folder:
+        return target.seeds(Path(folder))
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

@@ -13,6 +13,7 @@ import gpuwise
 from asking import predict_query
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.questions.common.predictions import predict as predict_step
+from gpuwise.questions.common.runs import executors
 from gpuwise.questions.common.runs.executors import executor_on
 from gpuwise.questions.plan.text import render
 from gpuwise.questions.plan.types import PlanAnswer
@@ -219,7 +220,7 @@ def test_a_search_over_processes_finds_the_same() -> None:
     assert [entry.estimate for entry in here.entries] == [entry.estimate for entry in there.entries]
 
 
-def test_dask_without_dask_says_how_to_install_it() -> None:
+def test_dask_without_dask_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("typer")
     try:
         import distributed  # noqa: F401
@@ -228,6 +229,7 @@ def test_dask_without_dask_says_how_to_install_it() -> None:
             pass
         assert refusal.value.hint == 'pip install "gpuwise[dask]"'
     else:
+        monkeypatch.setattr(executors, "_LONGEST_WAIT_S", 1)
         with pytest.raises(BadValue, match="no Dask scheduler"), executor_on("dask://localhost:1"):
             pass
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.errors import BadValue
 from gpuwise.evidence.ranges import change_range
 from gpuwise.live.tune import worker
 from gpuwise.live.tune.scripts import Script
@@ -207,61 +207,6 @@ def test_a_script_that_does_not_wait_needs_no_more_workers() -> None:
     told = reasons(script_plan(("workers", "batch"), [], first, AMPERE))
     assert any(name == "workers" and "times as fast" in reason for (name, _), reason in told.items())
     assert told["batch", ""] == "the batch size of the script was not visible"
-
-
-@pytest.mark.parametrize(
-    ("options", "kind", "words"),
-    [
-        ({"subject": "resnet5o"}, UnknownName, "unknown model"),
-        ({"subject": "mnist_cnn"}, BadValue, "no installed library can build it"),
-        ({"subject": "nowhere.py"}, BadFile, "not found"),
-        ({"subject": "resnet50", "try_": "colour"}, BadValue, "unknown setting 'colour'"),
-        ({"subject": "resnet50", "seconds": 1.0}, BadValue, "invalid --seconds 1"),
-        ({"subject": "resnet50", "timeout": -1.0}, BadValue, "invalid --timeout -1"),
-        ({"subject": ["resnet50", "--epochs"]}, BadValue, "takes no arguments"),
-        ({"subject": "resnet50", "set": ["workers=--workers {}"]}, BadValue, "has no flags to set"),
-        ({"subject": __file__, "set": ["workers"]}, BadValue, "does not say how"),
-        (
-            {"subject": __file__, "set": ["colour=--colour {}"]},
-            BadValue,
-            "'colour' is your own setting, so list the values to try",
-        ),
-        ({"subject": __file__, "set": ["colour:a,b=--colour"]}, BadValue, "not where they go"),
-        ({"subject": __file__, "set": ["colour:a='--colour"]}, BadValue, "cannot be split"),
-        ({"subject": "resnet50", "precision": "fp8"}, BadValue, "can be predicted, but it cannot run on this machine"),
-        ({"subject": "resnet50", "optimizer": "lion"}, BadValue, "can be predicted, but it cannot run on this machine"),
-        ({"subject": __file__, "batch": 0}, BadValue, "sets its own batch"),
-        ({"subject": __file__, "batch": 4}, BadValue, "sets its own batch"),
-        ({"subject": __file__, "precision": "amp"}, BadValue, "sets its own precision"),
-    ],
-)
-def test_bad_questions_are_refused_with_a_hint(options: dict[str, Any], kind: type[GpuwiseError], words: str) -> None:
-    with pytest.raises(kind, match=words) as refused:
-        ask(TuneOptions(**options))
-    assert refused.value.hint
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["tune", "batch"], "takes one model, not 0"),
-        (["tune", "batch", "resnet50", "--gpu", "RTX 3090", "--try", "batch"], "--try has no effect on `gpuwise tune batch`"),
-        (["tune", "resnet50", "--gpu", "RTX 3090"], "--gpu has no effect on `gpuwise tune MODEL`"),
-        (["tune", "resnet50", "--apply"], "--apply has no effect"),
-        (["tune", "resnet50", "--seconds", "0"], "invalid --seconds 0"),
-        (["tune", "power", "resnet50"], "no GPU was named"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--batch", "0"], "invalid batch size 0"),
-        (["tune", "power", "resnet50", "--gpu", "cpu"], "the power limit of"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", "50W"], "50 W is outside the power limits of RTX 3090"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--limits", ","], "contains no power limit"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--apply"], "--apply works only on the card in this machine"),
-        (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--gpu", "T4"], "`tune power` takes one GPU at a time"),
-    ],
-)
-def test_options_that_would_change_nothing_are_refused(arguments: list[str], words: str) -> None:
-    result = CliRunner().invoke(app, arguments)
-    assert isinstance(result.exception, GpuwiseError)
-    assert words in str(result.exception)
 
 
 def test_power_by_watt_keeps_its_word() -> None:

@@ -1,23 +1,16 @@
-"""`gpuwise which`, asked well."""
+"""`gpuwise which`, asked well: its verdict and its options."""
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from which_asked import asked
 
-from gpuwise.advise.choosing import shortfall
-from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import prices as money_prices
-from gpuwise.questions.which.answer import choose
-from gpuwise.questions.which.ask import ask
-from gpuwise.questions.which.options import WhichOptions
-from gpuwise.surfaces.cli.app import app
 
 CONTRACT = {"verdict", "options", "rejected", "changes_if", "assumptions", "data_date"}
 OF_AN_OPTION = {
@@ -32,24 +25,8 @@ def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(money_prices, "today", lambda: date(2026, 11, 16))
 
 
-def asked(*arguments: str) -> dict[str, Any]:
-    result = CliRunner().invoke(app, ["which", *arguments, "--json"], catch_exceptions=False)
-    assert result.exit_code == 0
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
-def told(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["which", *arguments, "-v"], catch_exceptions=False)
-    assert result.exit_code == 0
-    return " ".join(result.output.split())
-
-
 def names(answer: dict[str, Any]) -> list[str]:
     return [option["gpu"] for option in answer["options"]]
-
-
-# ---------------------------------------------------------------- answers
 
 
 @pytest.mark.parametrize("arguments", [(), ("--budget", "800"), ("--rent",), ("--laptop",)])
@@ -199,7 +176,7 @@ def test_models_are_run_one_after_the_other() -> None:
 def test_a_large_language_model_is_run_as_what_is_at_hand_allows_and_that_is_said() -> None:
     answer = asked("--task", "llm-inference", "--budget", "700")
     (way,) = (note for note in answer["assumptions"] if note["name"] == "way of llama-3-8b")
-    assert "it would fit smaller GPUs with weights in 8 bits or with weights in 4 bits" in way["effect"]
+    assert "it would fit on smaller GPUs with 8-bit weights or with 4-bit weights" in way["effect"]
 
 
 def test_another_way_than_the_usual_is_told_in_the_verdict_and_of_every_row() -> None:
@@ -208,57 +185,6 @@ def test_another_way_than_the_usual_is_told_in_the_verdict_and_of_every_row() ->
     assert all(option["jobs"][0]["way"] == "lora" for option in answer["options"])
     assert all(any("with LoRA adapters" in reason for reason in option["reasons"]) for option in answer["options"])
     assert "adapters" not in asked("--model", "resnet50")["verdict"]
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        {"model": ["resnet50"]},
-        {"model": ["llama-2-7b"]},
-        {"model": ["llama-2-13b"]},
-        {"model": ["resnet50"], "hours_per_week": 2.0},
-        {"model": ["resnet50"], "hours_per_week": 60.0},
-        {"model": ["resnet50"], "have": ["RTX 3090"]},
-        {"model": ["resnet50"], "deadline": "10min"},
-        {"task": "llm-finetune"},
-        {},
-    ],
-)
-def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[str, Any]) -> None:
-    found = choose(ask(WhichOptions(**question), today=date(2026, 11, 16)))
-    limits = found.query.limits
-    able = [one for one in found.every if one.usd_per_run is not None and not shortfall(one, limits)]
-    sold = [one for one in able if one.kind.startswith("buy")]
-    named = found.best if found.best else min(found.options, key=lambda one: one.usd_per_run or 0.0)
-    own = named.usd_per_run or 0.0
-    assert "over the years" not in found.verdict
-    if "of all single cards on sale" in found.verdict and named.kind != "keep":
-        assert own == min(one.usd_per_run or 0.0 for one in sold if one.gpu_count == 1)
-    if "of all cards on sale" in found.verdict and named.kind != "keep":
-        assert own == min(one.usd_per_run or 0.0 for one in sold)
-    if "on any card on sale" in found.verdict:
-        assert own < 0.5 * min(one.usd_per_run or 0.0 for one in sold)
-    rents = [one for one in able if one.kind == "rent" and (one.usd_per_run or 0.0) < 0.99 * own]
-    if named.kind.startswith("buy"):
-        assert ("Renting" in found.verdict) == bool(rents)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [(), ("--machine", "450", "--kwh-price", "0.31"), ("--rent",), ("--have", "RTX 3090"), ("--tariff", "200=0.10,600=0.44")],
-)
-def test_the_parts_of_the_whole_cost_are_told_and_add_up(arguments: tuple[str, ...]) -> None:
-    answer = asked("--model", "resnet50", *arguments)
-    for option in answer["options"]:
-        gpus = option["gpu_count"] * (option["price"] or {}).get("usd", 0.0)
-        assert gpus + option["machine_usd"] + option["running_usd"] == pytest.approx(option["total_usd"])
-        if option["source"] != "rent":
-            assert option["usd_per_kwh"] * option["energy_kwh"] == pytest.approx(option["running_usd"])
-    text = told("--model", "resnet50", *arguments)
-    assert re.search(r"How the total adds up: 3 years of [^=]* = \$[\d,]+", text)
-    if "450" in arguments:
-        assert "$450 for the rest of the machine + " in text
-        assert " kWh x $0.310 = " in text
 
 
 def test_batch_and_precision_can_be_left_to_each_gpu() -> None:
@@ -284,182 +210,3 @@ def test_your_own_model_is_asked_about_like_any_other(tmp_path: Path) -> None:
     )
     answer = asked("--model", f"{tmp_path / 'mine.py'}:Net", "--budget", "600")
     assert answer["options"][0]["fits"]
-
-
-# ---------------------------------------------------------------- money
-
-
-def test_everything_is_told_in_the_users_currency() -> None:
-    text = told(
-        "--task", "vision", "--budget", "1500", "--currency", "EUR=1.08", "--tariff", "200=0.10,600=0.44", "--region", "DE"
-    )
-    assert "$" not in text
-    assert "EUR" in text
-
-
-def test_json_stays_in_dollars() -> None:
-    euros, dollars = asked("--budget", "800", "--currency", "EUR=1.25"), asked("--budget", "1000")
-    assert [option["upfront_usd"] for option in euros["options"]] == [option["upfront_usd"] for option in dollars["options"]]
-
-
-def test_an_own_price_counts_before_any_other() -> None:
-    answer = asked("--budget", "800", "--price", "RTX 5090=790")
-    assert answer["options"][0]["gpu"] == "RTX 5090"
-    assert answer["options"][0]["price"]["kind"] == "given"
-
-
-def test_a_machine_that_is_to_be_bought_too_counts_in_the_budget() -> None:
-    with_it, without = asked("--budget", "1500", "--machine", "800"), asked("--budget", "1500")
-    assert with_it["options"][0]["upfront_usd"] <= 1500
-    assert with_it["options"][0]["run_s"] > without["options"][0]["run_s"]
-
-
-# ---------------------------------------------------------------- nothing keeps to the limits: an answer
-
-
-def test_nothing_within_the_budget_names_the_nearest_that_would_do() -> None:
-    answer = asked("--budget", "100", "--task", "kaggle")
-    assert answer["options"] == []
-    assert answer["verdict"].startswith("No option costs $100 or less; the cheapest that fits is an RTX 5050 for $249")
-    assert answer["rejected"][0]["gpu"] == "RTX 5050"
-
-
-def test_used_only_with_too_little_money_says_how_to_count_another_card() -> None:
-    verdict = asked("--used", "--budget", "600")["verdict"]
-    assert "RTX 3090 for $700" in verdict
-    assert "--price" in verdict
-
-
-def test_a_budget_for_things_without_a_price_says_so() -> None:
-    verdict = asked("--laptop", "--budget", "1500")["verdict"]
-    assert "inf" not in verdict
-    assert "--price" in verdict
-
-
-def test_nothing_in_time_names_the_fastest() -> None:
-    assert "No option meets the deadline: even the fastest" in asked("--model", "gpt2", "--deadline", "1 min")["verdict"]
-
-
-def test_nothing_that_fits_says_what_is_needed() -> None:
-    verdict = asked("--model", "llama-2-70b", "--buy", "--vendor", "intel")["verdict"]
-    assert "Nothing fits" in verdict
-    assert "GiB" in verdict
-
-
-# ---------------------------------------------------------------- what is said of the others is so
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        {"budget": 2500.0, "task": "nlp"},
-        {"task": "rnn"},
-        {"model": ["bert-large"], "have": ["4x RTX 2080 Ti"]},
-        {"task": "nlp", "rent": True},
-    ],
-)
-def test_every_reason_to_leave_an_option_out_is_true(question: dict[str, Any]) -> None:
-    found = choose(ask(WhichOptions(**question), today=date(2026, 11, 16)))
-    kinds = {"rent"} if question.get("rent") else {"buy new", "buy used"}
-    every = {option.name: option for option in found.every if option.kind in kinds}
-    held = 0
-    for name, reason in found.rejected:
-        if name not in every:  # a set that no usual machine carries
-            continue
-        if reason.startswith("slower and more expensive than ") and "renting" not in reason:
-            one, other = every[name], every[reason.removeprefix("slower and more expensive than ")]
-            assert other.run.seconds <= one.run.seconds
-            assert (other.total_usd or 0) <= (one.total_usd or 0)
-            held += 1
-        elif reason.endswith("over the budget"):
-            assert (every[name].upfront_usd or 0) > question["budget"]
-        elif "does not fit" in reason:
-            assert not every[name].run.fits
-    assert held
-
-
-# ---------------------------------------------------------------- what does not fit as asked
-
-
-def test_what_does_not_fit_as_asked_gets_the_remedies_of_fit() -> None:
-    found = asked("--model", "gpt2-xl", "--budget", "800", "--max-gpus", "1")
-    (first, *_) = found["remedied"]
-    assert first["gpu"] == "RTX 3090"
-    told = json.loads(CliRunner().invoke(app, ["fit", "gpt2-xl", "--gpu", "RTX 3090", "--json"]).stdout)
-    assert [one["title"] for one in first["remedies"]] == [rung["title"] for rung in told["ladder"]]
-    last, rung = first["remedies"][-1], told["ladder"][-1]
-    assert (last["step_s"], last["cost"]) == (pytest.approx(rung["step_s"]), pytest.approx(rung["cost"]))
-    assert first["run_s"] == pytest.approx(1e6 / told["batch"] * rung["step_s"])
-    assert first["needed_bytes"] == rung["memory_bytes"]
-    assert re.search(r"an RTX 3090 \(\$700, .*\) can run it as you asked", found["verdict"])
-    assert f"at batch {told['batch']}" in first["text"]
-
-
-def test_only_work_with_images_waits_for_their_decoding() -> None:
-    text, images = (asked("--model", model, "--budget", "2500") for model in ("bert-large", "resnet50"))
-    checks = [{line["check"] for option in found["options"] for line in option["build"] or []} for found in (text, images)]
-    assert "loader" not in checks[0]
-    assert "loader" in checks[1]
-
-
-def test_remedies_keep_to_the_budget_and_are_not_tried_where_the_model_fits() -> None:
-    assert asked("--model", "resnet50", "--budget", "800")["remedied"] == []
-    for one in asked("--model", "gpt2-xl", "--budget", "760")["remedied"]:
-        assert one["upfront_usd"] <= 760
-        assert one["fits"]
-
-
-@pytest.mark.parametrize("budget", [(), ("--budget", "5000")])
-def test_what_one_has_is_tried_with_remedies_before_anything_is_bought(budget: tuple[str, ...]) -> None:
-    found = asked("--model", "gpt2-xl", "--have", "RTX 3090", *budget)
-    (first,) = (one for one in found["remedied"] if one["source"] == "keep")
-    assert (first["gpu"], first["source"], first["upfront_usd"]) == ("RTX 3090", "keep", 0.0)
-    assert first["text"].startswith("your RTX 3090 can hold gpt2-xl at batch ")
-    assert first in (found["remedied"] if budget else found["remedied"][:1])
-    assert "times as fast as on your RTX 3090" not in found["verdict"]  # without remedies it does not run there
-
-
-def test_the_batch_that_was_taken_is_told() -> None:
-    notes = {note["name"]: note["value"] for note in asked("--model", "gpt2-xl", "--buy")["assumptions"]}
-    assert notes["batch"] == "4"
-    assert "batch" not in {note["name"] for note in asked("--model", "gpt2-xl", "--batch", "2")["assumptions"]}
-
-
-def test_a_batch_that_fits_in_parts_only_is_one_step_of_parts() -> None:
-    for option in asked("--model", "gpt2-xl", "--buy", "--max-gpus", "1")["options"]:
-        assert option["batch"] == 4
-        assert option["run_s"] == pytest.approx(1e6 / 4 * option["step_s"])
-
-
-@pytest.mark.usefixtures("quick_captures")
-def test_what_was_guessed_of_a_model_of_ones_own_is_said(tmp_path: Path) -> None:
-    file = tmp_path / "net.py"
-    file.write_text(
-        "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.first = torch.nn.Conv2d(3, 8, 3)\n        self.last = torch.nn.Linear(8, 10)\n\n"
-        "    def forward(self, x):\n        return self.last(self.first(x).mean((2, 3)))\n"
-    )
-    notes = {note["name"]: note["value"] for note in asked("--model", f"{file}:Net", "--budget", "500")["assumptions"]}
-    assert "inputs guessed" in notes[f"{file}:Net"]
-
-
-def test_what_fits_too_narrowly_to_be_sure_is_not_recommended() -> None:
-    found = asked("--model", "llama-2-7b", "--mode", "infer", "--budget", "1500")
-    held = [option for option in found["options"] if option["fits"]]
-    assert held
-    for option in held:
-        fit = json.loads(
-            CliRunner().invoke(app, ["fit", "llama-2-7b", "--mode", "infer", "--gpu", option["gpu"], "--json"]).stdout
-        )
-        assert fit["memory"]["high_bytes"] <= fit["usable_memory_bytes"]
-
-
-def test_only_gpus_with_enough_memory_are_offered() -> None:
-    any_size, large = (
-        asked("--model", "resnet50", "--budget", "1000"),
-        asked("--model", "resnet50", "--budget", "1000", "--min-memory", "24GB"),
-    )
-    assert any(option["gpu"] == "RTX 5070 Ti" for option in any_size["options"])
-    names = {option["gpu"] for option in large["options"]}
-    assert names
-    assert all(load_catalog().find(name).gpu.memory_bytes >= 24 * 2**30 for name in names)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
+from which_asked import asked
 
 from gpuwise.questions.which.answer import choose
 from gpuwise.questions.which.ask import ask
@@ -18,13 +18,6 @@ from gpuwise.questions.which.text import render
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.svg import draw
 from gpuwise.surfaces.cli.app import app
-
-
-def asked(*arguments: str) -> dict[str, Any]:
-    result = CliRunner().invoke(app, ["which", *arguments, "--json"], catch_exceptions=False)
-    assert result.exit_code == 0
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +71,7 @@ def test_what_is_tight_is_named_in_the_table() -> None:
     text = CliRunner().invoke(app, ["which", "-v"], env={"COLUMNS": "200"}).stdout
     (row,) = (line for line in text.splitlines() if line.strip().startswith("RTX 5090 "))
     assert row.endswith("tight: loader")
-    assert "tight: it works if you attend to the item named" in text
+    assert "tight: it works if you address the item named" in text
 
 
 def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:

@@ -169,7 +169,7 @@ def _titan_v(value: Mapping[str, Any]) -> Reply:
     "S193",
     question="RTX 2070 and 2080 Ti against GTX 1080 Ti",
     how="predict resnet50 in amp against fp32; word_lstm likewise",
-    why="readers measured 0 to 15 % where the guide says 30 %; our ratio is higher with tensor cores and below 1 in fp32",
+    why="readers measured 0 to 15% where the guide says 30%; our ratio is higher with tensor cores and below 1 in fp32",
 )
 def _turing(value: Mapping[str, Any]) -> Reply:
     return {
@@ -192,7 +192,7 @@ def _resnet152(value: Mapping[str, Any]) -> Reply:
     "S197",
     question="16-bit precision on a GTX 1080 Ti",
     how="predict in fp16 against fp32",
-    why="readers saw a gain of 10 to 15 %",
+    why="readers saw a gain of 10 to 15%",
 )
 def _pascal(value: Mapping[str, Any]) -> Reply:
     return {"speedup": gain("GTX 1080 Ti", "fp16")}

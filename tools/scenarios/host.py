@@ -64,7 +64,7 @@ def _water(value: Mapping[str, Any]) -> Reply:
     return {"water_gain": matters_over("cooling", "GTX 1080 Ti"), "ram_clock": matters_over("ram-speed", "GTX 1080 Ti")}
 
 
-@scenario("S112", question="highest clocks on a GTX 1080 Ti", how="matters brand (3 % more clock), three kinds of work")
+@scenario("S112", question="highest clocks on a GTX 1080 Ti", how="matters brand (3% more clock), three kinds of work")
 def _clocks(value: Mapping[str, Any]) -> Reply:
     return {"clock_tuning": matters_over("brand", "GTX 1080 Ti")}
 
@@ -73,7 +73,7 @@ def _clocks(value: Mapping[str, Any]) -> Reply:
     "S114",
     question="a CPU at a third of its clock: MNIST, ImageNet",
     how="predict mnist_cnn, alexnet on a GTX 970: --cpu 'old quad-core' against a desktop twice as fast",
-    why="our CPU classes differ by a factor of two at most; the network decides: an MLP loses 8 %, a CNN nothing",
+    why="our CPU classes differ by a factor of two at most; the network decides: an MLP loses 8%, a CNN nothing",
 )
 def _third_clock(value: Mapping[str, Any]) -> Reply:
     def lost(model: str) -> float:

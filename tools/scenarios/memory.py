@@ -30,7 +30,7 @@ def _alexnet(value: Mapping[str, Any]) -> Reply:
 _offload = unanswered(
     "S015",
     question="the cost of keeping activations in host memory at 8 GB/s",
-    why="none of our remedies offloads activations; ours offloads the optimizer (5 % for vgg16 on a Titan)",
+    why="none of our remedies offloads activations; ours offloads the optimizer (5% for vgg16 on a Titan)",
 )
 
 
@@ -95,7 +95,7 @@ def _many_models(value: Mapping[str, Any]) -> Reply:
     "S190",
     question="fp32 memory to which 11 GB is equivalent in 16-bit precision",
     how="fit: largest batch in amp divided by that in fp32, times 11",
-    why="contradicts the same author's 50 % rule; it depends on the model",
+    why="contradicts the same author's 50% rule; it depends on the model",
 )
 def _doubled(value: Mapping[str, Any]) -> Reply:
     found = _more_batch("RTX 2080 Ti")

@@ -60,7 +60,7 @@ def _worth(base: str, base_price: float, other: str, other_price: float, premium
     even = next(deal.even_usd or 0.0 for deal in found.deals if deal.gpu == other)
     return Choice(
         agrees=even > other_price and even / base_price - 1 > premium,
-        text=f"take the {other}: worth up to {100 * (even / base_price - 1):.0f} % more",
+        text=f"take the {other}: worth up to {100 * (even / base_price - 1):.0f}% more",
     )
 
 

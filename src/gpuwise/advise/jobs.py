@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from gpuwise.core.errors import UnknownName
+from gpuwise.core.text import either
 from gpuwise.engine import Run, predict_steps
 from gpuwise.engine.choices import Choices, DoesNotApply
 from gpuwise.engine.ways import Needs, Ways, room_of, safe_bytes
@@ -116,11 +117,11 @@ def find_task(name: str) -> Task:
     if wanted not in tasks():
         near = difflib.get_close_matches(wanted, tasks(), n=2, cutoff=0.6)
         hint = (
-            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+            "did you mean " + either(f"`{other}`" for other in near) + "?"
             if near
             else "for example `--task vision`, or name a model with `--model`"
         )
-        raise UnknownName(f"unknown task '{name}'", looked_in=", ".join(tasks()), hint=hint)
+        raise UnknownName(f"unknown task '{name}'", known=", ".join(tasks()), hint=hint)
     return tasks()[wanted]
 
 
@@ -129,20 +130,20 @@ def find_task(name: str) -> Task:
 # What each way means, for assumptions.
 WAYS = {
     "usual": "mixed precision, or fp32 without matrix cores",
-    "checkpoint": "mixed precision, with the activations of repeated blocks recomputed",
-    "int8": "weights in 8 bits",
-    "int4": "weights in 4 bits",
-    "lora": "LoRA adapters, activations of repeated blocks recomputed where memory requires it",
-    "qlora": "QLoRA: adapters on weights in 4 bits, activations of repeated blocks recomputed where memory requires it",
+    "checkpoint": "mixed precision, recomputing the activations of repeated blocks",
+    "int8": "8-bit weights",
+    "int4": "4-bit weights",
+    "lora": "LoRA adapters, recomputing the activations of repeated blocks if memory requires it",
+    "qlora": "QLoRA: adapters on 4-bit weights, recomputing the activations of repeated blocks if memory requires it",
 }
 # The same behind a model's name in a sentence.
 SHORT_WAYS = {
     "usual": "in the usual way",
     "checkpoint": "with recomputed activations",
-    "int8": "with weights in 8 bits",
-    "int4": "with weights in 4 bits",
+    "int8": "with 8-bit weights",
+    "int4": "with 4-bit weights",
     "lora": "with LoRA adapters",
-    "qlora": "with QLoRA adapters on weights in 4 bits",
+    "qlora": "with QLoRA adapters on 4-bit weights",
 }
 _ALL_BLOCKS = (1, 10_000)
 _TRIED = {"train": ("amp", "amp-bf16", "tf32", "fp32"), "infer": ("fp16", "bf16", "tf32", "fp32")}

@@ -56,7 +56,7 @@ def _half(trial: Trial, choices: Choices) -> Proposal:
     training = trial.ways.plain(trial.now).mode == "train"
     return Proposal(
         choices=replace(choices, precision=low),
-        title=f"all in {low}",
+        title=f"everything in {low}",
         how=f"--precision {low}; model.to(torch.{'bfloat16' if low == 'bf16' else 'float16'})",
         effect="quality" if training else "numerics",  # small updates are lost in weights of 8 bits of fraction
     )
@@ -66,9 +66,9 @@ def _eight_bit(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer not in ("adam", "adamw"):
-        raise DoesNotApply(f"8-bit states exist only for Adam; this uses {choices.optimizer or 'no optimizer'}")
+        raise DoesNotApply(f"8-bit states exist only for Adam, but this run uses {choices.optimizer or 'no optimizer'}")
     _has_bitsandbytes(trial)
-    return _optimizer(choices, "adam8bit", "optimizer states in 8 bits", "bitsandbytes.optim.AdamW8bit")
+    return _optimizer(choices, "adam8bit", "8-bit optimizer states", "bitsandbytes.optim.AdamW8bit")
 
 
 def _has_bitsandbytes(trial: Trial) -> None:
@@ -222,7 +222,7 @@ def _adafactor(trial: Trial, choices: Choices) -> Proposal:
     _own_optimizer(choices)
     if choices.optimizer not in ("adam", "adamw", "lion", "momentum"):
         raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no more state than Adafactor")
-    return _optimizer(choices, "adafactor", "Adafactor", "--optimizer adafactor; needs other learning rates")
+    return _optimizer(choices, "adafactor", "Adafactor", "--optimizer adafactor; needs a different learning rate")
 
 
 def _sgd(trial: Trial, choices: Choices) -> Proposal:
@@ -230,7 +230,9 @@ def _sgd(trial: Trial, choices: Choices) -> Proposal:
     _own_optimizer(choices)
     if choices.optimizer in ("sgd", "none", ""):
         raise DoesNotApply("its optimizer already keeps no states")
-    return _optimizer(choices, "sgd", "plain SGD", "--optimizer sgd; needs other learning rates and often gives other results")
+    return _optimizer(
+        choices, "sgd", "plain SGD", "--optimizer sgd; needs a different learning rate and often gives different results"
+    )
 
 
 def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
@@ -248,7 +250,7 @@ def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
         changed = replace(choices, adapters=kind, precision=low, optimizer="none", implementation="foreach", offload=False)
         return Proposal(
             choices=changed,
-            title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'}, rank {RANK}, weights in {bits}",
+            title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'}, rank {RANK}, {bits} weights",
             how="peft: trains only adapters on the linear layers",
         )
 
@@ -268,7 +270,7 @@ def _shorter(trial: Trial, choices: Choices) -> Proposal:
             else f"it was captured only at sequence length {plain.seq}"
         )
     if plain.seq <= _SHORTEST:
-        raise DoesNotApply(f"a sequence of {plain.seq} is already short")
+        raise DoesNotApply(f"a sequence length of {plain.seq} is already short")
     length = max(_SHORTEST, plain.seq // 2)
     if not trial.fits(choices):
         fitting = largest(
@@ -277,7 +279,7 @@ def _shorter(trial: Trial, choices: Choices) -> Proposal:
             top=max(1, (plain.seq - 1) // _SHORTEST),
         )
         length = fitting * _SHORTEST or length
-    return Proposal(choices=replace(choices, seq=length), title=f"sequences of {length}", how=f"--seq {length}")
+    return Proposal(choices=replace(choices, seq=length), title=f"sequence length {length}", how=f"--seq {length}")
 
 
 def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
@@ -285,15 +287,15 @@ def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
     now = choices.image or plain.options.get("image")
     if not isinstance(now, int) or plain.source == "zoo":
         what = (
-            f"the built-in {plain.model} exists only at image {now}"
+            f"the built-in {plain.model} exists only at image size {now}"
             if now
             else "its image size is unknown; set it with `--image`"
         )
         raise DoesNotApply(what)
     size = max(32, now * 3 // 4 // 32 * 32)
     if size >= now:
-        raise DoesNotApply(f"an image of {now} is already small")
-    return Proposal(choices=replace(choices, image=size), title=f"images of {size}", how=f"--image {size}")
+        raise DoesNotApply(f"an image size of {now} is already small")
+    return Proposal(choices=replace(choices, image=size), title=f"image size {size}", how=f"--image {size}")
 
 
 # ---------------------------------------------------------------- inference
@@ -311,7 +313,7 @@ def _packed(name: str) -> Callable[[Trial, Choices], Proposal]:
             if name == "int8"
             else "quantizes only the weights: GPTQ, AWQ, torchao"
         )
-        return Proposal(choices=replace(choices, weights=name), title=f"weights in {name}", how=how)
+        return Proposal(choices=replace(choices, weights=name), title=f"{name} weights", how=how)
 
     return propose
 

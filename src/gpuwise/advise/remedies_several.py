@@ -56,7 +56,7 @@ def split(kind: str) -> Callable[[Trial, Choices], Proposal]:
             raise DoesNotApply("the model has too few repeated blocks to split")
         count = _count(trial, choices, lambda many: replace(choices, split=kind, gpu_count=many))
         how = 'device_map="auto"; only one GPU works at a time' if kind == "layers" else f"vLLM: --tensor-parallel-size {count}"
-        title = f"layers over {count} GPUs" if kind == "layers" else f"every matrix over {count} GPUs"
+        title = f"layers split over {count} GPUs" if kind == "layers" else f"matrices split over {count} GPUs"
         return Proposal(choices=replace(choices, split=kind, gpu_count=count), title=title, how=how)
 
     return propose

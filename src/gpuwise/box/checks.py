@@ -91,9 +91,8 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
         text = f"{_cards(widths)} {'fits' if count == 1 else 'fit'} at {at} of the {where}"
         return (_slot_line("pass", total, box.case_slots, text, ""),)
     fitting = max((n for n in range(1, count) if placed(sorted(widths)[:n], box.board, box.case_slots)), default=0)
-    text = (
-        f"{_cards(widths)} {'needs' if count == 1 else 'need'} {_many(total)}, but the {where} takes {fitting or 'none'} of them"
-    )
+    room = f"only {fitting}" if fitting else "none"
+    text = f"{_cards(widths)} {'needs' if count == 1 else 'need'} {_many(total)}, but the {where} has room for {room} of them"
     return (_slot_line("fail", total, box.case_slots, text, _more_room(widths, box)),)
 
 
@@ -102,7 +101,7 @@ def _on_risers(total: int, count: int, box: Box) -> CheckLine:
         text = f"{count} cards on risers need {count} long slots, but the board has {box.board.x16}"
         return _slot_line("fail", count, box.board.x16, text, _longer(count))
     verdict = "pass" if total <= box.case_slots else "tight"
-    text = f"{count} cards on risers take {_many(total)}, and the case has {box.case_slots}"
+    text = f"{count} cards on risers take up {_many(total)}, and the case has {box.case_slots}"
     remedy = "" if verdict == "pass" else "use an open frame, or mount the cards upright in the case"
     return _slot_line(verdict, total, box.case_slots, text, remedy)
 
@@ -124,7 +123,8 @@ def _longer(count: int) -> str:
 
 def _cards(widths: Sequence[int]) -> str:
     counts = [(list(widths).count(width), width) for width in sorted(set(widths))]
-    return " and ".join(f"{count} {'card' if count == 1 else 'cards'} of {_many(width)}" for count, width in counts)
+    kinds = ((f"{count} card that is" if count == 1 else f"{count} cards that are", width) for count, width in counts)
+    return " and ".join(f"{cards} {_many(width)} thick" for cards, width in kinds)
 
 
 def _many(slots: int) -> str:
@@ -187,7 +187,7 @@ def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> 
     hottest = max(card_watts(each.gpu, box.power_limit_watts) or 0.0 for each in cards)
     if "open-air" not in kinds:
         verdict = "pass" if hottest <= _HOT_BLOWER_WATTS else "tight"
-        text = f"{count} blower cards of up to {hottest:.0f} W without a gap blow their air out of the case"
+        text = f"{count} blower cards of up to {hottest:.0f} W blow their air out of the case even without a gap"
         return _air_line(
             verdict, 0, 1, text, "" if verdict == "pass" else "set a power limit of 300 W, or leave a free position between cards"
         )
@@ -285,7 +285,9 @@ def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     count = sum(each.count for each in cards)
     found = card_links(cards, box)
     if len(found) < count:
-        text = f"the {box.platform.slot_lanes} lanes of {box.platform.name} for slots reach only {len(found)} of {count} cards"
+        text = (
+            f"the {box.platform.slot_lanes} lanes that {box.platform.name} has for slots reach only {len(found)} of {count} cards"
+        )
         remedy = "use a platform with more lanes, or a board with a PCIe switch"
         return (_lane_line("fail", len(found), count, "cards", text, remedy),)
     narrow = min(found, key=lambda link: link.bytes_per_s)
@@ -345,7 +347,7 @@ def _ram(cards: Sequence[Cards], box: Box) -> CheckLine:
     has = box.ram_bytes or usual_ram_bytes(cards)
     verdict = "pass" if has >= total else "tight" if has >= largest / 2 else "fail"
     short = f"you have {has / GIB:.0f} GiB" if box.ram_bytes else f"get {has / GIB:.0f} GiB"
-    together = f"as much as all GPUs together ({total / GIB:.0f} GiB) is recommended"
+    together = f"as much as all GPUs have together ({total / GIB:.0f} GiB) is recommended"
     text = f"{short}; {together}; the largest GPU has {largest / GIB:.0f} GiB"
     remedy = "" if verdict == "pass" else f"get {usual_ram_bytes(cards) / GIB:.0f} GiB; less works if you read the data in pieces"
     return CheckLine(check="ram", verdict=verdict, value=has, limit=total, unit="bytes", text=text, remedy=remedy)

@@ -129,7 +129,7 @@ def _check_transient(cards: Sequence[Cards], box: Box, psu: float, size: float |
     verdict = _grade(peak / psu, standard.safe_fraction, standard.most_fraction)
     bears = standard.safe_fraction * psu
     guaranteed = f"ATX {box.psu_standard} guarantees {bears / psu:.0%}"
-    text = f"spikes of {peak:,.0f} W for 100 µs are {peak / psu:.0%} of the supply; {guaranteed}"
+    text = f"100 µs spikes of {peak:,.0f} W are {peak / psu:.0%} of the supply's rating; {guaranteed}"
     return _with_remedy(_line("transients", verdict, peak, bears, text), cards, box, size)
 
 
@@ -217,8 +217,8 @@ def _plug_line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, 
     unknown = any(_has_unknown_plugs(each) for each in cards)
     verdict = "fail" if needed > has else "tight" if adapters or unknown else "pass"
     wants = "; ".join(f"{each.gpu.name}: {_describe_plugs(each.gpu.power_connectors)}" for each in cards)
-    used = [f"{direct} of the {size.sixteen_pin} 16-pin plugs"] if direct else []
-    used += [f"{needed} of the {has} 8-pin plugs"] if needed or not direct else []
+    used = [f"{direct} of the {size.sixteen_pin} sixteen-pin plugs"] if direct else []
+    used += [f"{needed} of the {has} eight-pin plugs"] if needed or not direct else []
     text = f"the cards use {' and '.join(used)} that a typical {size.watts:,.0f} W power supply has ({wants})"
     remedy = {
         "pass": "",
@@ -230,7 +230,7 @@ def _plug_line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, 
 
 def _remedy_for_plugs(adapters: int, unknown: bool) -> str:
     look = "check the card itself, because its plugs are not published"
-    adapt = f"use adapters for {adapters} of the plugs, each with its own cable, or a power supply with native plugs"
+    adapt = f"use adapters for {adapters} of the connections, each with its own cable, or a power supply with native plugs"
     return "; ".join(([look] if unknown else []) + ([adapt] if adapters else []))
 
 

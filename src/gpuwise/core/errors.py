@@ -6,7 +6,7 @@
     ├── BadFile                 a file that is missing, cut, or not what it claims to be
     └── MissingExtra            an optional dependency that is not installed
 
-Every error says what happened with its values, where we looked, and a hint the reader can act on.
+Every error says what happened with its values, where we looked or which values are known, and a hint the reader can act on.
 "It does not fit" or "no GPU here" are answers, not errors.
 """
 
@@ -18,16 +18,19 @@ __all__ = ["BadFile", "BadValue", "GpuwiseError", "MissingExtra", "UnknownName"]
 class GpuwiseError(Exception):
     """A question that could not be understood or answered."""
 
-    def __init__(self, message: str, *, looked_in: str = "", hint: str = "") -> None:
+    def __init__(self, message: str, *, looked_in: str = "", known: str = "", hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.looked_in = looked_in
+        self.known = known
         self.hint = hint
 
     def __str__(self) -> str:
         lines = [f"error: {self.message}"]
         if self.looked_in:
             lines.append(f"  looked in: {self.looked_in}")
+        if self.known:
+            lines.append(f"  known values: {self.known}")
         if self.hint:
             lines += ["", f"hint: {self.hint}"]
         return "\n".join(lines)

@@ -1,10 +1,11 @@
-"""Text from outside (a user's exception, a workload file) made harmless: no character that a terminal would act on."""
+"""Text for people: words from outside made harmless, so that a terminal acts on none of them, and names listed in a sentence."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
-__all__ = ["plain"]
+__all__ = ["either", "plain"]
 
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, format (such as bidirectional marks), lone surrogates, line ends
 
@@ -18,6 +19,16 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(_written(letter) if unicodedata.category(letter) in _ACTING else letter for letter in text)
+
+
+def either(names: Iterable[str]) -> str:
+    """The names as alternatives in a sentence; of no names, nothing.
+
+    >>> either(["a"]), either(["a", "b"]), either(["a", "b", "c"])
+    ('a', 'a or b', 'a, b or c')
+    """
+    known = list(names)
+    return " or ".join(filter(None, (", ".join(known[:-1]), *known[-1:])))
 
 
 def _written(letter: str) -> str:

@@ -99,9 +99,7 @@ def parse(text: str, kind: str) -> float:
 
 def _check_length(text: str, example: str) -> None:
     if len(text) > _LONGEST:
-        raise BadValue(
-            f"a value of {len(text):,} characters is too long", looked_in=f"'{text[:40]}…'", hint=f"for example `{example}`"
-        )
+        raise BadValue(f"the value '{text[:40]}…' is too long ({len(text):,} characters)", hint=f"for example `{example}`")
 
 
 def parse_memory(text: str) -> float:

@@ -161,7 +161,9 @@ def _verdict(before_s: float, after_s: float, parts: list[PartChange], unlike: t
     gained = [part for part in parts if part.after_s < part.before_s]
     grown = [part for part in reversed(parts) if part.after_s > part.before_s]
     if ratio >= 1 and gained:
-        head += f", most of it from {gained[0].part.replace('_', ' ')} ({(gained[0].before_s - gained[0].after_s) * 1e3:,.1f} ms)"
+        saved_s = gained[0].before_s - gained[0].after_s
+        head += f", with the largest saving in {gained[0].part.replace('_', ' ')} ({saved_s * 1e3:,.1f} ms)"
     elif ratio < 1 and grown:
-        head += f", most of it in {grown[0].part.replace('_', ' ')} ({(grown[0].after_s - grown[0].before_s) * 1e3:,.1f} ms)"
+        added_s = grown[0].after_s - grown[0].before_s
+        head += f", with the largest increase in {grown[0].part.replace('_', ' ')} ({added_s * 1e3:,.1f} ms)"
     return head + (f"; the comparison is not like for like: {unlike[0]}" if unlike else "")

@@ -52,9 +52,9 @@ def as_ranks(views: Sequence[View]) -> tuple[Rank, ...]:
 
 def _mixed(why: str, views: Sequence[View]) -> BadFile:
     return BadFile(
-        f"these {len(views)} files are not ranks of one run: {why}",
+        f"these {len(views)} files are not ranks of the same run: {why}",
         looked_in=", ".join(view.scene.trace.file for view in views[:4]) + (", …" if len(views) > 4 else ""),
-        hint="give the files of one run; to compare two runs, use `gpuwise why A --compare B`",
+        hint="give files from the same run; to compare two runs, use `gpuwise why A --compare B`",
     )
 
 

@@ -59,7 +59,7 @@ class Correction:
         said = assumed(
             "measured",
             f"{self.raw:.2f} times the prediction",
-            f"of which {TRUST:.0%} carries over: other predictions are multiplied by {self.factor:.2f}",
+            f"{TRUST:.0%} of the deviation carries over: other predictions are multiplied by {self.factor:.2f}",
             basis="measured",
         )
         far = [(gpu, measured_s, measured_s / predicted_s) for gpu, _, measured_s, predicted_s in self.steps]
@@ -89,14 +89,15 @@ def _checked(gpu: Gpu, measured_s: float, predicted_s: float) -> float:
     if _far(ratio) <= _IMPOSSIBLE:
         return ratio
     raise BadValue(
-        f"a measured step of {format_si(measured_s, 's')} on {gpu.name} is implausible: {_words(ratio)} than predicted",
-        looked_in=f"the predicted step, {format_si(predicted_s, 's')}; up to {_IMPOSSIBLE:g} times is accepted",
-        hint="check its unit (s, ms, µs), and that batch, model and precision are those that were measured",
+        f"a measured step of {format_si(measured_s, 's')} on {gpu.name} is implausible: "
+        f"it is {_words(ratio)} than the predicted {format_si(predicted_s, 's')}",
+        hint="check its unit (s, ms, µs), and whether batch, model and precision match the measurement; "
+        f"a factor of up to {_IMPOSSIBLE:g} is accepted",
     )
 
 
 def _doubt(gpu: Gpu, measured_s: float, ratio: float) -> Assumption:
-    effect = "far from the prediction: check the unit, the batch and the precision that were measured"
+    effect = "this is far from the prediction: check the unit, batch and precision of the measurement"
     value = f"{format_si(measured_s, 's')}, {_words(ratio)} than predicted"
     return assumed(f"measured on {gpu.name}", value, effect, basis="measured", code="doubtful_measurement")
 

@@ -212,10 +212,10 @@ def room_of(gpu: Gpu) -> Room:
         whole = gpu.usable_memory_bytes + gpu.slow_memory_bytes
         return Room(usable_bytes=whole, nominal_bytes=gpu.memory_bytes, shared=False)
     usable = gpu.usable_memory_bytes
-    remark = "the working-set share that Metal recommends"
+    remark = "the share of memory that Metal recommends as the working set"
     if gpu.vendor != "Apple":
         usable = min(usable, gpu.memory_bytes * (1.0 - _SYSTEM_FRACTION))
-        remark = f"{_SYSTEM_FRACTION:.0%} is left to the system and the program's own data"
+        remark = f"{_SYSTEM_FRACTION:.0%} is reserved for the system and the program's own data"
     return Room(usable_bytes=usable, nominal_bytes=gpu.memory_bytes, shared=True, remark=remark)
 
 

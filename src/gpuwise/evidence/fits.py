@@ -73,4 +73,5 @@ def _fit(names: list[str], values: list[float | None]) -> Fit:
         own = parts.setdefault(part, {})
         if value is not None:
             own[key] = value
-    return msgspec.structs.replace(shipped(), **parts)
+    constants = {**shipped().constants, **parts.pop("constants", {})}  # those of engines are fitted elsewhere
+    return msgspec.structs.replace(shipped(), constants=constants, **parts)

@@ -220,7 +220,7 @@ def _lengths(size: str, mode: str, note: str) -> tuple[int, int]:
     found = [int(part) for part in re.findall(r"\d{1,9}", size)]
     if not found:
         if size != "short":
-            raise Unusable("no length")
+            raise Unusable("no sequence length")
         found = [_SHORT]
     if mode == "prefill":
         if not found[0]:

@@ -127,6 +127,6 @@ def repeated(parts: Parts, layers: int) -> Parts:
     start, end = parts.kinds.index(usual), len(parts.kinds) - parts.kinds[::-1].index(usual)
     ends = len(parts.kinds) - (end - start)
     if layers < ends + 1:
-        raise BadValue(f"{layers} layers are too few for this pattern", hint=f"at least {ends + 1}")
+        raise BadValue(f"{layers} layers are too few for this pattern", hint=f"use at least {ends + 1}")
     kinds = (*parts.kinds[:start], *(usual,) * (layers - ends), *parts.kinds[end:])
     return replace(parts, kinds=kinds, blocks=tuple(f"block {number}" for number in range(layers)))

@@ -44,7 +44,7 @@ def read_table(path: Path) -> Table:
             return Table(kind=kind, columns=columns, odd=odd)
     known = ", ".join(KINDS)
     raise BadFile(
-        f"the header of {path} does not match any known table", looked_in=f"{known}; it has {', '.join(columns)[:200]}", hint=hint
+        f"the header of {path} does not match any known table: it has {', '.join(columns)[:200]}", known=known, hint=hint
     )
 
 

@@ -18,6 +18,7 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from gpuwise.core.errors import UnknownName
+from gpuwise.core.text import either
 from gpuwise.core.units import GIB
 from gpuwise.hardware import specs, tables
 from gpuwise.hardware.types import Gpu
@@ -318,11 +319,9 @@ class Catalog:
         return NameIndex(tables.cpus())
 
     def find(self, name: str) -> Match:
-        """The GPU meant by a name, an alias, a driver string or typed specs; or a CPU, where no GPU is meant."""
+        """The GPU meant by a name, an alias, a driver string or custom specs; or a CPU, where no GPU is meant."""
         if len(name) > _LONGEST:
-            raise UnknownName(
-                f"a GPU name of {len(name):,} characters is too long", looked_in=f"'{name[:40]}…'", hint="see `gpuwise gpus`"
-            )
+            raise UnknownName(f"the GPU name '{name[:40]}…' is too long ({len(name):,} characters)", hint="see `gpuwise gpus`")
         if "=" in name:
             return Match(gpu=specs.gpu_from_text(name))
         match = (
@@ -368,7 +367,7 @@ class Catalog:
         named = self._plain(plain) if plain else None
         reason = tables.refused_gpus().get(name.strip().lower())
         if reason:
-            hint = f"the entry for this GPU is not usable ({reason}); type its specs instead: {specs.EXAMPLE}"
+            hint = f"the entry for this GPU is not usable ({reason}); give its specs instead: {specs.EXAMPLE}"
         elif name.strip().lower() in VENDORS:
             hint = f"this is a vendor; list its GPUs with `gpuwise gpus --vendor {name.strip()}`"
         elif (several := _SEVERAL.fullmatch(name.strip())) and self._index.loose(several[2]):
@@ -377,12 +376,12 @@ class Catalog:
             hint = f'{apart}; only `plan`, `build` and `compare` accept "{count}x {one}"'
         elif named:
             nearest = (named.gpu, *named.others[:2], *self._of_size(name))
-            meant = " or ".join(f"`{gpu.name}` ({gpu.memory_bytes / GIB:g} GB)" for gpu in dict.fromkeys(nearest))
-            hint = f"did you mean {meant}? Otherwise type its specs: {specs.EXAMPLE}"
+            meant = either(f"`{gpu.name}` ({gpu.memory_bytes / GIB:g} GB)" for gpu in dict.fromkeys(nearest))
+            hint = f"did you mean {meant}? Otherwise give its specs: {specs.EXAMPLE}"
         elif near:
-            hint = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? `gpuwise gpus` lists all GPUs"
+            hint = "did you mean " + either(f"`{other}`" for other in near) + "? `gpuwise gpus` lists all GPUs"
         else:
-            hint = f"list all GPUs with `gpuwise gpus`, or type the specs of yours: {specs.EXAMPLE}"
+            hint = f"list all GPUs with `gpuwise gpus`, or give the specs of your GPU: {specs.EXAMPLE}"
         return UnknownName(f"unknown GPU '{name}'", looked_in=f"{len(self.gpus):,} GPUs and their aliases", hint=hint)
 
 

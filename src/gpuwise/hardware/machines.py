@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from gpuwise.core.errors import UnknownName
+from gpuwise.core.text import either
 from gpuwise.core.units import parse
 from gpuwise.hardware.tables import read_toml, sources
 from gpuwise.hardware.types import Host, Link, Loader, Node
@@ -92,7 +93,7 @@ def _find(name: str, known: Callable[[], Mapping[str, _Named]], kind: str) -> _N
     if found is not None:
         return known()[found]
     near = [names[key] for key in difflib.get_close_matches(_key(name), names, n=4, cutoff=0.5)]
-    meant = " or ".join(f"`{other}`" for other in dict.fromkeys(near))
+    meant = either(f"`{other}`" for other in dict.fromkeys(near))
     hint = f"did you mean {meant}?" if meant else f"for example `{next(iter(known()))}`"
     raise UnknownName(f"unknown {kind} '{name}'", looked_in=f"{len(known())} {kind}s and their aliases", hint=hint)
 

@@ -40,6 +40,29 @@ _RATE_RANGE = {
     "LPDDR5X": (6.3, 10.8),
 }
 
+_NAMES = {
+    "sm_count": "number of SMs",
+    "boost_clock_hz": "boost clock",
+    "base_clock_hz": "base clock",
+    "matrix_clock_hz": "matrix clock",
+    "memory_bytes": "memory size",
+    "memory_bytes_per_s": "memory bandwidth",
+    "memory_bits_per_s_per_pin": "memory pin rate",
+    "usable_memory_bytes": "usable memory",
+    "slow_memory_bytes": "slow memory",
+    "slow_memory_bytes_per_s": "slow memory bandwidth",
+    "l2_bytes": "L2 cache",
+    "l3_bytes": "L3 cache",
+    "tdp_watts": "TDP",
+    "power_min_watts": "lowest power limit",
+    "power_max_watts": "highest power limit",
+    "pcie_lanes": "PCIe lanes",
+    "pcie_generation": "PCIe generation",
+    "nvlink_bytes_per_s": "NVLink bandwidth",
+    "launch_usd": "launch price",
+    "launched_on": "launch date",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
@@ -49,7 +72,7 @@ class Fault:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
+        return f"{_NAMES.get(self.field, self.field.replace('_', ' ').replace('.', ' '))} {self.message}"
 
 
 def faults(gpu: Gpu, *, today: date | None = None) -> tuple[Fault, ...]:
@@ -66,19 +89,20 @@ def _peaks(gpu: Gpu, _: date) -> Iterator[Fault]:
         for dtype, published in by_dtype.items():
             derived = gpu.peak_flops_per_s.get(engine, {}).get(dtype)
             if derived is None:
-                yield Fault(field=f"{engine}.{dtype}", message=f"{gpu.architecture.title} has no such rate")
+                yield Fault(field=f"{engine}.{dtype}", message=f"does not exist on {gpu.architecture.title}")
             elif abs(derived * gpu.devices_per_board / published - 1) > PEAK_TOLERANCE:
                 shown = format_si(derived * gpu.devices_per_board, "FLOP/s", 4)
-                yield Fault(field=f"{engine}.{dtype}", message=f"published {format_si(published, 'FLOP/s', 4)}, derived {shown}")
+                yield Fault(
+                    field=f"{engine}.{dtype}",
+                    message=f"is published as {format_si(published, 'FLOP/s', 4)} but derived as {shown}",
+                )
 
 
 def _cores(gpu: Gpu, _: date) -> Iterator[Fault]:
     expected = gpu.sm_count * gpu.architecture.cores_per_unit
     if gpu.core_count is not None and expected and gpu.core_count != expected:
-        yield Fault(
-            field="sm_count",
-            message=f"{gpu.sm_count} x {gpu.architecture.cores_per_unit} cores is {expected}, not {gpu.core_count}",
-        )
+        product = f"{gpu.sm_count} x {gpu.architecture.cores_per_unit}"
+        yield Fault(field="sm_count", message=f"does not match the cores: {product} is {expected}, not {gpu.core_count}")
 
 
 def _bandwidth(gpu: Gpu, _: date) -> Iterator[Fault]:
@@ -90,17 +114,17 @@ def _bandwidth(gpu: Gpu, _: date) -> Iterator[Fault]:
     if abs(product / gpu.memory_bytes_per_s - 1) > BANDWIDTH_TOLERANCE:
         yield Fault(
             field="memory_bytes_per_s",
-            message=f"{gpu.memory_bus_bits} bit x {rate / 1e9:g} Gbit/s is {product / 1e9:.1f} GB/s, "
+            message=f"does not match the bus: {gpu.memory_bus_bits} bit x {rate / 1e9:g} Gbit/s is {product / 1e9:.1f} GB/s, "
             f"not {gpu.memory_bytes_per_s / 1e9:.1f}",
         )
     if gpu.memory_type not in _RATE_RANGE:
-        yield Fault(field="memory_type", message=f"unknown memory type '{gpu.memory_type}'")
+        yield Fault(field="memory_type", message=f"is unknown: '{gpu.memory_type}'")
         return
     low, high = _RATE_RANGE[gpu.memory_type]
     if not low <= rate / 1e9 <= high:
         yield Fault(
             field="memory_bits_per_s_per_pin",
-            message=f"{rate / 1e9:g} Gbit/s is outside {low:g} to {high:g} of {gpu.memory_type}",
+            message=f"must be between {low:g} and {high:g} Gbit/s for {gpu.memory_type}, not {rate / 1e9:g} Gbit/s",
         )
 
 
@@ -108,7 +132,9 @@ def _within(field: str, low: float, high: float, unit: str) -> Callable[[Gpu, da
     def rule(gpu: Gpu, _: date) -> Iterator[Fault]:
         value = getattr(gpu, field)
         if value is not None and not low <= value <= high:
-            yield Fault(field=field, message=f"{_show(value, unit)} is outside {_show(low, unit)} to {_show(high, unit)}")
+            yield Fault(
+                field=field, message=f"must be between {_show(low, unit)} and {_show(high, unit)}, not {_show(value, unit)}"
+            )
 
     return rule
 
@@ -128,13 +154,13 @@ def _order(gpu: Gpu, _: date) -> Iterator[Fault]:
     for low_name, high_name in pairs:
         low, high = getattr(gpu, low_name), getattr(gpu, high_name)
         if low is not None and high is not None and low > high:
-            yield Fault(field=low_name, message=f"{low:g} is above {high_name} {high:g}")
+            yield Fault(field=low_name, message=f"of {low:g} is above the {_NAMES[high_name]} of {high:g}")
     if gpu.usable_memory_bytes + gpu.slow_memory_bytes > gpu.memory_bytes:
-        yield Fault(field="slow_memory_bytes", message="fast and slow memory together exceed memory_bytes")
+        yield Fault(field="slow_memory_bytes", message="and fast memory together exceed the memory size")
     if bool(gpu.slow_memory_bytes) != bool(gpu.slow_memory_bytes_per_s):
-        yield Fault(field="slow_memory_bytes_per_s", message="slow memory needs both its size and its speed")
+        yield Fault(field="slow_memory_bytes_per_s", message="must be given together with the size of the slow memory")
     elif gpu.slow_memory_bytes_per_s and gpu.slow_memory_bytes_per_s > 0.5 * gpu.memory_bytes_per_s:
-        yield Fault(field="slow_memory_bytes_per_s", message="slow memory is as fast as the rest")
+        yield Fault(field="slow_memory_bytes_per_s", message="is too close to the bandwidth of the rest")
 
 
 def _balance(gpu: Gpu, _: date) -> Iterator[Fault]:
@@ -143,7 +169,7 @@ def _balance(gpu: Gpu, _: date) -> Iterator[Fault]:
     if fp32 is not None and not 2 <= fp32 / gpu.memory_bytes_per_s <= 300:
         yield Fault(
             field="memory_bytes_per_s",
-            message=f"{fp32 / gpu.memory_bytes_per_s:.2g} fp32 operations per byte is outside 2 to 300",
+            message=f"must correspond to 2 to 300 fp32 operations per byte, not {fp32 / gpu.memory_bytes_per_s:.2g}",
         )
 
 
@@ -151,7 +177,7 @@ def _power_per_flop(gpu: Gpu, _: date) -> Iterator[Fault]:
     """Between 1.5 W and 1 kW for each TFLOP/s of fp32: the range from 2010 to today, with room."""
     fp32 = gpu.peak_flops_per_s.get("vector", {}).get("fp32")
     if gpu.tdp_watts is not None and fp32 is not None and not 1.5 <= gpu.tdp_watts / (fp32 / 1e12) <= 1000:
-        yield Fault(field="tdp_watts", message=f"{gpu.tdp_watts:g} W for {fp32 / 1e12:.3g} fp32 TFLOP/s")
+        yield Fault(field="tdp_watts", message=f"of {gpu.tdp_watts:g} W is implausible for {fp32 / 1e12:.3g} fp32 TFLOP/s")
 
 
 def _engines(gpu: Gpu, _: date) -> Iterator[Fault]:
@@ -159,13 +185,16 @@ def _engines(gpu: Gpu, _: date) -> Iterator[Fault]:
     vector = gpu.peak_flops_per_s.get("vector", {})
     for dtype, peak in gpu.peak_flops_per_s.get("matrix", {}).items():
         if not dtype.startswith("int") and peak < 0.99 * vector.get(dtype, 0.0):
-            yield Fault(field=f"matrix.{dtype}", message="is below the vector engine's rate")
+            yield Fault(field=f"matrix.{dtype}", message="is slower than the vector engine")
 
 
 def _l2(gpu: Gpu, _: date) -> Iterator[Fault]:
     largest = gpu.architecture.largest_l2_bytes
     if gpu.l2_bytes is not None and largest is not None and gpu.l2_bytes > largest:
-        yield Fault(field="l2_bytes", message=f"{gpu.l2_bytes / MIB:g} MiB is above the {largest / MIB:g} of its largest chip")
+        yield Fault(
+            field="l2_bytes",
+            message=f"of {gpu.l2_bytes / MIB:g} MiB is larger than the {largest / MIB:g} MiB of the largest chip",
+        )
 
 
 def _memory_chips(gpu: Gpu, _: date) -> Iterator[Fault]:
@@ -174,7 +203,7 @@ def _memory_chips(gpu: Gpu, _: date) -> Iterator[Fault]:
         return
     size = gpu.memory_bytes / GIB
     if not 0.1 <= size / (gpu.memory_bus_bits / 32) <= 6:
-        yield Fault(field="memory_bytes", message=f"{size:g} GiB does not match a {gpu.memory_bus_bits} bit bus")
+        yield Fault(field="memory_bytes", message=f"of {size:g} GiB does not match a {gpu.memory_bus_bits}-bit bus")
 
 
 _NVLINK_GB_PER_S = {1: 160, 2: 300, 3: 600, 4: 900, 5: 1800}  # the most a GPU of each generation has had
@@ -182,12 +211,14 @@ _NVLINK_GB_PER_S = {1: 160, 2: 300, 3: 600, 4: 900, 5: 1800}  # the most a GPU o
 
 def _links(gpu: Gpu, _: date) -> Iterator[Fault]:
     if gpu.pcie_lanes is not None and gpu.pcie_lanes not in (1, 2, 4, 8, 16):
-        yield Fault(field="pcie_lanes", message=f"{gpu.pcie_lanes} lanes do not exist")
+        yield Fault(field="pcie_lanes", message=f"must be 1, 2, 4, 8 or 16, not {gpu.pcie_lanes}")
     if gpu.pcie_generation is not None and not 1 <= gpu.pcie_generation <= 6:
-        yield Fault(field="pcie_generation", message=f"PCIe {gpu.pcie_generation} does not exist")
+        yield Fault(field="pcie_generation", message=f"must be between 1 and 6, not {gpu.pcie_generation}")
     most = _NVLINK_GB_PER_S.get(gpu.nvlink_generation or 0, 0)
     if gpu.nvlink_bytes_per_s is not None and not 0 < gpu.nvlink_bytes_per_s <= most * 1e9:
-        yield Fault(field="nvlink_bytes_per_s", message=f"above the {most} GB/s of NVLink {gpu.nvlink_generation}")
+        yield Fault(
+            field="nvlink_bytes_per_s", message=f"must be above 0 and at most {most} GB/s for NVLink {gpu.nvlink_generation}"
+        )
 
 
 def _date(gpu: Gpu, today: date) -> Iterator[Fault]:

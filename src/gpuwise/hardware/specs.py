@@ -21,6 +21,7 @@ from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.core.provenance import Basis, Fact, Source
+from gpuwise.core.text import either
 from gpuwise.core.units import parse, parse_memory
 from gpuwise.hardware import physics, tables
 from gpuwise.hardware.types import Architecture, Gpu
@@ -28,7 +29,7 @@ from gpuwise.hardware.types import Architecture, Gpu
 __all__ = ["EXAMPLE", "KEYS", "find_architecture", "gpu_from_spec", "gpu_from_text", "read_catalog"]
 
 EXAMPLE = '"name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W"'
-_TYPED = Source(id="typed", title="typed by the user", basis=Basis.GIVEN)
+_TYPED = Source(id="typed", title="entered by the user", basis=Basis.GIVEN)
 
 
 def _count(text: str) -> int:
@@ -74,7 +75,7 @@ def find_architecture(name: str) -> Architecture:
     if key in known:
         return known[key]
     near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else f"one of: {', '.join(known)}"
+    hint = f"did you mean {either(f'`{n}`' for n in near)}?" if near else f"use one of {', '.join(known)}"
     raise UnknownName(f"unknown architecture '{name}'", looked_in=f"{len(known)} architectures", hint=hint)
 
 
@@ -85,9 +86,9 @@ def gpu_from_text(text: str) -> Gpu:
         key, equals, value = part.partition("=")
         key = key.strip().lower()
         if not equals or not value.strip():
-            raise BadValue(f"'{part.strip()}' in a typed GPU is not key=value", hint=f"for example {EXAMPLE}")
+            raise BadValue(f"'{part.strip()}' in the custom GPU does not have the form key=value", hint=f"for example {EXAMPLE}")
         if key in values:
-            raise BadValue(f"'{key}' is given twice in a typed GPU", hint=f"for example {EXAMPLE}")
+            raise BadValue(f"'{key}' appears twice in the custom GPU", hint=f"for example {EXAMPLE}")
         values[key] = value.strip()
     return gpu_from_spec(values, source=_TYPED)
 
@@ -98,24 +99,26 @@ def gpu_from_spec(values: Mapping[str, str], *, source: Source) -> Gpu:
     if unknown:
         near = difflib.get_close_matches(unknown[0], KEYS, n=1, cutoff=0.3)
         hint = f"did you mean `{near[0]}`? " if near else ""
-        raise BadValue(f"'{unknown[0]}' is not a key of a typed GPU", looked_in=", ".join(KEYS), hint=f"{hint}Example: {EXAMPLE}")
+        raise BadValue(
+            f"'{unknown[0]}' is not a valid key for a custom GPU", known=", ".join(KEYS), hint=f"{hint}Example: {EXAMPLE}"
+        )
     missing = [key for key in _REQUIRED if key not in values]
     if missing:
-        raise BadValue(f"a typed GPU also needs {', '.join(missing)}", hint=f"for example {EXAMPLE}")
+        raise BadValue(f"a custom GPU also needs {', '.join(missing)}", hint=f"for example {EXAMPLE}")
     fields = {KEYS[key][0]: KEYS[key][1](value) for key, value in values.items()}
     gpu = _complete(fields, source)
     found = physics.faults(gpu)
     if found:
         raise BadValue(
-            f"GPU '{gpu.name}' cannot exist: " + "; ".join(str(fault) for fault in found),
-            hint="check units (GB/s, not Gbit/s) and figures (one device, dense peaks)",
+            f"'{gpu.name}' cannot exist: " + "; ".join(str(fault) for fault in found),
+            hint="check the units (GB/s, not Gbit/s) and the figures (for one device, with dense peaks)",
         )
     return gpu
 
 
 def _complete(fields: dict[str, Any], source: Source) -> Gpu:
     architecture: Architecture = fields["architecture"]
-    fields.setdefault("name", "typed GPU")
+    fields.setdefault("name", "custom GPU")
     fields.setdefault("matrix_clock_hz", fields["boost_clock_hz"])
     fields.setdefault("usable_memory_bytes", fields["memory_bytes"])
     exceptions: dict[str, Fact] = {}
@@ -130,7 +133,7 @@ def _complete(fields: dict[str, Any], source: Source) -> Gpu:
         exceptions["matrix_clock_hz"] = _assumed(
             fields["boost_clock_hz"], "the matrix engine is assumed to run at the boost clock"
         )
-    return Gpu(**fields, vendor=architecture.vendor, segment="typed", curated=False, source=source, exceptions=exceptions)
+    return Gpu(**fields, vendor=architecture.vendor, segment="custom", curated=False, source=source, exceptions=exceptions)
 
 
 def _from_relatives(architecture: Architecture, field: str, sm_count: int) -> Fact | None:
@@ -162,7 +165,9 @@ def read_catalog(path: Path) -> tuple[Gpu, ...]:
             gpus.append(gpu_from_spec({key: str(value) for key, value in row.items()}, source=source))
         except GpuwiseError as fault:
             label = f" ({row['name']})" if "name" in row else ""
-            raise BadFile(f"{path}: gpu {number}{label}: {fault.message}", looked_in=fault.looked_in, hint=fault.hint) from None
+            raise BadFile(
+                f"{path}: gpu {number}{label}: {fault.message}", looked_in=fault.looked_in, known=fault.known, hint=fault.hint
+            ) from None
     return tuple(gpus)
 
 

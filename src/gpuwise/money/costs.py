@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Basis
+from gpuwise.core.text import either
 from gpuwise.money.currency import amount, fraction, number
 from gpuwise.money.tables import regions
 from gpuwise.money.types import HOURS_PER_YEAR, MONTHS_PER_YEAR, Electricity, Grid, Region
@@ -172,7 +173,7 @@ def parse_tariff(text: str, *, household_kwh_per_month: float = 0.0, usd_per_uni
 
 
 def _household(kwh: float) -> float:
-    return amount(kwh, "the household's use", "for example `--household-kwh 300`", zero=True)
+    return amount(kwh, "the household use", "for example `--household-kwh 300`", zero=True)
 
 
 def _pairs(text: str, hint: str) -> list[tuple[float, float]]:
@@ -322,7 +323,7 @@ def find_region(name: str) -> Region:
         return known[key]
     near = difflib.get_close_matches(key, known, n=2, cutoff=0.75)
     names = ", ".join(region.aliases[0] if region.aliases else region.name for region in regions())
-    hint = f"did you mean {' or '.join(f'`{known[one].name}`' for one in near)}?" if near else f"use one of {names}"
+    hint = f"did you mean {either(f'`{known[one].name}`' for one in near)}?" if near else f"use one of {names}"
     raise UnknownName(f"unknown region '{name}'", looked_in=f"{len(regions())} regions", hint=hint)
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.text import either
 
 __all__ = ["CODES", "USD", "Currency", "amount", "fraction", "number", "parse_currency"]
 
@@ -104,8 +105,7 @@ class Currency:
                 other = f"add `--currency {code}=…` with the value of one {code} in US dollars"
                 dollars = f"leave out `--currency` to use US dollars, or write the amount in {self.code}"
                 raise BadValue(
-                    f"'{text.strip()}' is in {code}, but amounts are expected in {self.code}",
-                    looked_in="`--currency`, because gpuwise stores no exchange rates",
+                    f"'{text.strip()}' is in {code}, but amounts must be in {self.code}: gpuwise stores no exchange rates",
                     hint=dollars if code == "USD" else other,
                 )
         return number(found[2], what, hint)
@@ -135,13 +135,12 @@ def parse_currency(text: str) -> Currency:
         return USD
     if code not in CODES:
         near = difflib.get_close_matches(code, sorted(CODES), n=2, cutoff=0.5)
-        meant = " or ".join(f"`{name}`" for name in near)
-        hint = f"did you mean {meant}? give its value in US dollars too, such as `--currency EUR=1.08`" if near else _HINT
+        meant = either(f"`{name}`" for name in near)
+        hint = f"did you mean {meant}? Give its value in US dollars too, such as `--currency EUR=1.08`" if near else _HINT
         raise UnknownName(f"unknown currency '{code}'", looked_in=f"{len(CODES)} ISO 4217 codes", hint=hint)
     if not equals:
         raise BadValue(
-            f"the exchange rate of {code} is missing",
-            looked_in="`--currency`, because gpuwise stores no exchange rates",
+            f"the exchange rate of {code} is missing, and gpuwise stores none",
             hint=_HINT,
         )
     value = amount(number(rate, f"the rate of {code}", _HINT), f"the rate of {code}", _HINT)

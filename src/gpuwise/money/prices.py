@@ -103,7 +103,7 @@ def launch_price(gpu: Gpu) -> Price | None:
         return None
     fact = gpu.fact("launch_usd")
     usd = gpu.launch_usd / gpu.devices_per_board
-    shared = f"one of {gpu.devices_per_board} GPUs of a board" if gpu.devices_per_board > 1 else ""
+    shared = f"one of {gpu.devices_per_board} GPUs on a board" if gpu.devices_per_board > 1 else ""
     return Price(
         gpu=gpu.name,
         kind="launch",
@@ -198,7 +198,7 @@ def read_price_file(path: Path, today: date) -> PriceFile:
     raw = _toml(path)
     unknown = [key for key in raw if key not in _PARTS]
     if unknown:
-        raise BadFile(f"{path} has an unknown key '{unknown[0]}'", looked_in=f"the known keys ({', '.join(_PARTS)})", hint=_see())
+        raise BadFile(f"{path} has an unknown key '{unknown[0]}'", known=", ".join(_PARTS), hint=_see())
     currency = parse_currency(str(raw.get("currency", "")))
     dated = raw.get("dated", today)
     if type(dated) is not date or dated > today:
@@ -237,7 +237,9 @@ def _gpu(path: Path, section: str, name: str) -> str:
     try:
         return load_catalog().find(name).gpu.name
     except GpuwiseError as fault:
-        raise BadFile(f"{path}, [{section}]: {fault.message}", looked_in=fault.looked_in, hint=fault.hint) from None
+        raise BadFile(
+            f"{path}, [{section}]: {fault.message}", looked_in=fault.looked_in, known=fault.known, hint=fault.hint
+        ) from None
 
 
 def _amount(path: Path, section: str, name: str, value: object) -> float:
@@ -253,7 +255,7 @@ def _offer(path: Path, name: str, value: object, currency: Currency, dated: date
     unknown = [key for key in entry if key not in _RENT_PARTS]
     if unknown or "ondemand" not in entry:
         problem = f"an unknown key '{unknown[0]}'" if unknown else "no `ondemand` price"
-        raise BadFile(f"{path}, [rent] {name} has {problem}", looked_in=f"the known keys ({', '.join(_RENT_PARTS)})", hint=_see())
+        raise BadFile(f"{path}, [rent] {name} has {problem}", known=", ".join(_RENT_PARTS), hint=_see())
     hourly = currency.to_usd(_amount(path, "rent", name, entry["ondemand"]))
     spot = currency.to_usd(_amount(path, "rent", name, entry["spot"])) if "spot" in entry else None
     return Offer(

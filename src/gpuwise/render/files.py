@@ -22,7 +22,7 @@ def check_figure(path: Path) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
             f"{path} does not have a supported figure file extension",
-            looked_in=f"supported extensions: {', '.join(ENDINGS)}",
+            known=", ".join(ENDINGS),
             hint=f"for example `--figure {path.stem or 'figure'}.svg`",
         )
     check_place(path, "figure.svg")

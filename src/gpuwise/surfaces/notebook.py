@@ -67,8 +67,13 @@ def _bold_text(answer: Shown) -> str:
 
 def _block(block: str) -> str:
     """Tables keep their columns, sentences flow; everything is escaped."""
-    said = _CODES.sub("", _BOLD.sub(r"<b>\1</b>", html.escape(block, quote=False)))
+    said = _CODES.sub("", _BOLD.sub(_bold_lines, html.escape(block, quote=False)))
     return f"<pre>{said}</pre>" if _ALIGNED.search(block) else "".join(f"<p>{line}</p>" for line in said.splitlines())
+
+
+def _bold_lines(found: re.Match[str]) -> str:
+    """Bold text that wraps is bold on each of its lines, because every line becomes a paragraph of its own."""
+    return "\n".join(f"<b>{line}</b>" for line in found[1].splitlines())
 
 
 _STYLE = (

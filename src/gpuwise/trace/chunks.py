@@ -25,7 +25,7 @@ Batch = list[Any]  # of `Entry`, whose members mypy cannot list
 _CHUNK_BYTES = 8 << 20
 _LARGEST_EVENT_BYTES = 64 << 20
 _TRIES = 6
-_HINT = "give a Chrome trace, such as export_chrome_trace of torch.profiler writes"
+_HINT = "give a Chrome trace, such as one written by torch.profiler's export_chrome_trace"
 
 _NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 

@@ -28,13 +28,15 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
             inside = _in_folder(path)
             if not inside:
                 raise BadFile(
-                    f"the folder '{text}' contains no trace", looked_in=", ".join(f"*{end}" for end in _SUFFIXES), hint=_HINT
+                    f"the folder '{text}' contains no trace",
+                    looked_in="files named " + ", ".join(f"*{end}" for end in _SUFFIXES),
+                    hint=_HINT,
                 )
             found.update(dict.fromkeys(inside))
         elif path.exists():
             found[path] = None
         elif not glob.has_magic(text):
-            hint = "check the path; `export_chrome_trace` of torch.profiler writes one"
+            hint = "check the path; torch.profiler's `export_chrome_trace` writes such a file"
             raise BadFile(f"there is no file '{text}'", looked_in=str(path.parent), hint=hint)
         else:
             matches = sorted(Path(match) for match in glob.glob(text, recursive=True) if not os.path.isdir(match))  # noqa: PTH112, PTH207
@@ -81,7 +83,7 @@ def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: 
     if looks_like_xplane(head):
         return read_xplane(path, progress)
     if cut:
-        raise ends_early(path.name, cut, "it contains nothing of a trace", f"the {len(head):,} bytes that could be decompressed")
+        raise ends_early(path.name, cut, "it contains no part of a trace", f"the {len(head):,} bytes that could be decompressed")
     raise BadFile(
         f"'{path.name}' is not a profiler trace",
         looked_in=f"its first {len(head):,} bytes",

@@ -29,7 +29,7 @@ def ends_early(name: str, where: str, lacking: str, read: str) -> BadFile:
     return BadFile(
         f"'{name}' is cut off {where}: {lacking}",
         looked_in=read,
-        hint="copy the file again and compare its size with that of the original, or export the trace again",
+        hint="copy the file again and check that its size matches the original, or export the trace again",
     )
 
 
@@ -99,7 +99,7 @@ class ByteSource:
     def _guard(self) -> None:
         if self._gzip and self.given_bytes > max(_SWELL_BYTES, _SWELL_RATIO * self.size_bytes):
             raise BadFile(
-                f"'{self._path}' decompresses to more than {_SWELL_RATIO} times its size, which is unlike any trace",
+                f"'{self._path}' decompresses to more than {_SWELL_RATIO} times its size, which no trace does",
                 looked_in=f"the first {self.given_bytes / 1e9:.1f} GB of its content",
                 hint="decompress it and check that it is a profiler trace",
             )

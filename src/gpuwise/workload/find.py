@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
+from gpuwise.core.text import either
 from gpuwise.workload.capture.registry import PREFIXES
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.types import Workload
@@ -143,7 +144,7 @@ def _resized(found: Workload, request: Request) -> Workload:
         found = found.sized(batch=wanted) if name == "batch" else found.sized(seq=wanted)
         if found.source == "user_code":
             note = (
-                f"{name} {wanted} was computed, not run: if the code depends on the {name}, capture the model again at this size"
+                f"{name} {wanted} was computed, not run; if the code depends on the {name}, capture the model again at this size"
             )
             found = replace(found, notes=(*found.notes, note))
     return found
@@ -171,7 +172,7 @@ def unknown(model: str) -> GpuwiseError:
         return _not_a_model(Path(model))
     typed = re.sub(r"(?i)(?<=\d)o|o(?=\d)", "0", model)  # the letter in place of the digit
     near = (typed,) if zoo.has(typed) else zoo.close(model)
-    meant = "did you mean " + " or ".join(f"`{name}`" for name in near) + "? " if near else ""
+    meant = "did you mean " + either(f"`{name}`" for name in near) + "? " if near else ""
     other = "Otherwise" if near else "list the built-in models with `gpuwise models`, or"
     return UnknownName(
         f"unknown model '{model}'",

@@ -47,7 +47,7 @@ def test_an_unknown_task_is_refused_with_those_that_exist() -> None:
     with pytest.raises(UnknownName, match="unknown task 'visoin'") as refusal:
         find_task("visoin")
     assert "`vision`" in (refusal.value.hint or "")
-    assert "kaggle" in (refusal.value.looked_in or "")
+    assert "kaggle" in (refusal.value.known or "")
 
 
 def test_ways_are_what_a_gpu_can_do() -> None:

@@ -138,22 +138,22 @@ def running(name: str, **options: Any) -> Problem:
 MISALIGNED = "cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1"
 # code, the share its page states, how the page says it, what is wrong in the run, the GPU.
 OF_TRACES: list[tuple[str, float, str, Problem, dict[str, Any]]] = [
-    ("input_starved", 0.05, "at least 5 % of the step", loading, GPU),
+    ("input_starved", 0.05, "at least 5% of the step", loading, GPU),
     ("single_process_loader", 0.05, "if the input also slows the step down", loading_alone, GPU),
-    ("exposed_h2d", 0.03, "at least 3 % of the step", copying, GPU),
-    ("pageable_copies", 0.05, "at least 5 % of the step", copying_pageable, GPU),
-    ("launch_bound", 0.15, "at least 15 % of the step", launching_late, GPU),
-    ("host_sync", 0.02, "at least 2 % of the step", synchronising, GPU),
-    ("fp32_matmul", 0.1, "at least 10 % of kernel time", running(SGEMM), GPU),
-    ("tf32_off", 0.05, "at least 5 % of kernel time", running("ampere_sgemm_128x64_nn"), AMPERE),
-    ("old_arch_kernels", 0.2, "at least 20 % of matrix time", running("volta_h884gemm_128x128_ldg8_f2f_nn"), AMPERE),
-    ("misaligned_shapes", 0.05, "at least 5 % of the step", running(MISALIGNED), AMPERE),
-    ("bandwidth_bound", 0.3, "at least 30 % of the step", running(RELU), GPU),
+    ("exposed_h2d", 0.03, "at least 3% of the step", copying, GPU),
+    ("pageable_copies", 0.05, "at least 5% of the step", copying_pageable, GPU),
+    ("launch_bound", 0.15, "at least 15% of the step", launching_late, GPU),
+    ("host_sync", 0.02, "at least 2% of the step", synchronising, GPU),
+    ("fp32_matmul", 0.1, "at least 10% of kernel time", running(SGEMM), GPU),
+    ("tf32_off", 0.05, "at least 5% of kernel time", running("ampere_sgemm_128x64_nn"), AMPERE),
+    ("old_arch_kernels", 0.2, "at least 20% of matrix time", running("volta_h884gemm_128x128_ldg8_f2f_nn"), AMPERE),
+    ("misaligned_shapes", 0.05, "at least 5% of the step", running(MISALIGNED), AMPERE),
+    ("bandwidth_bound", 0.3, "at least 30% of the step", running(RELU), GPU),
     ("small_grids", 0.5, "at least half of the kernel time", running(HGEMM, blocks=0.5), GPU),
-    ("unfused_optimizer", 0.03, "at least 3 % of the step", updating, GPU),
-    ("layout_transposes", 0.03, "at least 3 % of the step", running("nchwToNhwcKernel<half>"), GPU),
+    ("unfused_optimizer", 0.03, "at least 3% of the step", updating, GPU),
+    ("layout_transposes", 0.03, "at least 3% of the step", running("nchwToNhwcKernel<half>"), GPU),
     ("allocator_churn", 0.005, "at least half a percent of the time", allocating, GPU),
-    ("exposed_comm", 0.1, "at least 10 % of the step", reducing, GPU),
+    ("exposed_comm", 0.1, "at least 10% of the step", reducing, GPU),
 ]
 
 
@@ -172,18 +172,18 @@ def test_a_check_of_traces_fires_from_the_share_its_page_states(
     ("kernel_us", "period_us", "load_us", "fires"),
     [
         (3.8, 10.0, 0.0, True),
-        (4.2, 10.0, 0.0, False),  # computes more than 40 % of the time
+        (4.2, 10.0, 0.0, False),  # computes more than 40% of the time
         (9.5, 30.0, 0.0, True),
         (10.5, 33.0, 0.0, False),  # kernels above 10 µs
         (5.8, 16.0, 6_300.0, True),
-        (5.8, 16.0, 8_300.0, False),  # waits for launches less than 30 % of the time, else for the loader
+        (5.8, 16.0, 8_300.0, False),  # waits for launches less than 30% of the time, else for the loader
     ],
 )
 def test_a_small_model_computes_little_waits_for_launches_and_has_short_kernels(
     kernel_us: float, period_us: float, load_us: float, fires: bool, tmp_path: Path
 ) -> None:
     said = sees("small_model")
-    assert all(part in said for part in ("at most 40 % of the step", "at least 30 % of it", "below 10 µs"))
+    assert all(part in said for part in ("at most 40% of the step", "at least 30% of it", "below 10 µs"))
     run = Run(free_us={7: 0.0})
     for number in range(4):
         begin = run.host_us
@@ -239,7 +239,7 @@ def rank_views(waits_us: list[float], folder: Path) -> list[View]:
 
 
 def test_a_late_rank_is_told_from_5_percent_of_the_step_on(tmp_path: Path) -> None:
-    assert "at least 5 % of the step" in sees("straggler")
+    assert "at least 5% of the step" in sees("straggler")
     for lost, fires in ((4_700.0, False), (5_300.0, True)):
         told = straggler.check_ranks(as_ranks(rank_views([1000.0 + lost, 1000.0, 1000.0 + lost], tmp_path)))
         assert isinstance(told, Finding) is fires
@@ -295,16 +295,16 @@ def crowded(busy: float, delayed: float) -> Vitals:
 
 # code, how the page says it, the run just within what is healthy, the run just beyond.
 OF_RUNS = [
-    ("input_starved", "at least 5 % of the step", replace(WATCHED, wait_s=0.0049), replace(WATCHED, wait_s=0.0051)),
+    ("input_starved", "at least 5% of the step", replace(WATCHED, wait_s=0.0049), replace(WATCHED, wait_s=0.0051)),
     (
         "throttled",
-        "at least 5 % of all samples under load",
+        "at least 5% of all samples under load",
         card(reasons={"power brake": 0.049}),
         card(reasons={"power brake": 0.051}),
     ),
-    ("throttled", "below 90 % of the boost clock", slow(0.91, 0.5), slow(0.89, 0.5)),
-    ("throttled", "less than 95 % of the power limit", slow(0.5, 0.96), slow(0.5, 0.94)),
-    ("vram_spill", "at least 95 % of its memory", spilling(full=0.94), spilling(full=0.96)),
+    ("throttled", "below 90% of the boost clock", slow(0.91, 0.5), slow(0.89, 0.5)),
+    ("throttled", "less than 95% of the power limit", slow(0.5, 0.96), slow(0.5, 0.94)),
+    ("vram_spill", "at least 95% of its memory", spilling(full=0.94), spilling(full=0.96)),
     ("vram_spill", "at least a fifth of the PCIe link", spilling(0.19), spilling(0.21)),
     (
         "vram_spill",
@@ -312,11 +312,11 @@ OF_RUNS = [
         replace(spilling(0.01), expected_s=0.051),
         replace(spilling(0.01), expected_s=0.049),
     ),
-    ("power_limited", "at least 2 % below", card(power_limit_watts=0.985 * 350), card(power_limit_watts=0.975 * 350)),
-    ("shared_gpu", "at least 5 % of the GPU busy", card(other_busy_fraction=0.049), card(other_busy_fraction=0.051)),
+    ("power_limited", "at least 2% below", card(power_limit_watts=0.985 * 350), card(power_limit_watts=0.975 * 350)),
+    ("shared_gpu", "at least 5% of the GPU busy", card(other_busy_fraction=0.049), card(other_busy_fraction=0.051)),
     ("shared_gpu", "at least 1 GB of its memory", card(other_memory_bytes=0.99e9), card(other_memory_bytes=1.01e9)),
-    ("cpu_starved", "no core for at least 5 % of the time", crowded(0.95, 0.049), crowded(0.95, 0.051)),
-    ("cpu_starved", "at least 90 % in use", crowded(0.89, 0.3), crowded(0.91, 0.3)),
+    ("cpu_starved", "no core for at least 5% of the time", crowded(0.95, 0.049), crowded(0.95, 0.051)),
+    ("cpu_starved", "at least 90% in use", crowded(0.89, 0.3), crowded(0.91, 0.3)),
     ("cpu_starved", "more loader workers than cores", replace(WATCHED, workers=8), replace(WATCHED, workers=9)),
 ]
 
@@ -338,8 +338,8 @@ def member(**changes: Any) -> Member:
 @pytest.mark.parametrize(
     ("says", "within", "beyond"),
     [
-        ("at least 5 % below the median of its peers", {"clock_hz": 0.96 * 1.69e9}, {"clock_hz": 0.94 * 1.69e9}),
-        ("busy for at least 10 % less", {"busy_fraction": 0.91 * 0.95}, {"busy_fraction": 0.89 * 0.95}),
+        ("at least 5% below the median of its peers", {"clock_hz": 0.96 * 1.69e9}, {"clock_hz": 0.94 * 1.69e9}),
+        ("busy for at least 10% less", {"busy_fraction": 0.91 * 0.95}, {"busy_fraction": 0.89 * 0.95}),
     ],
 )
 def test_a_gpu_that_is_slower_than_its_peers_is_named(says: str, within: dict[str, float], beyond: dict[str, float]) -> None:
@@ -349,7 +349,7 @@ def test_a_gpu_that_is_slower_than_its_peers_is_named(says: str, within: dict[st
 
 
 def test_a_gpu_is_idle_below_5_percent_of_the_time() -> None:
-    assert "less than 5 % of the window" in sees("idle_gpu")
+    assert "less than 5% of the window" in sees("idle_gpu")
     assert check_member(member(busy_fraction=0.051)) is None
     assert check_member(member(busy_fraction=0.049)) is not None
 

@@ -50,7 +50,7 @@ def finding(folder: Path, share: float, *arguments: Any, **options: Any) -> Find
 
 def test_doubles_are_told_from_the_share_that_the_page_states(tmp_path: Path) -> None:
     threshold = fp64_kernels._THRESHOLD
-    assert f"of {threshold * 100:.0f} % of the step or more" in " ".join((fp64_kernels.__doc__ or "").split())
+    assert f"take {threshold * 100:.0f}% of the step or more" in " ".join((fp64_kernels.__doc__ or "").split())
     assert finding(tmp_path, 0.95 * threshold) is None
     told = finding(tmp_path, 1.05 * threshold)
     assert told is not None

@@ -142,8 +142,8 @@ def test_nothing_predicted_is_an_error_with_the_reasons_counted(tmp_path: Path) 
     assert done.exit_code != 0
     with pytest.raises(BadValue, match="none of the 3 rows") as caught:
         validate(path)
-    assert "2 rows: unknown GPU RTX 9999 Ultra" in caught.value.looked_in
-    assert "1 row: a step time" in caught.value.looked_in
+    assert "2 rows: unknown GPU RTX 9999 Ultra" in caught.value.message
+    assert "1 row: a step time" in caught.value.message
 
 
 def test_rows_that_are_all_given_as_measured_leave_nothing_to_score(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_plan_with_more_chunks_than_blocks_is_refused_and_the_other_rows_are_n
     path.write_text("\n".join([",".join(ROW), *(",".join(row[name] for name in ROW) for row in rows)]), encoding="utf-8")
     answer = validate(path)
     assert [row.row for row in answer.residuals] == [0, 2]
-    assert answer.skipped_rows == ((1, "24 blocks cannot be divided into 48 parts of a pipeline"),)
+    assert answer.skipped_rows == ((1, "24 blocks cannot be divided into 48 pipeline stages"),)
 
 
 def test_a_source_of_the_same_family_is_run_alike() -> None:

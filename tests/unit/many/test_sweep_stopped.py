@@ -191,22 +191,27 @@ def test_a_cluster_that_loses_a_worker_comes_to_the_same_rows(models: Path, undi
     assert out.read_text(encoding="utf-8").splitlines() == undisturbed
 
 
-def test_a_client_of_a_cluster_that_is_killed_goes_on(models: Path, undisturbed: list[str], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where two workers are, for tests that kill none of them."""
+    with _cluster(tmp_path_factory.mktemp("cluster"), workers=2) as (address, _):
+        yield address
+
+
+def test_a_client_of_a_cluster_that_is_killed_goes_on(models: Path, undisturbed: list[str], cluster: str, tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"
-    with _cluster(tmp_path, workers=2) as (address, _):
-        process = _begun(models, out, address, parts=2)
-        process.kill()
-        process.communicate()
-        _goes_on(models, out, address, undisturbed)
+    process = _begun(models, out, cluster, parts=2)
+    process.kill()
+    process.communicate()
+    _goes_on(models, out, cluster, undisturbed)
 
 
-def test_runs_are_diagnosed_on_a_cluster(tmp_path: Path) -> None:
+def test_runs_are_diagnosed_on_a_cluster(cluster: str, tmp_path: Path) -> None:
     for number in range(4):
         training(load_us=10.0 ** (number + 1)).write(tmp_path / f"{number}.json.gz")
     (tmp_path / "4.json.gz").write_bytes(b"none")
-    with _cluster(tmp_path, workers=2) as (address, _):
-        command = [sys.executable, "-m", "gpuwise", "why", f"{tmp_path}/?.json.gz", "--on", address, "--json"]
-        done = subprocess.run(command, capture_output=True, check=True)
+    command = [sys.executable, "-m", "gpuwise", "why", f"{tmp_path}/?.json.gz", "--on", cluster, "--json"]
+    done = subprocess.run(command, capture_output=True, check=True)
     here = gpuwise.why([f"{tmp_path}/?.json.gz"], on="here").to_dict()
     assert msgspec.json.decode(done.stdout)["jobs"] == msgspec.json.decode(msgspec.json.encode(here))["jobs"]
     assert (len(here["jobs"]), here["failed"]) == (5, 1)

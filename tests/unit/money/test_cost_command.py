@@ -188,7 +188,7 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
     ("options", "message"),
     [
         (["--utilization", "15"], "above 1"),
-        (["--price", "€700"], "is in EUR, but amounts are expected in USD"),
+        (["--price", "€700"], "is in EUR, but amounts must be in USD"),
         (["--utilization", "-0.1"], "between 0 and 1"),
         (["--utilization", "nan"], "between 0 and 1"),
         (["--hours-per-week", "200"], "more than the 168 hours in a week"),

@@ -217,7 +217,7 @@ def test_a_sign_may_be_of_the_currency_that_was_given(text: str, currency: str) 
 
 @pytest.mark.parametrize(("text", "currency"), [("€800", ""), ("800 GBP", "EUR=1.08"), ("$800", "EUR=1.08"), ("¥800", "")])
 def test_an_amount_in_another_currency_is_refused(text: str, currency: str) -> None:
-    with pytest.raises(BadValue, match=r"is in \w+, but amounts are expected in") as caught:
+    with pytest.raises(BadValue, match=r"is in \w+, but amounts must be in") as caught:
         parse_currency(currency).read(text, "a budget", "hint")
     assert "--currency" in caught.value.hint
 

@@ -58,8 +58,8 @@ def test_alexnet_and_the_fitted_constants() -> None:
     assert f"predicts {four:.2f} times the speed of one card on four cards and {eight:.2f} times on eight" in words
     found = load_scaling()
     slowed = found["slowed_fraction"]
-    assert f"takes {100 * found['waits_per_doubling']:.1f} % longer for each doubling" in words
-    assert f"{100 * slowed['torch']:.0f} % slower in PyTorch and {100 * slowed['tf']:.0f} % slower in TensorFlow" in words
+    assert f"takes {100 * found['waits_per_doubling']:.1f}% longer for each doubling" in words
+    assert f"{100 * slowed['torch']:.0f}% slower in PyTorch and {100 * slowed['tf']:.0f}% slower in TensorFlow" in words
 
 
 def test_constants_say_what_they_rest_on() -> None:

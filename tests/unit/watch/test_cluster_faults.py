@@ -58,7 +58,7 @@ def complaint(address: str, **limits: float) -> GpuwiseError:
         (200, b'{"status": "succ', "is not JSON from Prometheus"),
         (200, b"\x00\xff\xfe garbage", "is not JSON from Prometheus"),
         (200, b"[1, 2]", "is not JSON from Prometheus"),
-        (200, b'{"status": "success", "data": {"names": 3}}', "does not have the format"),
+        (200, b'{"status": "success", "data": {"names": 3}}', "is not in the Prometheus format"),
         (200, b'{"status": "error", "error": "out of \\u001b[31mmemory"}', "says: out of  [31mmemory"),
         (401, b"", "refused the request (HTTP 401): it needs a login"),
         (403, b"", "refused the request (HTTP 403)"),

@@ -44,6 +44,12 @@ def _trace(path: Path, kernels: int = 40, name: str = "volta_sgemm_128x64_nn", r
     return training(run, kernels=kernels, kernel_us=50.0, name=name).write(path)
 
 
+@pytest.fixture(scope="module")
+def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace that takes some seconds to read."""
+    return _trace(tmp_path_factory.mktemp("heavy") / "heavy.json.gz", kernels=15_000)
+
+
 def test_a_foreign_host_is_refused_even_for_reading(server: Server) -> None:
     for path in ("/", "/api/choices", "/js/main.js"):
         assert server.send("GET", path, headers={"Host": "evil.example"}).status == 403
@@ -254,8 +260,7 @@ def test_a_trace_that_unpacks_without_end_ends_at_its_limit(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_small_answers_come_while_a_heavy_trace_is_read(server: Server, tmp_path: Path) -> None:
-    heavy = _trace(tmp_path / "heavy.json.gz", kernels=15_000)
+def test_small_answers_come_while_a_heavy_trace_is_read(server: Server, heavy: Path) -> None:
     done: list[int] = []
     work = threading.Thread(target=lambda: done.append(server.why(heavy).status))
     work.start()
@@ -270,8 +275,8 @@ def test_small_answers_come_while_a_heavy_trace_is_read(server: Server, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
-def test_work_ends_when_the_page_goes_away(server: Server, folder: Path, tmp_path: Path) -> None:
-    body = _trace(tmp_path / "heavy.json.gz", kernels=15_000).read_bytes()
+def test_work_ends_when_the_page_goes_away(server: Server, folder: Path, heavy: Path) -> None:
+    body = heavy.read_bytes()
     head = f"POST /api/why?name=a.json.gz HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
         line.sendall(head.encode())

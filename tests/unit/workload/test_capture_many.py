@@ -27,6 +27,7 @@ def dies():
     os._exit(7)
 
 def hangs():
+    open(__file__ + ".reached", "w").close()
     time.sleep(600)
 """
 
@@ -51,10 +52,11 @@ def test_a_failing_model_costs_only_itself(tmp_path: Path, monkeypatch: pytest.M
     path.write_text(MODELS, encoding="utf-8")
     names = ["good", "raises", "good", "dies", "good", "hangs", "good"]
     requests = [Request(model=f"{path}:{name}") for name in names]
-    answers = list(capture_many(requests, timeout_s=20))
+    answers = list(capture_many(requests, timeout_s=8))
     assert [request for request, _ in answers] == requests
     found = dict(zip(range(len(names)), (answer for _, answer in answers), strict=True))
     assert [isinstance(found[place], Workload) for place in found] == [name == "good" for name in names]
     assert all(isinstance(found[place], GpuwiseError) for place in (1, 3, 5))
     assert "not today" in str(found[1])
+    assert (tmp_path / "models.py.reached").exists()  # the model took too long, not the start
     assert not (tmp_path / "cache").exists()  # code of the user is never kept

@@ -207,7 +207,7 @@ def test_a_fault_of_the_model_is_not_one_of_its_inputs(file: Path, name: str, co
 
 
 def test_a_model_that_returns_nothing(file: Path) -> None:
-    assert "the forward of Silent returns None" in failure(f"{file}:Silent")
+    assert "the forward method of Silent returns None" in failure(f"{file}:Silent")
 
 
 def test_a_sequence_that_is_too_long_names_the_line_and_the_dtype(file: Path) -> None:

@@ -1,7 +1,7 @@
 """Memory is allocated from the driver inside steps.
 
 ## What it sees
-This check looks for calls of `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps that take at least half
+This check looks for calls to `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps that take at least half
 a percent of the time.
 
 ## Why it costs time

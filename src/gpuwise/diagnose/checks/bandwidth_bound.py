@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for element-wise, normalisation and optimizer kernels that are longer than 10 µs, run at the speed of
-memory and take at least 30 % of the step.
+memory and take at least 30% of the step.
 
 ## Why it costs time
 Each such kernel reads and writes whole tensors and computes next to nothing. A faster chip does not help, but fewer
@@ -14,8 +14,8 @@ trips to memory do.
 
 ## How sure
 Confidence is medium. Traces do not record bytes, so gpuwise infers from the class and length of a kernel that it is
-bound by memory. The upper end of the gain assumes that fusion leaves 30 % of the time, the lower end that it leaves
-85 % (torch.compile gives 1.1 to 1.6 on most eager models).
+memory-bound. The upper end of the gain assumes that fusion leaves 30% of the time, the lower end that it leaves
+85% (torch.compile gives 1.1 to 1.6 on most eager models).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The host has too few cores for what runs on it.
 
 ## What it sees
-This check looks for a main thread that was ready to run but had no core for at least 5 % of the time (Linux counts
-this), on cores that are at least 90 % in use, or for more loader workers than cores. If other programs cause most of the
+This check looks for a main thread that was ready to run but had no core for at least 5% of the time (Linux counts
+this), on cores that are at least 90% in use, or for more loader workers than cores. If other programs cause most of the
 load, the finding is a circumstance and ranks behind the causes.
 
 ## Why it costs time

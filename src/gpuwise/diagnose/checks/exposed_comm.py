@@ -1,7 +1,7 @@
 """Communication is not hidden behind compute.
 
 ## What it sees
-This check looks for NCCL or RCCL kernels (gloo calls on a CPU) during which no other kernel runs, for at least 10 % of
+This check looks for NCCL or RCCL kernels (gloo calls on a CPU) during which no other kernel runs, for at least 10% of
 the step.
 
 ## Why it costs time

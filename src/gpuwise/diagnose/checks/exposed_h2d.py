@@ -1,7 +1,7 @@
 """Copies to the device are not hidden behind compute.
 
 ## What it sees
-This check looks for host-to-device copies during which no kernel runs, for at least 3 % of the step.
+This check looks for host-to-device copies during which no kernel runs, for at least 3% of the step.
 
 ## Why it costs time
 The link to the GPU is ten to fifty times slower than its memory. The step waits for a copy that could have been made

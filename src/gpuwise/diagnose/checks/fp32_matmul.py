@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for matmul, convolution and attention kernels that do not use matrix units (`sgemm`, `scudnn`, `ffma`,
-`<float>`) and take at least 10 % of kernel time, on a GPU that has 16-bit matrix units.
+`<float>`) and take at least 10% of kernel time, on a GPU that has 16-bit matrix units.
 
 ## Why it costs time
 Tensor cores compute 16-bit products four to sixteen times as fast as the vector lanes compute fp32, and 16-bit tensors
@@ -63,5 +63,5 @@ def check(view: View) -> Finding | Abstained | None:
         ),
         remedy=f"use torch.autocast('cuda', dtype=torch.{'bfloat16' if half == 'bf16' else 'float16'})"
         + ("" if half == "bf16" else " with a GradScaler"),
-        verify="kernel names should read tensorop, 16816, 884 or h…gemm instead of sgemm",
+        verify="kernel names should contain tensorop, 16816, 884 or h…gemm instead of sgemm",
     )

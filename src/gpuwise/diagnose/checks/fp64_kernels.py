@@ -1,23 +1,24 @@
 """Kernels compute in double precision.
 
 ## What it sees
-Kernels longer than 10 µs whose names say that all they compute is fp64 (`dgemm`, `d884`, `f64`, `<double>`), of 3 % of the step
-or more. Names that also mention a shorter type are left out: fused optimizers take their learning rate as a double.
+This check looks for kernels longer than 10 µs whose names show that they compute only in fp64 (`dgemm`, `d884`, `f64`,
+`<double>`), if they take 3% of the step or more. Names that also mention a shorter type are left out, because fused optimizers
+take their learning rate as a double.
 
 ## Why it costs time
-A double has twice the bytes of a float, so even a plain copy takes twice as long. GeForce and workstation cards do fp64 at 1/32
-or 1/64 of their fp32 rate, so products take far longer still. Nobody asks for it as a rule: NumPy arrays are fp64 unless
-told otherwise, and one double among the inputs makes everything after it double.
+A double has twice the bytes of a float, so even a plain copy takes twice as long. GeForce and workstation cards compute fp64 at
+1/32 or 1/64 of their fp32 rate, so products take far longer still. This is rarely intended: NumPy arrays are fp64 by default, and
+one double among the inputs makes everything after it double.
 
 ## What to do
-`torch.from_numpy(array).float()`, `np.float32` where arrays are made, no `torch.set_default_dtype(torch.float64)`; in Keras
-`keras.config.set_floatx("float32")`. If the computation needs doubles, keep them to the part that does.
+Use `torch.from_numpy(array).float()`, or create arrays as `np.float32`. Do not call `torch.set_default_dtype(torch.float64)`. In
+Keras, call `keras.config.set_floatx("float32")`. If part of the computation needs doubles, use them only there.
 
 ## How sure
-High for the time: the names tell the type. The upper end supposes what the kernel models of `gpuwise predict` say of the
-products in fp32 (of square ones where the trace has no shapes), and that all else speeds up by the ratio of the GPU's fp32 and
-fp64 rates. The lower end supposes half of that for products, and that all else takes half as long, as it moves half the bytes.
-Shorter kernels are not counted: they last a few microseconds in any type.
+Confidence is high for the time, because the names show the type. For products, the upper end of the gain is what the kernel
+models of `gpuwise predict` say for fp32 (for square products if the trace has no shapes); everything else speeds up by the ratio
+of the GPU's fp32 and fp64 rates. The lower end assumes half of that gain for products and half the time for everything else,
+which moves half the bytes. Shorter kernels are not counted, because they take a few microseconds in any type.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from gpuwise.trace.types import Mask
 __all__ = ["CODE", "check", "is_double"]
 
 CODE = "fp64_kernels"
-_THRESHOLD = 0.03  # at least half of it goes: 1.5 % of the step, which can still be told from how much steps vary
+_THRESHOLD = 0.03  # at least half of it goes: 1.5% of the step, which can still be told from how much steps vary
 _LONG_NS = 10_000
 _FEWER_BYTES = 2.0
 _SLOWEST = 64.0  # fp32 rate over fp64 rate of GeForce cards since Ampere; stands for a GPU that is not known
@@ -78,7 +79,7 @@ def check(view: View) -> Finding | None:
             _rates(view.gpu),
         ),
         remedy="find where doubles come in (NumPy arrays are fp64 by default) and make them float32",
-        verify="no kernel name should say double, dgemm or f64",
+        verify="no kernel name should contain double, dgemm or f64",
     )
 
 

@@ -29,7 +29,7 @@ __all__ = ["CODE", "check_member"]
 CODE = "gpu_fault"
 _MOST = 20.0
 _KNOWN = {
-    13: "a fault in a kernel of a program",
+    13: "a fault in a program's kernel",
     31: "a program accessed memory that is not its own",
     43: "a program's work was stopped",
     45: "a program's work was cleaned up",

@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that
-are followed by a gap on the device, if these gaps take at least 2 % of the step. Without a GPU, it looks for values that
+are followed by a gap on the device, if these gaps take at least 2% of the step. Without a GPU, it looks for values that
 are read out of tensors one by one, including what Python does between the reads and the creation of an object for each
 value.
 

@@ -1,7 +1,7 @@
 """A GPU does next to nothing.
 
 ## What it sees
-Across many GPUs (`gpuwise watch --prometheus`), this check looks for those that were busy for less than 5 % of the
+Across many GPUs (`gpuwise watch --prometheus`), this check looks for those that were busy for less than 5% of the
 window. If a process holds memory on the GPU, the GPU is waiting; otherwise nobody uses it.
 
 ## Why it costs time

@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for time in which nothing runs on the device while the main thread is inside the loader
-(`DataLoader.__next__` of PyTorch, `IteratorGetNext` of tf.data), if it takes at least 5 % of the step. The check looks
+(`DataLoader.__next__` in PyTorch, `IteratorGetNext` in tf.data), if it takes at least 5% of the step. The check looks
 at all steady steps together, because loaders stall in bursts that a median step does not show.
 
 ## Why it costs time

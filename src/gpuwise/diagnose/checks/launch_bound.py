@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for idle time in which the host had not launched the next kernel yet (the queue was empty), or which
-lies before and inside CUDA graphs, if it takes at least 15 % of the step and kernels last a few microseconds.
+lies before and inside CUDA graphs, if it takes at least 15% of the step and kernels last a few microseconds.
 
 ## Why it costs time
 Eager PyTorch needs 5 to 60 µs of host time for each op. Shorter kernels finish before the next one arrives. A faster
@@ -66,7 +66,7 @@ def check(view: View) -> Finding | None:
         remedy=_FOR_GRAPHS
         if around_graphs
         else 'use torch.compile(mode="reduce-overhead") or CUDA graphs, a larger batch, or a fused optimizer',
-        verify="the GPU should be busier; with twice the batch, a step should take hardly longer",
+        verify="the GPU should be busier; with twice the batch, a step should take hardly any longer",
     )
 
 

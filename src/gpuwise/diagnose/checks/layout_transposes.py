@@ -1,7 +1,7 @@
 """Tensors are converted between NCHW and NHWC.
 
 ## What it sees
-This check looks for kernels that only change the layout (`nchwToNhwc`, `batched_transpose`) and take at least 3 % of
+This check looks for kernels that only change the layout (`nchwToNhwc`, `batched_transpose`) and take at least 3% of
 the step.
 
 ## Why it costs time

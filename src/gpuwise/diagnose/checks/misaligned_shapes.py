@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for matrix kernels with `align1` or `align2` in their name, or products whose sizes are not a multiple
-of 8 (16 for 8-bit types), if they take at least 5 % of the step.
+of 8 (16 for 8-bit types), if they take at least 5% of the step.
 
 ## Why it costs time
 Matrix units load operands in pieces of 16 bytes. Odd sizes force narrow loads, or prevent the use of the matrix units
@@ -61,5 +61,5 @@ def check(view: View) -> Finding | None:
             f"{lost_s / view.kernel_s:.1%} of kernel time is spent in align1 or align2 kernels" + (f": {sizes}" if sizes else ""),
         ),
         remedy="pad vocabulary, hidden sizes and batch to a multiple of 8, or better 64",
-        verify="kernel names should read align8 or align4",
+        verify="kernel names should contain align8 or align4",
     )

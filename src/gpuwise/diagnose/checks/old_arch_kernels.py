@@ -1,8 +1,8 @@
 """Kernels were built for an older architecture.
 
 ## What it sees
-This check looks for matrix kernels whose name carries an older generation than the device (`cutlass_75…`, `volta_…` on
-an Ampere card, `sm80_xmma…` on Hopper) and that take at least 20 % of matrix time.
+This check looks for matrix kernels whose name shows an older generation than the device (`cutlass_75…`, `volta_…` on
+an Ampere card, `sm80_xmma…` on Hopper) and that take at least 20% of matrix time.
 
 ## Why it costs time
 They lack what the newer generation introduced: asynchronous copies, larger tiles, wgmma. On Hopper, an Ampere kernel
@@ -72,5 +72,5 @@ def check(view: View) -> Finding | None:
         confidence="medium",
         evidence=(f"{lost_s / all_s:.0%} of the time on matrix units is spent in kernels for an older generation",),
         remedy="install a framework built with a newer CUDA toolkit, and rebuild extensions for this card",
-        verify=f"kernel names should carry sm{native} or a newer number",
+        verify=f"kernel names should contain sm{native} or a newer number",
     )

@@ -1,7 +1,7 @@
 """Copies come from pageable memory.
 
 ## What it sees
-This check looks for host-to-device copies marked `Pageable` that take at least 5 % of the step, and their bandwidth
+This check looks for host-to-device copies marked `Pageable` that take at least 5% of the step, and their bandwidth
 compared with that of a pinned copy.
 
 ## Why it costs time

@@ -1,7 +1,7 @@
 """The power limit is below the default.
 
 ## What it sees
-This check looks for a power limit enforced by the driver that is at least 2 % below the card's default. This is for
+This check looks for a power limit enforced by the driver that is at least 2% below the card's default. This is for
 information only, since the limit may be intentional.
 
 ## Why it costs time
@@ -12,8 +12,8 @@ Under full load, the clock is lowered until the power stays within the limit.
 it costs time.
 
 ## How sure
-Confidence is high for the limit. The upper end of the gain is a fifth of the reduction in power: a V100 at 80 % of its
-power was about 4 % slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because a GPU that waits does not reach
+Confidence is high for the limit. The upper end of the gain is a fifth of the reduction in power: a V100 at 80% of its
+power was about 4% slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because a GPU that waits does not reach
 its limit.
 """
 

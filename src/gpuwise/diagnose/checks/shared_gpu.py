@@ -1,11 +1,11 @@
 """Other processes use the same GPU.
 
 ## What it sees
-This check looks for processes outside the watched run that keep at least 5 % of the GPU busy, or hold at least 1 GB of
+This check looks for processes outside the watched run that keep at least 5% of the GPU busy, or hold at least 1 GB of
 its memory.
 
 ## Why it costs time
-Kernels of two processes take turns. The memory that other processes hold is not available for a larger batch.
+Kernels from two processes take turns. The memory that other processes hold is not available for a larger batch.
 
 ## What to do
 End the other processes, wait for them, or choose another GPU (`CUDA_VISIBLE_DEVICES`).

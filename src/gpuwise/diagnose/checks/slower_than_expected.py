@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for a mean step that is longer than `gpuwise predict` says for the model named with `--model`, on the
-GPU of the trace, at the batch and precision found in the trace.
+GPU in the trace, at the batch and precision found in the trace.
 
 ## Why it costs time
 The cause is something that no other check explains: a slower clock, another process, an old driver, or a model that is
@@ -74,5 +74,5 @@ def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding
             f"predicted for {expected.setting}",
         ),
         remedy="fix the other findings first; then check clocks, temperature and other processes with `gpuwise watch`",
-        verify="the step time should fall into the predicted range",
+        verify="the step time should fall within the predicted range",
     )

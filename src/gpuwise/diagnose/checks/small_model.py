@@ -1,7 +1,7 @@
 """The step is as short as its launches allow, so a faster GPU would not help.
 
 ## What it sees
-This check looks for a device that computes for at most 40 % of the step and waits for launches for at least 30 % of it,
+This check looks for a device that computes for at most 40% of the step and waits for launches for at least 30% of it,
 with a median kernel below 10 µs.
 
 ## Why it costs time
@@ -42,7 +42,7 @@ def check(view: View) -> Finding | None:
     more = ", including those of the optimizer" if lost_s < view.parts.parts_s["host_launch"] else ""
     return Finding(
         code=CODE,
-        title="launching kernels sets the length of the step, so a faster GPU would not help",
+        title="kernel launches determine the step time, so a faster GPU would not help",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s, likely=Change(host=0.85), best=Change(host=0.1)),
@@ -52,5 +52,5 @@ def check(view: View) -> Finding | None:
             f"it waits for launches {waiting:.0%} of the time{more}",
         ),
         remedy="use a larger batch, torch.compile or CUDA graphs, not a faster GPU",
-        verify="double the batch: the step should take hardly longer",
+        verify="double the batch: the step should take hardly any longer",
     )

@@ -3,9 +3,9 @@
 ## What it sees
 This check looks for collectives that take much longer on some ranks than on others. A collective ends at the same time
 on all ranks, so the rank that spends the least time in it arrived last and the others waited for it. The check reports
-a rank if the wait takes at least 5 % of the step and the same rank is late in most steps. Across many GPUs
-(`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5 % below the median of its peers,
-or that is busy for at least 10 % less time. A GPU that waits for its host looks like that, while its peers look busy
+a rank if the wait takes at least 5% of the step and the same rank is late in most steps. Across many GPUs
+(`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5% below the median of its peers,
+or that is busy for at least 10% less time. A GPU that waits for its host looks like that, while its peers look busy
 because they wait for it.
 
 ## Why it costs time

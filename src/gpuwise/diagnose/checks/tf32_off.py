@@ -1,7 +1,7 @@
 """TF32 is off on a GPU that supports it.
 
 ## What it sees
-This check looks for true fp32 matrix kernels that take at least 5 % of kernel time on Ampere or newer.
+This check looks for true fp32 matrix kernels that take at least 5% of kernel time on Ampere or newer.
 
 ## Why it costs time
 TF32 runs the same code on the matrix units, at four to eight times the rate of fp32, with 10 bits of mantissa in the
@@ -48,5 +48,5 @@ def check(view: View) -> Finding | None:
         confidence="high",
         evidence=(f"{lost_s / view.kernel_s:.1%} of kernel time is matrix work in true fp32",),
         remedy='torch.set_float32_matmul_precision("high")',
-        verify="kernel names should read tf32, s1688 or s16816",
+        verify="kernel names should contain tf32, s1688 or s16816",
     )

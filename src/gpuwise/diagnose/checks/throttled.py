@@ -2,8 +2,8 @@
 
 ## What it sees
 This check looks for samples under load in which the driver names heat or a power brake as the reason for a lower clock,
-if they are at least 5 % of all samples under load. If the driver does not report reasons, it looks for a clock under load
-below 90 % of the boost clock while the card draws less than 95 % of the power limit, which rules out the power cap.
+if they are at least 5% of all samples under load. If the driver does not report reasons, it looks for a clock under load
+below 90% of the boost clock while the card draws less than 95% of the power limit, which rules out the power cap.
 
 ## Why it costs time
 Everything that computes runs at the lower clock. The power cap, which every card reaches under full load, does not

@@ -2,7 +2,7 @@
 
 ## What it sees
 This check looks for many small kernels launched inside `Optimizer.step` that are not multi-tensor kernels, if the
-optimizer takes at least 3 % of the step.
+optimizer takes at least 3% of the step.
 
 ## Why it costs time
 A model has hundreds of parameter tensors, and Adam needs a dozen element-wise ops for each. That adds up to
@@ -14,7 +14,7 @@ off.
 
 ## How sure
 Confidence is high, because the calls are counted inside the optimizer's own mark. The upper end of the gain assumes
-that 95 % of the time goes away, the lower end that 30 % of that saving is reached.
+that 95% of the time goes away, the lower end that 30% of that saving is reached.
 """
 
 from __future__ import annotations

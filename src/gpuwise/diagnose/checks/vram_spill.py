@@ -1,7 +1,7 @@
 """The GPU's memory is full and the driver moves data to host memory.
 
 ## What it sees
-This check looks for a GPU with at least 95 % of its memory in use and either a step at least twice as long as expected,
+This check looks for a GPU with at least 95% of its memory in use and either a step at least twice as long as expected,
 or at least a fifth of the PCIe link in use all the time. Full memory alone is not a sign, because allocators keep what
 they once had.
 
@@ -10,7 +10,7 @@ Host memory is reached over PCIe, which is ten to fifty times slower than the ca
 driver does this silently; on Linux it happens with managed memory.
 
 ## What to do
-Use a smaller batch, checkpointing or a smaller precision (`gpuwise fit` ranks them). On Windows, the setting "CUDA -
+Use a smaller batch, checkpointing or a lower precision (`gpuwise fit` ranks them). On Windows, the setting "CUDA -
 Sysmem Fallback Policy: Prefer No Sysmem Fallback" turns the silent slowdown into an error.
 
 ## How sure

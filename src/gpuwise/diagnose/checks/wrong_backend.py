@@ -42,7 +42,7 @@ def check(view: View) -> Finding | None:
         share_fraction=copies / view.step_s,
         gain=Gain(low=1.0, high=view.gain(copies).high),
         confidence="high",
-        evidence=("the backend is gloo" if gloo else "the trace contains calls and ops of DataParallel",),
+        evidence=("the backend is gloo" if gloo else "the trace contains DataParallel calls and ops",),
         remedy='use DistributedDataParallel with backend="nccl" and one process per GPU',
         verify="NCCL kernels should appear instead of gloo or DataParallel calls",
     )

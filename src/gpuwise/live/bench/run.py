@@ -164,11 +164,10 @@ def _check(torch: Any, device: str) -> None:
     kind, _, number = device.partition(":")
     counts = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     if kind not in counts or (number and not number.isdigit()):
-        raise BadValue(f"unknown device '{device}'", looked_in="cpu, cuda:0, cuda:1, mps", hint="for example `--device cpu`")
+        raise BadValue(f"unknown device '{device}'", known="cpu, cuda:0, cuda:1, mps", hint="for example `--device cpu`")
     if int(number or 0) >= counts[kind]:
         raise BadValue(
             f"torch finds no {device} on this machine",
-            looked_in=f"{counts[kind]} {kind} device(s)",
             hint="`gpuwise doctor` lists the devices",
         )
 

@@ -118,7 +118,7 @@ class Server:
         try:
             return msgspec.json.decode(data, type=kind)
         except msgspec.DecodeError:
-            raise self._not_prometheus("its response does not have the format of Prometheus") from None
+            raise self._not_prometheus("its response is not in the Prometheus format") from None
 
     def _ask(self, path: str, asked: Mapping[str, str]) -> msgspec.Raw:
         request = urllib.request.Request(  # noqa: S310 - http or https, see `_address`
@@ -143,7 +143,9 @@ class Server:
         with self._opener.open(request, timeout=self._patience_s) as response:
             body: bytes = response.read(self._most_bytes + 1)
         if len(body) > self._most_bytes:
-            raise GpuwiseError(f"the response of {self.address} is larger than {self._most_bytes / 2**20:.0f} MB", hint=_SMALLER)
+            raise GpuwiseError(
+                f"the response from {self.address} is larger than {self._most_bytes / 2**20:.0f} MB", hint=_SMALLER
+            )
         return body
 
     def _refusal(self, fault: urllib.error.HTTPError) -> GpuwiseError:
@@ -174,7 +176,7 @@ class Server:
             return GpuwiseError(f"the host name of {self.address} is unknown", hint="check the name and the network")
         if isinstance(reason, ssl.SSLError):
             return GpuwiseError(
-                f"no safe connection to {self.address}: {_plain(str(reason))}",
+                f"no secure connection to {self.address}: {_plain(str(reason))}",
                 hint="check whether it uses http:// instead, or whether its certificate is trusted",
             )
         if isinstance(reason, http.client.HTTPException) and not isinstance(reason, http.client.RemoteDisconnected):
@@ -192,7 +194,7 @@ class Server:
         )
 
 
-_SMALLER = "use a shorter time such as `--last 5m`, or look at the log of the server"
+_SMALLER = "use a shorter time such as `--last 5m`, or check the server's log"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -221,7 +223,7 @@ def _address(url: str) -> str:
         or not parts.hostname
         or any(sign.isspace() or not sign.isprintable() for sign in text)
     ):
-        raise BadValue(f"invalid server address '{_plain(url)}'", looked_in="http and https", hint=example)
+        raise BadValue(f"invalid server address '{_plain(url)}': it must start with http:// or https://", hint=example)
     if "@" in parts.netloc:  # it would be seen in the list of processes, the history of the shell and in reports
         raise BadValue("the address must not contain a login", hint=f"set {LOGIN}=user:password in the environment")
     if parts.query or parts.fragment:

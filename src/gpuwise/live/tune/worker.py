@@ -120,7 +120,7 @@ def _no_compiler(kind: str, capability: tuple[int, int]) -> str:
     own = os.environ.get("CXX", "")
     if (own and shutil.which(own)) or any(map(shutil.which, _COMPILERS)):
         return ""
-    return f"torch.compile needs a C++ compiler on a CPU, and PATH has none ({', '.join(_COMPILERS)})"
+    return f"torch.compile needs a C++ compiler to compile for a CPU, and PATH has none ({', '.join(_COMPILERS)})"
 
 
 def _host_memory() -> float:

@@ -109,8 +109,7 @@ def _limit(text: str, cards: Sequence[Cards], notes: list[Assumption]) -> float 
         least, rated = least_limit(each), each.gpu.tdp_watts or math.inf
         if not max(1.0, least) <= limit < 5000:
             raise BadValue(
-                f"{limit:g} W is outside the power limits of the {each.gpu.name}",
-                looked_in=f"its power limits: {least:.0f} to {rated:.0f} W",
+                f"{limit:g} W is outside the power limits of the {each.gpu.name}, which are {least:.0f} to {rated:.0f} W",
                 hint=f"for example `--power-limit {(least + min(rated, 2 * least + 100)) / 2:.0f}`",
             )
         if limit > rated:
@@ -147,7 +146,7 @@ def _psu(text: str) -> tuple[float | None, str, int | None]:
         elif word in efficiencies():
             label = word
         elif word not in ("80", "plus", "80plus", "psu"):
-            raise BadValue(f"unknown power supply property '{word}'", looked_in=f"labels: {', '.join(efficiencies())}", hint=hint)
+            raise BadValue(f"unknown power supply property '{word}'", known=", ".join(efficiencies()), hint=hint)
     return watts, label, standard
 
 
@@ -249,9 +248,7 @@ def _typed_board(text: str) -> Board:
     given = {key.strip(): value.strip() for key, _, value in pairs}
     unknown = [key for key in given if key not in _BOARD_KEYS]
     if unknown or any(not equals for _, equals, _ in pairs):
-        raise BadValue(
-            f"invalid board '{text}'", looked_in=f"the properties of a board: {', '.join(_BOARD_KEYS)}", hint=_BOARD_EXAMPLE
-        )
+        raise BadValue(f"invalid board '{text}'", known=", ".join(_BOARD_KEYS), hint=_BOARD_EXAMPLE)
     slots = _board_number(given, "slots", 7)
     x16 = _board_number(given, "x16", min(slots, 4))
     if given.get("switch", "no") not in ("yes", "no"):
@@ -295,9 +292,7 @@ def _cooler(text: str) -> str | None:
         return None
     name = {"open": "open-air", "air": "open-air", "liquid": "water"}.get(text.lower(), text.lower())
     if name not in COOLERS:
-        raise BadValue(
-            f"unknown cooler '{text}'", looked_in=f"coolers: {', '.join(COOLERS)}", hint="for example `--cooler blower`"
-        )
+        raise BadValue(f"unknown cooler '{text}'", known=", ".join(COOLERS), hint="for example `--cooler blower`")
     return name
 
 

@@ -21,7 +21,7 @@ def power_figure(answer: BuildAnswer) -> Figure:
         subtitle="; ".join(f"{kind.title}: {kind.model}, batch {kind.batch}" for kind in KINDS),
         panels=panels,
         legend=tuple((kind.title, place) for place, kind in enumerate(KINDS)),
-        footer=f"gpuwise build. Dashed: speed proportional to power. {_law(answer)}Data of {answer.data_date}.",
+        footer=f"gpuwise build. Dashed: speed proportional to power. {_law(answer)}Data from {answer.data_date}.",
     )
 
 

@@ -16,12 +16,12 @@ class BuildOptions:
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure", "strict")
 
-    gpu: Annotated[Names, Option(help="Cards: 'RTX 3090' or '4x RTX 3090'; may be repeated.")] = ()
+    gpu: Annotated[Names, Option(help="The cards: 'RTX 3090' or '4x RTX 3090'; may be repeated.")] = ()
     psu: Annotated[str, Option(help="The power supply: 1600 or '1600W gold atx3'.")] = ""
     psu_standard: Annotated[Optional[int], Option(help="The ATX standard of the power supply: 2 or 3.")] = None
     cpu: Annotated[str, Option(help="The name of the CPU, which determines its power and cores.")] = ""
     cpu_watts: Annotated[Optional[float], Option(help="The power of the CPU in watts.", low=0, high=1e12)] = None
-    board: Annotated[str, Option(help="The board: atx, eatx, ssi, itx, matx, frame, or slots=7,x16=4,spacing=2.")] = ""
+    board: Annotated[str, Option(help="The mainboard: atx, eatx, ssi, itx, matx, frame, or slots=7,x16=4,spacing=2.")] = ""
     case_slots: Annotated[Optional[int], Option(help="The number of expansion slots in the case.", low=1, high=1000)] = None
     lanes: Annotated[str, Option(help="The PCIe lanes of the CPU, or its platform: 44, AM5, X299, WRX80, EPYC.")] = ""
     chipset_link: Annotated[str, Option(help="The link to the chipset, such as 'PCIe 3.0 x4'.")] = ""

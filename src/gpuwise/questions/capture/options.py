@@ -38,7 +38,7 @@ class CaptureOptions:
     seq: Seq = None
     image: Image = None
     precision: Precision = ""
-    mode: Annotated[str, Option(help="train (the default) or infer.")] = ""
+    mode: Annotated[str, Option(help="The mode: train (the default) or infer.")] = ""
     optimizer: Optimizer = ""
     optimizer_impl: Annotated[str, Option(help=_IMPLEMENTATION)] = ""
     accumulate: Accumulate = None
@@ -48,8 +48,8 @@ class CaptureOptions:
     compile: Annotated[bool, Option(help="Fuse kernels as torch.compile would.")] = False
     phase: Phase = ""
     input: Inputs = ()
-    timeout: Annotated[float, Option(help="The longest the capture may take, in seconds.", page=False)] = 120.0
-    memory_limit: Annotated[str, Option(help="The most memory the capture may use.", page=False)] = "16GB"
+    timeout: Annotated[float, Option(help="The maximum duration of the capture, in seconds.", page=False)] = 120.0
+    memory_limit: Annotated[str, Option(help="The maximum amount of memory that the capture may use.", page=False)] = "16GB"
     output: Annotated[
         Optional[Path], Option(help="Write the workload to this file (.json, .json.gz).", flag="--output -o", page=False)
     ] = None

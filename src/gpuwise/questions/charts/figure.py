@@ -29,7 +29,7 @@ def charts_figure(answer: ChartsAnswer, chart: str = "speed") -> Figure:
         subtitle=f"{base.gpu.name}{paid} at its fastest is 1; longer is better; each segment is the gain from one more precision",
         panels=tuple(_panel(answer, work, rows, chart, first=place == 0) for place, work in enumerate(answer.query.work)),
         legend=tuple((name, PRECISIONS.index(name)) for name in used),
-        footer=f"gpuwise charts, data of {answer.data_date}. {marks} {_jobs(answer)}",
+        footer=f"gpuwise charts, data from {answer.data_date}. {marks} {_jobs(answer)}",
     )
 
 
@@ -60,7 +60,7 @@ def _panel(answer: ChartsAnswer, work: Work, rows: Sequence[ChartRow], chart: st
     return Bars(
         title=work.title,
         axis=Axis(
-            title="times the speed" + (" for the price" if chart != "speed" and len(answer.query.work) < 4 else ""),
+            title="relative speed" + (" for the price" if chart != "speed" and len(answer.query.work) < 4 else ""),
             low=0.0,
             high=longest,
         ),

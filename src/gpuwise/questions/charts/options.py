@@ -28,7 +28,7 @@ class ChartsLooks:
 def check_chart(name: str) -> None:
     """Refuse a chart that does not exist, before anything is computed."""
     if name not in CHARTS:
-        raise BadValue(f"unknown chart '{name}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
+        raise BadValue(f"unknown chart '{name}'", known=", ".join(CHARTS), hint="for example `--chart value`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,15 @@ class ChartsOptions:
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
     LOOKS: ClassVar[type] = ChartsLooks
 
-    gpu: Annotated[Names, Option(help="Only this GPU; may be repeated.")] = ()
-    vendor: Annotated[str, Option(help="Only this vendor, such as NVIDIA or AMD.")] = ""
+    gpu: Annotated[Names, Option(help="Show only this GPU; may be repeated.")] = ()
+    vendor: Annotated[str, Option(help="Show only this vendor, such as NVIDIA or AMD.")] = ""
     segment: Annotated[
-        str, Option(help="Only these segments, separated by commas: desktop, laptop, workstation, datacenter, ...")
+        str, Option(help="Show only these segments, separated by commas: desktop, laptop, workstation, datacenter, ...")
     ] = ""
-    year: Annotated[str, Option(help="Only GPUs launched in these years: 2022, 2020-2023 or 2020-.")] = ""
-    min_memory: Annotated[str, Option(help="Only GPUs with at least this much memory, such as 24GB.")] = ""
+    year: Annotated[str, Option(help="Show only GPUs launched in these years: 2022, 2020-2023 or 2020-.")] = ""
+    min_memory: Annotated[str, Option(help="Show only GPUs with at least this much memory, such as 24GB.")] = ""
     all: Annotated[bool, Option(help="Include the less common GPUs too.")] = False
-    work: Annotated[str, Option(help="Only these kinds of work: cnn, transformer, rnn, llm, images.")] = ""
+    work: Annotated[str, Option(help="Show only these kinds of work: cnn, transformer, rnn, llm, images.")] = ""
     baseline: Annotated[str, Option(help="The GPU whose speed counts as 1 (default: RTX 3090).")] = ""
     price: Prices = ()
     prices: PriceFile = None

@@ -72,7 +72,7 @@ def capture_query(
     if phase not in ("", "prefill", "decode"):
         raise BadValue(
             f"unknown phase '{phase}'",
-            looked_in="prefill, decode",
+            known="prefill, decode",
             hint="leave out `--phase` for models that do not generate text",
         )
     mode = mode or ("infer" if phase else "")  # only inference has phases
@@ -116,7 +116,7 @@ def _check_known(chosen: Mapping[str, object]) -> None:
 def _unknown(name: str, value: str, known: Sequence[str]) -> BadValue:
     near = difflib.get_close_matches(value.lower(), known, n=1)
     hint = f"did you mean `--{name} {near[0]}`?" if near else f"for example `--{name} {_EXAMPLES[name]}`"
-    return BadValue(f"unknown {name} '{value}'", looked_in=", ".join(known), hint=hint)
+    return BadValue(f"unknown {name} '{value}'", known=", ".join(known), hint=hint)
 
 
 def _inputs(texts: Sequence[str]) -> tuple[InputSpec, ...]:
@@ -177,8 +177,7 @@ def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
         able = supported(gpu)
         if precision not in able:
             raise BadValue(
-                f"{gpu.name} does not support {precision}",
-                looked_in=f"{gpu.architecture.title}, which supports {', '.join(able)}",
+                f"{gpu.name} does not support {precision}; {gpu.architecture.title} supports only {', '.join(able)}",
                 hint=f"for example `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
             )
 

@@ -64,9 +64,7 @@ def _segment_note(gpu: Gpu, resident_bytes: float) -> Assumption | None:
 def _cpu_note(gpu: Gpu) -> Assumption:
     low, high = CPU_RANGE
     clock = f"{gpu.sm_count} cores at {gpu.boost_clock_hz / 1e9:.1f} GHz, {gpu.memory_bytes / GIB:.0f} GiB"
-    effect = (
-        f"it is predicted with the kernel models of GPUs; no CPU was fitted, so the range is {low:g} to {high:g} times the step"
-    )
+    effect = f"it is predicted with GPU kernel models; no CPU was fitted, so the range is {low:g} to {high:g} times the step"
     return assumed(f"{gpu.name} as a device", clock, effect, code="cpu_device")
 
 

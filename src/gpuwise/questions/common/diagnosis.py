@@ -42,7 +42,7 @@ _STEPS_BY = {
     "loader": "inferred: from one batch of the loader to the next",
     "optimizer": "inferred: from one Optimizer.step to the next",
     "kernels": "inferred: the same kernels repeat",
-    "span": "none found: the whole recording counts as one step",
+    "span": "none found, so the whole recording counts as one step",
 }
 
 
@@ -239,19 +239,19 @@ def _without_basis(
 
 def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     serious = [finding for finding in findings if finding.severity != "minor"]
-    busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.0%}"
+    busy = f"the {'CPU computes' if view.scene.on_cpu else 'GPU is busy'} {view.whole.busy_fraction:.0%} of the time"
     if lacking:
         return f"no verdict, {lacking} ({busy}); {_RECORD}"
     if serious:
         top = serious[0]
-        gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times the speed"
+        gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times as fast"
         of = "step" if view.scene.steps.marked else "recording"
-        return f"{top.title}: {top.share_fraction:.0%} of the {of}; fixing it gives {gain}"
+        return f"{top.title}: {top.share_fraction:.0%} of the {of}; a fix would make the run {gain}"
     if view.parts.share("idle_unexplained", "graph_wait") > 0.3 and not view.scene.on_cpu:
         return f"the device is idle much of the time, and the trace does not show why ({busy})"
     if view.facts.busy_fraction >= 0.8:
         return f"healthy: {busy}, and no check found more than a minor loss"
-    return f"every cause found is minor ({busy})"
+    return f"all causes found are minor ({busy})"
 
 
 def _cut_files(views: Sequence[View]) -> tuple[CutFile, ...]:
@@ -291,7 +291,7 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
         notes.append("the trace contains no GPU, so the innermost ops on the host count as the work")
     notes += view.scene.steps.notes
     if not view.scene.steps.marked:
-        notes.append("no steps were found, so shares are of the whole recording, including warm-up")
+        notes.append("no steps were found, so shares refer to the whole recording, including warm-up")
     several = view.scene.steps.marked and len(view.scene.steps.start_ns) > 1 and not view.scene.steps.lost_count
     if view.whole.outside_fraction > _BEHIND and several:
         notes.append(f"the GPU runs behind the host: {view.whole.outside_fraction:.0%} of its work is outside the steps")
@@ -300,8 +300,8 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     for rank in ranks:
         notes += [f"{rank.view.scene.trace.file}: {_loss(loss.count)}{loss.what}" for loss in rank.view.scene.trace.losses]
     if len(ranks) > 1:
-        notes.append(f"the parts and findings are those of {typical(ranks).label}, the one with the median step")
-    notes.append("the profiler slows the host, so there is somewhat less idle time without it")
+        notes.append(f"the parts and findings are from {typical(ranks).label}, which has the median step")
+    notes.append("the profiler slows the host, so idle time is somewhat lower without profiling")
     return tuple(notes)
 
 

@@ -62,8 +62,8 @@ def finding_text(place: int, finding: Finding, *, width: int | None, colour: boo
 def cost(finding: Finding, per: str = "per step") -> str:
     """Seconds now, speed then."""
     now = f"{time_text(finding.seconds_per_step)} {per} ({finding.share_fraction:.0%})"
-    then = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times the speed"
-    return f"{now}; fixing it gives {then}; confidence {finding.confidence}"
+    then = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times as fast"
+    return f"{now}; a fix would make the run {then}; confidence: {finding.confidence}"
 
 
 def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str]:
@@ -92,7 +92,7 @@ def brief_notes(notes: Sequence[str], abstained: Sequence[Abstained], most: int 
     return [*lines, *([f"`-v` shows {' and '.join(parts)}"] if parts else [])]
 
 
-def describe_abstained(abstained: Sequence[Abstained], otherwise: str = "not in a trace") -> list[str]:
+def describe_abstained(abstained: Sequence[Abstained], otherwise: str = "not recorded in traces") -> list[str]:
     """Which checks could not run; those that share a remedy are put in one line."""
     groups: dict[str, list[Abstained]] = {}
     for entry in abstained:

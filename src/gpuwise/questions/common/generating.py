@@ -202,7 +202,7 @@ def _engine(text: str, weights: str, gpus: Sequence[Gpu], said: list[Assumption]
     if not able:
         raise BadValue(
             f"no engine runs weights in {weights} on {' and '.join(gpu.name for gpu in gpus)}",
-            looked_in=", ".join(engines()),
+            known=", ".join(engines()),
             hint="choose another format, such as `--weights q4_k_m`, or name fewer GPUs at once",
         )
     engine = engines()[able[0]]
@@ -217,8 +217,7 @@ def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption])
     longest = shape.context
     if longest and (options.context or prompt + output) > longest:
         raise BadValue(
-            f"{shape.name} looks back on at most {longest:,} tokens, but {options.context or prompt + output:,} were asked for",
-            looked_in="its configuration",
+            f"{shape.name} supports at most {longest:,} tokens, but you asked for {options.context or prompt + output:,}",
             hint=f"for example `--context {longest}`",
         )
     if options.context and prompt + output > options.context:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.core.units import parse_memory
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import Match, load_catalog
@@ -60,7 +61,7 @@ def gpu_query(
     known = tables.architectures().values()
     generations = {one.generation for one in known} | {one.id for one in known}
     if sort and sort not in SORT_KEYS:
-        raise UnknownName(f"cannot sort by '{sort}'", looked_in=", ".join(SORT_KEYS), hint="for example `--sort bandwidth`")
+        raise UnknownName(f"cannot sort by '{sort}'", known=", ".join(SORT_KEYS), hint="for example `--sort bandwidth`")
     if names and any((arch, vendor, min_memory, year)):
         raise BadValue(
             "names and filters cannot be combined", hint="give names to compare GPUs, or filters to list the catalogue"
@@ -113,7 +114,7 @@ def _find_known(name: str, known: set[str], kind: str) -> str:
     if key in by_key:
         return by_key[key]
     near = difflib.get_close_matches(key, by_key, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(f'`{by_key[n]}`' for n in near)}?" if near else f"use one of {', '.join(sorted(known))}"
+    hint = f"did you mean {either(f'`{by_key[n]}`' for n in near)}?" if near else f"use one of {', '.join(sorted(known))}"
     raise UnknownName(f"unknown {kind} '{name}'", looked_in=f"{len(known)} names", hint=hint)
 
 

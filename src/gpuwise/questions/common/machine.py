@@ -175,10 +175,10 @@ def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
     """Lanes so narrow that a step takes much longer do not pass."""
     most = max(cost.slower_fraction for cost in costs)
     if most < _NOTICED:
-        return replace(line, text=f"{line.text}; training is as fast as at the card's full width")
+        return replace(line, text=f"{line.text}; training is as fast as with the card's full link width")
     noticed = [cost for cost in costs if cost.slower_fraction >= _NOTICED]
     shown = " and ".join(f"{_title(cost.kind)} {_longer(cost.slower_fraction)}" for cost in noticed)
-    line = replace(line, text=f"{line.text}; compared with the card's full width, {shown}")
+    line = replace(line, text=f"{line.text}; compared with the card's full link width, {shown}")
     if line.verdict != "pass" or most <= _MUCH:
         return line
     return replace(line, verdict="tight", remedy="use larger batches, accumulate gradients, or use a platform with more lanes")
@@ -217,7 +217,7 @@ def _loader(box: Box, real: Sequence[Cards]) -> CheckLine:
     wanted = sum(each.count * each.gpu.devices_per_board * images_per_s_of(each.gpu, box.power_limit_watts) for each in real)
     host = find_host("desktop" if box.core_count <= _FEW_CORES else "workstation")
     rate = processes * images_per_s(loaders()["pillow"], host, box.core_count / processes)
-    text = f"{box.core_count} cores decode {rate:,.0f} JPEG images/s; training resnet50 takes {wanted:,.0f} images/s"
+    text = f"{box.core_count} cores decode {rate:,.0f} JPEG images/s; training resnet50 needs {wanted:,.0f} images/s"
     remedy = "" if rate >= wanted else "store smaller images, decode on the GPU, or use more cores; text needs far less"
     verdict = "pass" if rate >= wanted else "tight"
     return CheckLine(check="loader", verdict=verdict, value=rate, limit=wanted, unit="images/s", text=text, remedy=remedy)

@@ -167,7 +167,7 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
     stages = fixed.get("pipeline", 1) * fixed.get("chunks", 1)
     if fixed.get("chunks", 1) > 1 and len(parts.kinds) % stages:
         raise BadValue(
-            f"{len(parts.kinds)} blocks do not split into {stages} equal chunks",
+            f"{len(parts.kinds)} blocks cannot be split into {stages} equal chunks",
             hint="leave out `--chunks` to see which plans are possible",
         )
 

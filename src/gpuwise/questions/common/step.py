@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.core.units import parse
 from gpuwise.engine import Measured, Run
 from gpuwise.engine.ways import as_computed
@@ -184,8 +185,7 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
         rated, least = gpu.tdp_watts or math.inf, least_watts(gpu)
         if not limit >= least:
             raise BadValue(
-                f"{limit:g} W is below the lowest power limit of {gpu.name}",
-                looked_in=f"its power limits ({least:.0f} to {rated:.0f} W)",
+                f"{limit:g} W is below the power limits of {gpu.name}, which are {least:.0f} to {rated:.0f} W",
                 hint=f"for example `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
             )
         if limit > rated:
@@ -275,7 +275,7 @@ def _stack(text: str, compiled: bool, gpus: Sequence[Gpu], notes: list[Assumptio
     stack = default_stack(compiled)
     through = unmeasured_backends(gpus)
     value = f"{stack.name} with {' and '.join(through)}" if through and not _any_measured(gpus) else stack.name
-    but = f"; it was measured on CUDA and ROCm, but never with {' or '.join(through)}" if through else ""
+    but = f"; it was measured on CUDA and ROCm, but never with {either(through)}" if through else ""
     notes.append(assumed("stack", value, f"the newest version that was measured{but}; change it with `--stack torch-1.13`"))
     return stack
 
@@ -297,7 +297,7 @@ def _host(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
         f"it takes {host.launch_s * 1e6:.0f} µs to issue an op, which matters for small models; change it with `--cpu laptop`"
     )
     if not _any_measured(gpus):
-        makers = " or ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
+        makers = either(dict.fromkeys(gpu.vendor for gpu in gpus))
         effect = f"assumed, because no machine with {makers} devices was measured; {effect}"
     notes.append(assumed("cpu", f"{host.name}, like {host.example}", effect))
     return host
@@ -310,7 +310,7 @@ def _link(text: str) -> float | None:
         link = find_link(text)
     except UnknownName as fault:
         hint = "give the generation and the number of lanes, such as `--pcie 'PCIe 4.0 x16'`"
-        raise UnknownName(f"unknown PCIe link '{text}'", looked_in=fault.looked_in, hint=hint) from None
+        raise UnknownName(f"unknown PCIe link '{text}'", looked_in=fault.looked_in, known=fault.known, hint=hint) from None
     return link.bytes_per_s_one_way * link.achieved_fraction
 
 

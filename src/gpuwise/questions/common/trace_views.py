@@ -48,10 +48,10 @@ def _scene(path: Path, trace: Trace) -> Scene:
     """What is in a trace; refused where that is nothing, or only a part of what is needed."""
     if not len(trace.events):
         if trace.cut is not None:
-            raise _cut_off(path, trace, trace.cut, "it contains no event with a duration")
+            raise _cut_off(path, trace, trace.cut, "it contains no events with a duration")
         lost = "; ".join(loss.what for loss in trace.losses)
         raise BadFile(
-            f"'{path.name}' contains no event with a duration" + (f" ({lost})" if lost else ""),
+            f"'{path.name}' contains no events with a duration" + (f" ({lost})" if lost else ""),
             hint="run at least three steps inside the profiler",
         )
     scene = make_scene(trace)
@@ -60,7 +60,7 @@ def _scene(path: Path, trace: Trace) -> Scene:
     if not len(scene.work):
         raise BadFile(
             f"'{path.name}' contains neither kernels nor ops",
-            looked_in=f"{len(trace.events):,} events",
+            looked_in=f"its {len(trace.events):,} events",
             hint="record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
         )
     _check_gpu_recorded(path, scene)
@@ -87,7 +87,7 @@ def _no_step(scene: Scene) -> str:
 
 
 def _cut_off(path: Path, trace: Trace, cut: CutOff, lacking: str) -> BadFile:
-    return ends_early(path.name, cut.where, lacking, f"{len(trace.events):,} complete events")
+    return ends_early(path.name, cut.where, lacking, f"its {len(trace.events):,} complete events")
 
 
 def _check_gpu_recorded(path: Path, scene: Scene) -> None:
@@ -99,7 +99,7 @@ def _check_gpu_recorded(path: Path, scene: Scene) -> None:
     lost = "; ".join(loss.what for loss in trace.losses)
     raise BadFile(
         f"'{path.name}' records a run on a GPU, but nothing that ran there" + (f" ({lost})" if lost else ""),
-        looked_in=f"{len(trace.events):,} events, {len(scene.launches):,} of them launches",
+        looked_in=f"its {len(trace.events):,} events, {len(scene.launches):,} of them launches",
         hint="record with ProfilerActivity.CUDA too",
     )
 

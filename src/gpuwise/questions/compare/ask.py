@@ -35,8 +35,7 @@ def ask(options: CompareOptions) -> CompareQuery:
     rigs, notes = find_rigs(names(options.names))
     if len(rigs) < 2:
         raise BadValue(
-            "compare needs two different GPUs",
-            looked_in=f"the names you gave: {', '.join(names(options.names))}",
+            f"compare needs two different GPUs, but you gave {', '.join(names(options.names)) or 'none'}",
             hint='for example `gpuwise compare "RTX 3090" "RTX 4070 Ti"`',
         )
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency)
@@ -56,7 +55,7 @@ def _jobs(options: CompareOptions, rigs: Sequence[Rig]) -> tuple[ComparedJob, ..
     for name, value in ignored.items():
         if value:
             raise BadValue(
-                f"{name} works only with --model, because the common jobs set their own",
+                f"{name} works only with --model, because the common jobs set their own values",
                 hint=f"for example `--model {'llama-3-8b' if name[2:] in TEXT_OPTIONS else 'resnet50'} {name} {value}`",
             )
     return COMMON_JOBS

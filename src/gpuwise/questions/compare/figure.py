@@ -24,7 +24,7 @@ def ratios_figure(answer: CompareAnswer) -> Figure:
         title=f"{others[0].name} against {base}" if len(others) == 1 else f"{len(others)} sets of GPUs against {base}",
         subtitle=answer.verdict,
         panels=(Bars(title=f"Longer is faster; {base} is 1", axis=axis, bars=tuple(bars), share=1.0),),
-        footer=f"gpuwise compare. Lines: {ranges}. Data of {answer.data_date}.",
+        footer=f"gpuwise compare. Lines: {ranges}. Data from {answer.data_date}.",
     )
 
 

@@ -19,7 +19,7 @@ class CompareOptions:
 
     names: Annotated[Names, Option(help=_NAMES, argument=True, metavar="GPU GPU...", least=1, most=8)] = field(kw_only=False)
     model: Annotated[Names, Option(help="Compare on this model instead of the common jobs; may be repeated.")] = ()
-    mode: Annotated[str, Option(help="train (the default) or infer, for --model.")] = ""
+    mode: Annotated[str, Option(help="The mode for --model: train (the default) or infer.")] = ""
     precision: Annotated[str, Option(help="The precision for --model (default: the best for each GPU).")] = ""
     batch: Batch = None
     weights: Weights = ""

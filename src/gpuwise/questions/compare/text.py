@@ -33,7 +33,7 @@ def _brief_table(answer: CompareAnswer, width: int, colour: bool) -> str:
     if len(others) == 1:
         pairs = answer.pairs
         shown = table(_columns(pairs, _several(answer)), width=width, colour=colour)
-        head = f"{bold(others[0].name, colour=colour)} against {bold(base.name, colour=colour)}  ({_MEANING})"
+        head = f"{bold(others[0].name, colour=colour)} compared with {bold(base.name, colour=colour)}  ({_MEANING})"
     else:
         by_workload: dict[str, list[Pair]] = {}
         for pair in answer.pairs:
@@ -44,7 +44,7 @@ def _brief_table(answer: CompareAnswer, width: int, colour: bool) -> str:
             columns.append(Column(title=rig.name, cells=cells))
         shown = table(columns, width=width, colour=colour)
         pairs = answer.pairs
-        head = f"Speed against {bold(base.name, colour=colour)}  ({_MEANING})"
+        head = f"Speed relative to {bold(base.name, colour=colour)}  ({_MEANING})"
     reasons = f"\n\n{_reasons(pairs, width)}" if len(pairs) <= _MOST_REASONS else ""
     return f"{head}\n\n{shown}{reasons}"
 
@@ -60,7 +60,7 @@ def _tables(answer: CompareAnswer, width: int, colour: bool) -> list[str]:
             shown = table([*columns, reason], width=width, colour=colour)
         else:
             shown = table(columns, width=width, colour=colour) + "\n\n" + _reasons(pairs, width)
-        head = f"{bold(rig.name, colour=colour)} against {bold(answer.rigs[0].name, colour=colour)}  ({_MEANING})"
+        head = f"{bold(rig.name, colour=colour)} compared with {bold(answer.rigs[0].name, colour=colour)}  ({_MEANING})"
         blocks.append(f"{head}\n\n{shown}")
     return blocks
 

@@ -43,7 +43,7 @@ def describe_order(rig: Rig, base: Rig, pairs: Sequence[Pair]) -> str:
         name: [pair.workload for pair in own if pair.fits != pair.baseline_fits and pair.fits == (name == rig.name)]
         for name in (rig.name, base.name)
     }
-    alone = [f"{workloads[0]} fits on {name} only" for name, workloads in only.items() if workloads]
+    alone = [f"{workloads[0]} fits only on {name}" for name, workloads in only.items() if workloads]
     if not both:
         return f"{'; '.join(alone) or f'None of these workloads fits on {base.name} or {rig.name}'}."
     order = [_describe_ratios(rig, base, [pair.ratio for pair in both], both)]

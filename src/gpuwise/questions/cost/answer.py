@@ -37,7 +37,7 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
     if owned is None and query.rent is None:
         raise BadValue(
             f"neither a purchase price nor a rental price is known for {query.gpu.name}",
-            looked_in="the catalogue and the tables of prices and rents",
+            looked_in="the catalogue and the price and rent tables",
             hint="set its price with `--price 700`, or its rent per hour with `--cloud-price 0.4`",
         )
     market = rent_median(query.rent.gpu if query.rent else query.gpu, query.book)

@@ -202,7 +202,9 @@ def _machine_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> fl
     usual = _LAPTOP_WATTS if gpu.segment == "laptop" else _MACHINE_WATTS
     notes.append(
         assumed(
-            "rest of the machine", f"{usual:g} W", "while in use, and switched off otherwise; set yours with `--machine-watts`"
+            "rest of the machine",
+            f"{usual:g} W",
+            "drawn while in use, and switched off otherwise; set yours with `--machine-watts`",
         )
     )
     return usual
@@ -250,7 +252,7 @@ def _tariff(options: CostOptions, region: Region, book: PriceBook, notes: list[A
         parse, text = (costs.parse_tariff, tiers) if tiers else (costs.parse_bills, bills)
         return parse(text, household_kwh_per_month=household or 0.0, usd_per_unit=unit)
     power = region.electricity
-    effect = f"household price of {power.year}: {power.source}; set yours with `--kwh-price 0.12`"
+    effect = f"household price in {power.year}: {power.source}; set yours with `--kwh-price 0.12`"
     notes.append(assumed("electricity", f"{book.currency.show(power.usd_per_kwh, 3)} per kWh", effect, basis=power.basis.value))
     return costs.of_region(power)
 
@@ -300,9 +302,7 @@ def _named_cloud(name: str, gpu: Gpu, named: str, spot: bool, book: PriceBook) -
         near = difflib.get_close_matches(name.lower(), offers, n=1)
         known = ", ".join(offers) or "none"
         hint = f"did you mean `{near[0]}`?" if near else "set the rent per hour with `--cloud-price 2.14`"
-        raise UnknownName(
-            f"'{name}' has no offer for {gpu.name} in our tables", looked_in=f"clouds that rent it out: {known}", hint=hint
-        )
+        raise UnknownName(f"'{name}' has no offer for {gpu.name} in our tables", known=known, hint=hint)
     if spot and offer.spot_usd_per_gpu_hour is None:
         raise BadValue(
             f"{offer.cloud} lists no spot price for {gpu.name}", hint="leave out `--spot`, or set the price with `--cloud-price`"

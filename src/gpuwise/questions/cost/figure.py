@@ -34,7 +34,7 @@ def cost_figure(answer: CostAnswer) -> Figure:
         subtitle=f"{verdict(answer)} Used {use}.",
         panels=(_paid(answer, owned), _crossings(answer, owned)),
         legend=tuple(legend),
-        footer=f"gpuwise cost. Includes electricity, not resale. Price of {_price(answer)}; rents of {answer.data_date}.",
+        footer=f"gpuwise cost. Includes electricity, not resale. Price of {_price(answer)}; rents from {answer.data_date}.",
     )
 
 

@@ -19,7 +19,7 @@ class CostOptions:
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
 
-    gpu: Annotated[Names, Option(help="A GPU by any name, or typed specs.")] = ()
+    gpu: Annotated[Names, Option(help="A GPU name or custom specs.")] = ()
     gpus: Annotated[int, Option(help="The number of GPUs in one machine.", low=1, high=4096)] = 1
     price: Annotated[str, Option(help="The price of one GPU: 700 or 'RTX 3090=700'.")] = ""
     used: Annotated[bool, Option(help="Buy it used, at the newest dated price of a used card.")] = False
@@ -36,7 +36,7 @@ class CostOptions:
     ] = None
     utilization: Annotated[Optional[float], Option(help="The fraction of all hours in use, such as 0.15.", low=0)] = None
     hours_per_week: Annotated[Optional[float], Option(help="Hours of use per week, instead of --utilization.", low=0)] = None
-    years: Annotated[Optional[float], Option(help="Years of ownership (default: 3).", above=0, high=20)] = None
+    years: Annotated[Optional[float], Option(help="The years of ownership (default: 3).", above=0, high=20)] = None
     kwh_price: Annotated[Optional[float], Option(help="The price of a kWh of electricity.", low=0, high=_MOST_MONEY)] = None
     tariff: Annotated[str, Option(help="Electricity prices in monthly tiers: '200=0.0996,600=0.437'.")] = ""
     bills: Annotated[str, Option(help="Electricity prices from two monthly bills: '200=19.92,600=194.7'.")] = ""

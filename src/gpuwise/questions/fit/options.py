@@ -21,7 +21,7 @@ class FitOptions(StepOptions):
         Optional[int], Option(help="The sequence length in tokens; for inference, the context length.", low=1, high=2**31 - 1)
     ] = None
     all: Annotated[bool, Option(help="Check every GPU in the catalogue instead of --gpu.", page=False)] = False
-    display: Annotated[bool, Option(help="Reserve memory for a desktop that this GPU displays.")] = False
+    display: Annotated[bool, Option(help="Reserve memory for a desktop shown on a screen connected to this GPU.")] = False
     remedies: Annotated[
         bool, Option(help="Also try remedies that make it fit: checkpointing, LoRA, offload.", flag="--remedies/--no-remedies")
     ] = True

@@ -21,7 +21,7 @@ _KINDS = (
     ("A", "activations", "activation_bytes"),
     ("L", "libraries and allocator", ""),
 )
-_TIMES = "GPU time is relative to the unchanged step, for the same samples: 0.50x is twice as fast"
+_TIMES = "GPU time is relative to the unchanged step for the same number of samples: 0.50x is twice as fast"
 _MOST_REMEDIES = 5  # in a brief answer: those that suffice come first
 _WORTH = 0.99  # of the peak: a remedy that leaves more saves too little to be shown
 _ROOMIER = 1.05  # times the largest batch: where the model fits already, smaller gains are not shown
@@ -144,7 +144,7 @@ def _describe_contexts(result: Fit) -> str:
     how = f" (with {result.advice.ladder[-1].title})" if result.advice.ladder else ""
     token = f"{found.cache_bytes_per_token / 2**20:.3g} MiB per token"
     return (
-        f"contexts of {found.context:,} tokens that fit at the same time{how}: {found.users_paged:,} with a paged cache, "
+        f"number of {found.context:,}-token contexts that fit at the same time{how}: {found.users_paged:,} with a paged cache, "
         f"{found.users_reserved:,} if each reserves {found.reserved_context:,} tokens; {token}"
     )
 
@@ -184,7 +184,7 @@ def _ladder(result: Fit, width: int, colour: bool, verbose: bool) -> list[str]:
     rungs = result.advice.ladder
     if not rungs:
         return ["  No combination of these remedies makes it fit on this GPU."]
-    lines = [bold("  combined until it fits:", colour=colour)]
+    lines = [bold("  combined until the model fits:", colour=colour)]
     for number, rung in enumerate(rungs, 1):
         where = f" on {rung.gpu_count} GPUs" if rung.gpu_count != result.gpu_count else ""
         whose = "GPU time" if rung.gpu_count > 1 else "time"
@@ -213,7 +213,7 @@ def _side_by_side(answer: FitAnswer, width: int, colour: bool) -> str:
     if sum(column.width + 2 for column in (*columns, advice)) - 2 <= width:
         return f"{head}\n\n{table([*columns, advice], width=width, colour=colour)}"
     fixes = [
-        wrapped(f"{result.gpu.name} fits with {_describe_ladder(result)}", width, "  ")
+        wrapped(f"it fits on {result.gpu.name} with {_describe_ladder(result)}", width, "  ")
         for result in results
         if result.advice.ladder and not result.fits
     ]

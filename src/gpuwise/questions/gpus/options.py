@@ -24,12 +24,12 @@ class GpusOptions:
 
     LOOKS: ClassVar[type] = GpusLooks
 
-    names: Annotated[Names, Option(help="GPUs by any name, or typed specs.", argument=True, metavar="[NAME]...", most=64)] = (
-        field(default=(), kw_only=False)
+    names: Annotated[Names, Option(help="GPU names or custom specs.", argument=True, metavar="[NAME]...", most=64)] = field(
+        default=(), kw_only=False
     )
-    arch: Annotated[str, Option(help="Only this architecture, such as ada or ampere.")] = ""
-    vendor: Annotated[str, Option(help="Only this vendor, such as NVIDIA or AMD.")] = ""
-    min_memory: Annotated[str, Option(help="Only GPUs with at least this much memory, such as 24GB.", page=False)] = ""
-    year: Annotated[str, Option(help="Only GPUs launched in these years: 2022, 2020-2023 or 2020-.", page=False)] = ""
+    arch: Annotated[str, Option(help="Show only this architecture, such as ada or ampere.")] = ""
+    vendor: Annotated[str, Option(help="Show only this vendor, such as NVIDIA or AMD.")] = ""
+    min_memory: Annotated[str, Option(help="Show only GPUs with at least this much memory, such as 24GB.", page=False)] = ""
+    year: Annotated[str, Option(help="Show only GPUs launched in these years: 2022, 2020-2023 or 2020-.", page=False)] = ""
     sort: Annotated[str, Option(help="Sort by name, memory, bandwidth, fp32, fp16, tdp, year or price.", page=False)] = ""
     catalog: Annotated[Optional[Path], Option(help="A TOML file that describes your own GPUs.", page=False)] = None

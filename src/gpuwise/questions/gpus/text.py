@@ -78,7 +78,7 @@ def _listing(answer: GpuAnswer, everything: bool, width: int | None, colour: boo
     more = f" Add --all to list {hidden:,} less common ones." if hidden else ""
     note = (
         f"{len(shown):,} GPUs.{more} Peaks are dense TFLOP/s (int8: TOP/s); fp16, bf16 and fp8 accumulate in fp32. "
-        f"Prices are launch prices. Data of {answer.data_date}."
+        f"Prices are launch prices. Data from {answer.data_date}."
     )
     return f"{text}\n\n{wrapped(note, width)}"
 
@@ -164,7 +164,7 @@ def _power_range(gpu: Gpu) -> str:
 def _nvlink(gpu: Gpu) -> str:
     if gpu.nvlink_bytes_per_s is None:
         return ""
-    return f"generation {gpu.nvlink_generation}, {format_si(gpu.nvlink_bytes_per_s, 'B/s', 4)} in both directions together"
+    return f"generation {gpu.nvlink_generation}, {format_si(gpu.nvlink_bytes_per_s, 'B/s', 4)} for both directions combined"
 
 
 def _sheet(gpu: Gpu, colour: bool, verbose: bool) -> str:
@@ -173,7 +173,7 @@ def _sheet(gpu: Gpu, colour: bool, verbose: bool) -> str:
     family = gpu.architecture.title.removeprefix(f"{gpu.vendor} ")
     lines = [bold(gpu.name, colour=colour) + "  " + ", ".join(filter(None, (f"{gpu.vendor} {family}", gpu.segment, gpu.chip)))]
     if gpu.devices_per_board > 1:
-        lines.append(f"the board has {gpu.devices_per_board} GPUs; the figures are for one of them")
+        lines.append(f"the board has {gpu.devices_per_board} GPUs; these figures describe one GPU")
     lines.append("")
     for label, value, field in _rows(gpu):
         if value and value != _NONE and (verbose or field not in _MINOR):

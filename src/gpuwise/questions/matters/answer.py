@@ -32,7 +32,7 @@ def answer(options: MattersOptions, progress: Callable[[str], None] = lambda tex
 
 def _describe_case(query: MattersQuery, step: Prediction) -> str:
     size = f"batch {step.batch}" + (f", sequence {step.seq}" if step.seq else "")
-    return f"{query.step.capture.request.model}, {step.mode}, {step.precision}, {size}, on {step.gpu.name}"
+    return f"{query.step.capture.request.model} ({step.mode}, {step.precision}, {size}) on {step.gpu.name}"
 
 
 matters = face(MattersOptions, answer)

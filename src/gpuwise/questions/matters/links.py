@@ -30,7 +30,7 @@ def pcie_lanes(case: MattersCase) -> Matter:
         gpu_count=case.count,
         answer=(
             f"One GPU is {_format_loss(lost[8])} at x8 and {_format_loss(lost[4])} at x4. {case.count} GPUs in one job are "
-            f"{_format_loss(shared[8])} at x8 and {_format_loss(shared[4])} at x4 each."
+            f"{_format_loss(shared[8])} at x8 and {_format_loss(shared[4])} at x4."
         ),
         how=f"{_describe_copies(case)}; several GPUs exchange gradients over the same lanes during the backward pass",
         source=f"computed; {_GUIDE}",
@@ -46,7 +46,7 @@ def pcie_gen(case: MattersCase) -> Matter:
         topic="pcie-gen",
         question="Is an old PCIe slot a problem?",
         value=100 * lost,
-        unit=f"% slower in PCIe {older}.0",
+        unit=f"% slower with PCIe {older}.0",
         together=100 * shared,
         gpu_count=case.count,
         answer=(

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable
 
 from gpuwise.core.errors import UnknownName
+from gpuwise.core.text import either
 from gpuwise.questions.matters import card, host, links, numbers, several, sheet
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.types import Matter
@@ -62,6 +63,6 @@ def find_topic(text: str) -> str:
     key = _ALIASES.get(key, key)
     if key not in TOPICS:
         near = difflib.get_close_matches(key, [*TOPICS, *_ALIASES], n=2, cutoff=0.6)
-        hint = "did you mean " + " or ".join(f"`{name}`" for name in near) + "?" if near else "`gpuwise matters` lists all topics"
-        raise UnknownName(f"unknown topic '{text}'", looked_in=", ".join(TOPICS), hint=hint)
+        hint = "did you mean " + either(f"`{name}`" for name in near) + "?" if near else "`gpuwise matters` lists all topics"
+        raise UnknownName(f"unknown topic '{text}'", known=", ".join(TOPICS), hint=hint)
     return key

@@ -77,7 +77,7 @@ def _fixed_axes(options: PlanOptions) -> dict[str, Any]:
     if options.schedule not in SCHEDULES:
         raise BadValue(
             f"unknown schedule '{options.schedule}'",
-            looked_in=", ".join(SCHEDULES),
+            known=", ".join(SCHEDULES),
             hint="for an interleaved pipeline, use 1f1b with `--chunks 2`",
         )
     if options.schedule == "gpipe" and fixed.setdefault("chunks", 1) > 1:
@@ -94,13 +94,13 @@ def _fixed_settings(options: PlanOptions) -> dict[str, Any]:
         fixed["micro_batch"] = options.micro_batch
     if options.zero is not None:
         if options.zero not in _ZERO_STAGES:
-            raise BadValue(f"unknown ZeRO stage {options.zero}", looked_in="0, 1, 2, 3", hint="FSDP corresponds to `--zero 3`")
+            raise BadValue(f"unknown ZeRO stage {options.zero}", known="0, 1, 2, 3", hint="FSDP corresponds to `--zero 3`")
         fixed["zero_stage"] = options.zero
     if options.recompute:
         if options.recompute not in RECOMPUTE:
             raise BadValue(
                 f"unknown recomputation '{options.recompute}'",
-                looked_in=", ".join(RECOMPUTE),
+                known=", ".join(RECOMPUTE),
                 hint="for example `--recompute full`",
             )
         fixed["recompute"] = options.recompute

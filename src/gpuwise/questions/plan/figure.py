@@ -41,7 +41,7 @@ def plans_figure(answer: PlanAnswer) -> Figure:
         subtitle=f"train, {answer.precision}, global batch {answer.batch:,}; fastest: {describe_plan(answer.entries[0])}",
         panels=(_steps(entries), *([grown] if grown is not None else [])),
         legend=tuple(legend),
-        footer=f"gpuwise plan. Lines: {ranges}. Data of {answer.data_date}.",
+        footer=f"gpuwise plan. Lines: {ranges}. Data from {answer.data_date}.",
     )
 
 

@@ -26,7 +26,7 @@ from gpuwise.questions.common.options import (
 
 __all__ = ["PlanOptions"]
 
-_CLUSTER = "GPUs: '8xH100 SXM', '2x8xA100' (nodes x GPUs), 'RTX 3090 + RTX 2080 Ti'."
+_CLUSTER = "The GPUs: '8xH100 SXM', '2x8xA100' (nodes x GPUs), 'RTX 3090 + RTX 2080 Ti'."
 _MOST_RANKS = 4096  # GPUs of the largest cluster on the page
 _MOST_SAMPLES = 2**31 - 1
 
@@ -41,7 +41,9 @@ class PlanOptions:
     cluster: Annotated[str, Option(help=_CLUSTER)]
     network: Annotated[str, Option(help="The network between nodes: 10Gbit, 8x400Gbit, 'InfiniBand NDR'.")] = ""
     link: Link = ""
-    batch: Annotated[Optional[int], Option(help="Samples per step across all GPUs.", low=1, high=_MOST_SAMPLES)] = None
+    batch: Annotated[Optional[int], Option(help="The number of samples per step across all GPUs.", low=1, high=_MOST_SAMPLES)] = (
+        None
+    )
     seq: Seq = None
     image: Image = None
     precision: Precision = ""

@@ -169,5 +169,8 @@ def _rejected(answer: PlanAnswer, width: int, most: int) -> str:
         axis = reason.split(" ")[0]
         kinds.setdefault(axis, (reason, 0))
         kinds[axis] = (kinds[axis][0], kinds[axis][1] + count)
-    lines = [wrapped(f"  {count:,} x {reason}", width, "    ") for reason, count in list(kinds.values())[:most]]
+    lines = [
+        wrapped(f"  {count:,} {'plan' if count == 1 else 'plans'}: {reason}", width, "    ")
+        for reason, count in list(kinds.values())[:most]
+    ]
     return "\n".join([f"{answer.fitting:,} of {answer.tried:,} plans fit. Rejected plans include:", *lines])

@@ -21,8 +21,8 @@ __all__ = [
 
 _WORTH = 1.03  # times as fast: a link that brings less is not worth a sentence
 _LIMITS = {
-    "compute": "compute; communication between the GPUs hardly slows it down",
-    "memory": "the memory bandwidth of each GPU; communication between the GPUs hardly slows it down",
+    "compute": "compute; communication between the GPUs hardly slows the step down",
+    "memory": "the memory bandwidth of each GPU; communication between the GPUs hardly slows the step down",
     "communication": "communication between GPUs",
     "bubble": "pipeline bubbles; more micro-batches or fewer stages would shorten them",
     "launch": "the host, which launches kernels more slowly than the GPUs run them",

@@ -30,7 +30,7 @@ def steps_figure(answer: PredictAnswer) -> Figure:
         subtitle=f"{how}: {time}, limited by {first.bound}" if alone else how,
         panels=panels,
         legend=tuple((f"limited by {name}", _COLOURS[name]) for name in kept),
-        footer=f"gpuwise predict.{ranges} Data of {answer.data_date}.",
+        footer=f"gpuwise predict.{ranges} Data from {answer.data_date}.",
     )
 
 

@@ -28,7 +28,7 @@ def grid_figure(answer: GridAnswer) -> Figure:
         subtitle=f"{first.mode}; lower is faster; a flat line waits for the host",
         panels=tuple(_panel(precision, answer.results, names, x, y) for precision in precisions),
         legend=tuple((name, place) for place, name in enumerate(names)),
-        footer=f"gpuwise predict. Vertical lines: {ranges}. Data of {answer.data_date}.",
+        footer=f"gpuwise predict. Vertical lines: {ranges}. Data from {answer.data_date}.",
     )
 
 

@@ -26,7 +26,9 @@ class PredictOptions(TextOptions):
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
 
     batch: Annotated[Union[int, str, None], Option(help=_BATCH)] = None
-    precision: Annotated[str, Option(help="fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; for several, fp32,amp.")] = ""
+    precision: Annotated[
+        str, Option(help="The precision: fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; for several, fp32,amp.")
+    ] = ""
     users: Annotated[Union[int, str, None], Option(help=_USERS)] = None  # type: ignore[assignment]  # a curve has several
     sla: Annotated[str, Option(help=_SLA)] = ""
     first_token: Annotated[str, Option(help=_FIRST)] = ""
@@ -35,7 +37,9 @@ class PredictOptions(TextOptions):
     image_decode: Annotated[bool, Option(help="Also predict the data loader, which decodes JPEG files on the host's cores.")] = (
         False
     )
-    workers: Annotated[Optional[int], Option(help="Loader processes per GPU, with --image-decode.", low=1, high=1024)] = None
+    workers: Annotated[
+        Optional[int], Option(help="The number of loader processes per GPU, with --image-decode.", low=1, high=1024)
+    ] = None
     on_this_machine: Annotated[
         bool, Option(help="Predict for the device that `gpuwise bench` measured on this machine, instead of --gpu.", page=False)
     ] = False

@@ -9,12 +9,12 @@ from gpuwise.questions.common.options import CurrencyRate, Names, Option, PriceF
 
 __all__ = ["PricesOptions"]
 
-_NAMES = "GPUs by any name, or `refresh` to fetch today's rental prices."
+_NAMES = "GPU names, or `refresh` to fetch today's rental prices."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricesOptions:
-    """List purchase and rental prices of GPUs with their dates; `gpuwise prices refresh` fetches today's rental prices."""
+    """List purchase and rental prices for GPUs with their dates; `gpuwise prices refresh` fetches today's rental prices."""
 
     names: Annotated[Names, Option(help=_NAMES, argument=True, metavar="[GPU]...")] = field(default=(), kw_only=False)
     price: Prices = ()

@@ -10,7 +10,7 @@ from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, 
 
 __all__ = ["render", "render_refresh"]
 
-_MARKETPLACES = "marketplaces often charge a quarter to half of what large clouds do, and guarantee less"
+_MARKETPLACES = "marketplaces often charge a quarter to half of what large clouds charge, but guarantee less"
 _MOST_OFFERS = 12  # of a brief answer
 
 
@@ -28,7 +28,7 @@ def render(answer: PricesAnswer, *, width: int | None = None, colour: bool = Fal
 def _describe_date(answer: PricesAnswer) -> str:
     day, now = answer.data_date, answer.book.today
     stale = "; `gpuwise prices refresh` fetches today's prices" if is_stale(day, "rent", now) else ""
-    return f"rental prices of {day}, {age_text(day, now)}{stale}"
+    return f"rental prices from {day}, {age_text(day, now)}{stale}"
 
 
 def _buy(row: GpuPrices, answer: PricesAnswer) -> tuple[str, str]:
@@ -48,7 +48,7 @@ def _list(answer: PricesAnswer, width: int | None, colour: bool) -> str:
     columns = [
         Column(title="GPU", cells=[row.gpu.name for row in rows], right=False),
         Column(title="buy", cells=[_buy(row, answer)[0] for row in rows]),
-        Column(title="of", cells=[_buy(row, answer)[1] for row in rows], right=False, drop=2),
+        Column(title="date", cells=[_buy(row, answer)[1] for row in rows], right=False, drop=2),
         Column(title="rent per hour", cells=[rent(row, "usd_per_gpu_hour") for row in rows]),
         Column(title="lowest", cells=[rent(row, "low_usd_per_gpu_hour") for row in rows]),
         Column(title="highest", cells=[rent(row, "high_usd_per_gpu_hour") for row in rows], drop=1),
@@ -81,7 +81,7 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
         Column(title="per hour", cells=[show(offer.usd_per_gpu_hour, 2) for offer in offers]),
         Column(title="lowest", cells=[show(offer.low_usd_per_gpu_hour, 2) for offer in offers]),
         Column(title="spot", cells=[_or_dash(offer.spot_usd_per_gpu_hour, answer) for offer in offers]),
-        Column(title="of", cells=[offer.dated.isoformat() for offer in offers], right=False),
+        Column(title="date", cells=[offer.dated.isoformat() for offer in offers], right=False),
         Column(title="note", cells=[offer.note for offer in offers], right=False, drop=1),
     ]
     more = [f"  {left} more expensive offers are not shown; `-v` lists them all"] if left else []

@@ -111,9 +111,7 @@ def _precisions(options: SweepOptions, notes: list[Assumption]) -> tuple[str, ..
     wanted = tuple(dict.fromkeys(word.strip().lower() for word in options.precisions.split(",") if word.strip()))
     for word in wanted:
         if word not in PRECISIONS:
-            raise BadValue(
-                f"unknown precision '{word}'", looked_in=", ".join(PRECISIONS), hint="for example `--precisions fp32,amp`"
-            )
+            raise BadValue(f"unknown precision '{word}'", known=", ".join(PRECISIONS), hint="for example `--precisions fp32,amp`")
     if wanted:
         return wanted
     usual = ("fp32", "fp16" if options.mode == "infer" else "amp")
@@ -191,7 +189,12 @@ def gpus_meant(wanted: tuple[str, ...]) -> tuple[Gpu, ...]:
     if len(faults) == 1:
         raise faults[0]
     if faults:
-        raise BadValue("; ".join(fault.message for fault in faults), looked_in=faults[0].looked_in, hint=faults[0].hint)
+        raise BadValue(
+            "; ".join(fault.message for fault in faults),
+            looked_in=faults[0].looked_in,
+            known=faults[0].known,
+            hint=faults[0].hint,
+        )
     if not found:
         raise BadValue("no GPU was named", hint='use `--gpus all`, `--gpus curated`, or `--gpus "RTX 3090" --gpus "RTX 4090"`')
     return tuple(found.values())

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gpuwise.core.errors import BadFile, GpuwiseError, MissingExtra
+from gpuwise.core.text import either
 from gpuwise.workload import find
 from gpuwise.workload.capture.registry import PREFIXES, source_of
 from gpuwise.workload.store import files
@@ -69,7 +70,7 @@ def _fault(model: str, here: bool) -> str:
             return _file_fault(model, found[0])
         if ":" not in model:
             near = close(model)
-            return "not an included model" + (f"; did you mean {' or '.join(near)}?" if near else "")
+            return "not an included model" + (f"; did you mean {either(near)}?" if near else "")
         source_of(model)
         package = _PACKAGES.get(model.partition(":")[0])
         if here and package and find_spec(package) is None:

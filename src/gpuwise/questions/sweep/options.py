@@ -23,8 +23,8 @@ from gpuwise.questions.common.options import (
 __all__ = ["SweepOptions"]
 
 _MODELS = "A file that lists one model per line; # starts a comment."
-_GPUS = "all, curated, a GPU by any name, or typed specs; may be repeated."
-_BATCHES = "Batch sizes: 1..1024 (doubling), 8..64:8 (in steps of 8) or 1,24,32."
+_GPUS = "The GPUs: all, curated, a GPU name or custom specs; may be repeated."
+_BATCHES = "The batch sizes: 1..1024 (doubling), 8..64:8 (in steps of 8) or 1,24,32."
 _OUT = "Write the table to this file: FILE.parquet, FILE.csv or FILE.jsonl."
 _ON = "Where to compute: here, processes:4 or dask://host:port (default: all cores of this machine)."
 
@@ -38,7 +38,7 @@ class SweepOptions:
     gpus: Annotated[Names, Option(help=_GPUS, page=False)]
     batches: Annotated[str, Option(help=_BATCHES, page=False)]
     out: Annotated[Path, Option(help=_OUT, page=False)]
-    precisions: Annotated[str, Option(help="Precisions, such as fp32,amp (the default) or bf16.", page=False)] = ""
+    precisions: Annotated[str, Option(help="The precisions, such as fp32,amp (the default) or bf16.", page=False)] = ""
     mode: Mode = ""
     optimizer: Optimizer = ""
     seq: Seq = None

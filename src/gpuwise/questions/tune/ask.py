@@ -206,7 +206,7 @@ def _check_runs(options: TuneOptions) -> None:
         if value and value not in known:
             raise BadValue(
                 f"{name} {value} can be predicted, but it cannot run on this machine",
-                looked_in=", ".join(known),
+                known=", ".join(known),
                 hint=f"for example `--{name} {known[-1]}`; `gpuwise predict` handles the others",
             )
 
@@ -214,7 +214,7 @@ def _check_runs(options: TuneOptions) -> None:
 def _start(options: TuneOptions) -> tuple[Assumption, ...]:
     if options.precision:
         return ()
-    return (assumed("precision at the start", "fp32", "the default of PyTorch; `--precision` starts from another"),)
+    return (assumed("precision at the start", "fp32", "PyTorch's default; use `--precision` to start from another"),)
 
 
 def _check_times(seconds: float, timeout_s: float) -> None:
@@ -242,7 +242,7 @@ def _own(text: str) -> OwnSetting:
     )
     takes_value = any("{}" in word for word in words)
     if takes_value and not found.values and found.name not in NAMES:
-        raise BadValue(f"'{found.name}' is your own setting, so list the values to try", looked_in=", ".join(NAMES), hint=hint)
+        raise BadValue(f"'{found.name}' is your own setting, so list the values to try", known=", ".join(NAMES), hint=hint)
     if len(found.values) > 1 and not takes_value:
         raise BadValue(f"'{text}' lists several values but not where they go", hint="write {} where the value goes; " + hint)
     return found
@@ -260,7 +260,7 @@ def _names(text: str, own: Sequence[OwnSetting]) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
     for word in wanted:
         if word not in known:
-            raise BadValue(f"unknown setting '{word}'", looked_in=", ".join(known), hint="for example `--try batch,precision`")
+            raise BadValue(f"unknown setting '{word}'", known=", ".join(known), hint="for example `--try batch,precision`")
     return wanted or known
 
 

@@ -90,7 +90,7 @@ def _start(
     if request.settings.precision not in able:
         raise BadValue(
             f"{facts.name} ({facts.device}) does not support {request.settings.precision}",
-            looked_in=", ".join(able),
+            known=", ".join(able),
             hint="leave out --precision: gpuwise tries the supported ones",
         )
     if request.settings.mode == "train":

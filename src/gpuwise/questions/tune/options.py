@@ -29,7 +29,7 @@ _SUBJECT = (
 _DEVICE = "Where to run: cpu, cuda:0 or mps (default: the fastest device that torch finds)."
 _TRY = "What to try: batch, precision, channels-last, compile, optimizer, workers, pinned (default: all)."
 _SET = "How to pass a setting to the script: workers='--workers {}'; may be repeated."
-_SECONDS = "The longest the trials may take; they end earlier once the results are stable (default: 600)."
+_SECONDS = "The maximum duration of the trials, in seconds; they end earlier once the results are stable (default: 600)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,4 +69,4 @@ class TuneOptions:
     ] = False
     seconds: Annotated[Optional[float], Option(help=_SECONDS, page=False)] = None
     seed: Annotated[Optional[int], Option(help="The random seed for the order of the runs.", page=False)] = None
-    timeout: Annotated[float, Option(help="The longest that a capture or one run may take, in seconds.", page=False)] = 120.0
+    timeout: Annotated[float, Option(help="The maximum duration of a capture or a single run, in seconds.", page=False)] = 120.0

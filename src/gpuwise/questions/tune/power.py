@@ -148,7 +148,7 @@ def _curve_notes(workload: Workload) -> tuple[Assumption, ...]:
     draws = "a step is assumed to draw the lowest limit that keeps 99% of its speed, and all of any lower limit"
     told: list[Assumption] = [
         assumed("range of the speed kept", off, "docs/accuracy.md shows the curves"),
-        assumed("watts", "by the same curve", draws, basis="computed"),
+        assumed("watts", "from the same curve", draws, basis="computed"),
     ]
     if workload.mode == "infer" and workload.seq is not None:
         effect = "on an RTX 3090 at low limits, text generation lost up to three times as much speed as predicted"
@@ -173,8 +173,7 @@ def _limits(text: str, gpu: Gpu, card: Card | None) -> tuple[float, ...]:
         watts = parse(f"{part} W" if part.replace(".", "", 1).isdigit() else part, "power")
         if not least <= watts <= most:
             raise BadValue(
-                f"{watts:g} W is outside the power limits of {gpu.name}",
-                looked_in=f"its limits: {least:.0f} to {most:.0f} W",
+                f"{watts:g} W is outside the power limits of {gpu.name}, which are {least:.0f} to {most:.0f} W",
                 hint=f"for example `--limits {least:.0f}W,{(least + most) / 2:.0f}W`",
             )
         found.append(watts)
@@ -216,7 +215,6 @@ def _this_card(device: str) -> DeviceFacts:
     if not facts.device.startswith("cuda") or not facts.uuid:
         raise BadValue(
             f"the power limit of {facts.name} ({facts.device}) cannot be set",
-            looked_in="the devices that torch finds on this machine",
             hint="this works on NVIDIA cards only; leave out --apply to get a prediction for `--gpu NAME`",
         )
     return facts

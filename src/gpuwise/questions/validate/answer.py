@@ -224,9 +224,9 @@ def _nothing(table: Table, reasons: Counter[str], measured: int) -> BadValue:
     given = table.count - reasons.total()
     if measured and given:
         told.insert(0, f"{_rows(given)}: used as your own measurements")
-        return BadValue("no row is left to score", looked_in="; ".join(told), hint="use a smaller `--measured-rows`")
+        return BadValue(f"no row is left to score ({'; '.join(told)})", hint="use a smaller `--measured-rows`")
     hint = "`gpuwise gpus` lists the GPUs; model, precision and mode must be spelled as in `gpuwise predict`"
-    return BadValue(f"none of the {_rows(table.count)} can be predicted", looked_in="; ".join(told), hint=hint)
+    return BadValue(f"none of the {_rows(table.count)} can be predicted ({'; '.join(told)})", hint=hint)
 
 
 def _rows(count: int) -> str:

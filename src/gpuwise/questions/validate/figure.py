@@ -36,7 +36,7 @@ def accuracy_figure(answer: ValidateAnswer, *, by: str = "gpu") -> Figure:
         subtitle=f"{errors}; {held}{unseen}",
         panels=(_scatter(answer, series), _errors(answer, by)),
         legend=tuple((entry.label, entry.colour) for entry in series) if len(series) > 1 else (),
-        footer=f"gpuwise validate.{_thinned(answer, drawn)} Lines: the 80% range {_sample(drawn)}. Data of {answer.data_date}.",
+        footer=f"gpuwise validate.{_thinned(answer, drawn)} Lines: the 80% range {_sample(drawn)}. Data from {answer.data_date}.",
     )
 
 

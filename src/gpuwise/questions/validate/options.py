@@ -24,7 +24,7 @@ class ValidateLooks:
 
     def __post_init__(self) -> None:
         if self.by not in BREAKDOWNS:
-            raise BadValue(f"unknown breakdown '{self.by}'", looked_in=", ".join(BREAKDOWNS), hint="for example `--by gpu`")
+            raise BadValue(f"unknown breakdown '{self.by}'", known=", ".join(BREAKDOWNS), hint="for example `--by gpu`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

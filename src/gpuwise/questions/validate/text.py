@@ -46,7 +46,11 @@ def render(
         ),
     ]
     if own and verbose:
-        lines += ["", "  differences that no prediction can know", *(f"    {what}: {effect}" for what, effect in NOISE_FLOOR)]
+        lines += [
+            "",
+            "  differences that no prediction can account for",
+            *(f"    {what}: {effect}" for what, effect in NOISE_FLOOR),
+        ]
     every = answer.by[by]
     groups = every if verbose else dict(sorted(every.items(), key=lambda item: -item[1].rows)[:_BRIEF_GROUPS])
     more = f"\n  … and {len(every) - len(groups)} more; `-v` lists them all" if len(every) > len(groups) else ""

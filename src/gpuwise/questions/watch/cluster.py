@@ -1,4 +1,4 @@
-"""Which GPUs of a cluster are idle, throttled, spilling or straggling? What Prometheus holds in, the form of `why` out."""
+"""Which GPUs in a cluster are idle, throttled, spilling or straggling? What Prometheus holds in, the form of `why` out."""
 
 from __future__ import annotations
 

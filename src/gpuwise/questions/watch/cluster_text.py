@@ -61,9 +61,10 @@ def _finding(
 ) -> str:
     finding = found.finding
     head = f"{place}. {finding.code}: {finding.title}"
-    gain = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times the throughput"
-    lost = f"this wastes up to {found.lost_gpus:.1f} GPUs ({finding.share_fraction:.0%}); a fix gives {gain}"
-    lines = [f"{lost if found.lost_gpus else 'no known loss of time'}; confidence {finding.confidence}"]
+    gain = f"{finding.gain.low:.2f} to {finding.gain.high:.2f}"
+    wasted = f"this wastes up to {found.lost_gpus:.1f} GPUs ({finding.share_fraction:.0%})"
+    lost = f"{wasted}; a fix would multiply the throughput by {gain}"
+    lines = [f"{lost if found.lost_gpus else 'no known loss of time'}; confidence: {finding.confidence}"]
     for one in found.named[:most]:
         lines.append(f"{answer.members[one.number].vitals.name}: {'; '.join(one.finding.evidence)}")
     more = len(found.named) - most

@@ -202,8 +202,8 @@ def _verdict(run: Run, pace: Pace | None, vitals: Vitals, findings: tuple[Findin
     serious = [finding for finding in findings if finding.severity != "minor"]
     if serious:
         top = serious[0]
-        gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times the speed"
-        return f"{top.title}: {top.share_fraction:.0%} of the step; fixing it gives {gain}"
+        gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times as fast"
+        return f"{top.title}: {top.share_fraction:.0%} of the step; a fix would make the run {gain}"
     return f"healthy: a step waits for input {pace.wait_fraction:.0%} of the time, and no check found more than a minor loss"
 
 
@@ -219,7 +219,7 @@ def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
     if pace is not None and pace.steady_count < _FEW:
         notes.append(f"there were only {pace.steady_count} steady steps: let it run longer")
     if len(run.marks) > 1 and pace is not None:
-        notes.append(f"the steps are those of process {pace.pid}, a typical one of {len(run.marks)}")
+        notes.append(f"the steps are from process {pace.pid}, which is typical of the {len(run.marks)}")
     if any(gpu.other_processes is None and gpu.load_count for gpu in vitals.gpus):
         notes.append(
             "the driver does not list this run's processes on the GPU, so gpuwise cannot distinguish them from other programs"

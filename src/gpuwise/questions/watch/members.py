@@ -53,11 +53,13 @@ def missing_metrics(fleet: Fleet, members: tuple[Member, ...]) -> tuple[Abstaine
             reason = (
                 "only a low clock without a power cap can be detected" if code == "throttled" else "the metric is not exported"
             )
-            told.append(Abstained(code=code, reason=reason, record_next=f"add {names} to the metrics of dcgm-exporter"))
+            told.append(Abstained(code=code, reason=reason, record_next=f"add {names} to dcgm-exporter's metrics"))
     crowds = Counter(one.peers for one in members if one.vitals.load_count)
     if max(crowds.values(), default=0) < _PEERS:
         reason = "fewer than three GPUs that could share a job were busy"
-        told.append(Abstained(code="straggler", reason=reason, record_next="look while the job runs, or use a longer `--last`"))
+        told.append(
+            Abstained(code="straggler", reason=reason, record_next="check while the job is running, or use a longer `--last`")
+        )
     beside = "run `gpuwise watch` on the job"
     steps = ("input_starved", "cpu_starved", "shared_gpu")
     return (

@@ -17,8 +17,8 @@ _LAST = "How far back to look with --prometheus, such as 90s or 2h (default: 10m
 class WatchOptions:
     """Watch a training run and explain at the end why it was slow, as `gpuwise why` does; Ctrl-C ends it early.
 
-    The exit code is that of the command. With --json, the output of the command goes to stderr. With --prometheus, show which
-    GPUs of a cluster are idle, throttled, out of memory or slower than their peers.
+    The exit code is the command's own. With --json, the command's output goes to stderr. With --prometheus, show which
+    GPUs in a cluster are idle, throttled, out of memory or slower than their peers.
     """
 
     command: Annotated[
@@ -28,7 +28,7 @@ class WatchOptions:
     prometheus: Annotated[str, Option(help=_PROMETHEUS, metavar="URL", page=False)] = ""
     last: Annotated[str, Option(help=_LAST, page=False)] = ""
     model: Annotated[str, Option(help="The model that runs; gpuwise compares its step with the prediction.", page=False)] = ""
-    precision: Annotated[str, Option(help="The precision in which --model runs.", page=False)] = ""
+    precision: Annotated[str, Option(help="The precision that --model runs in.", page=False)] = ""
     profile: Annotated[bool, Option(help="Profile a few steps of torch programs.", flag="--profile/--no-profile", page=False)] = (
         True
     )

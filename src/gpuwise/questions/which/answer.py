@@ -24,6 +24,7 @@ from gpuwise.advise.choosing import (
 )
 from gpuwise.advise.jobs import SHORT_WAYS, WAYS, Job
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.prices import age_text, data_date
@@ -127,7 +128,7 @@ def _used_cards(survey: Survey, best: Candidate) -> str:
             below += [f"{name} {survey.money(price)}"] if price < budget else []
     cheaper = f"these used cards have a lower cost per run than {a(best.name)}"
     parts = [f"at any price within the budget: {', '.join(always[:_FEW])}"] if always else []
-    parts += [f"{'these do ' if always else ''}below the price given: {', '.join(below[:_FEW])}"] if below else []
+    parts += [f"{'these do so ' if always else ''}if bought below the price shown: {', '.join(below[:_FEW])}"] if below else []
     return f"{cheaper} {'; '.join(parts)}" if parts else ""
 
 
@@ -198,7 +199,7 @@ def _budget(survey: Survey, best: Candidate) -> str:
         return ""
     over = survey.money((more.upfront_usd or 0.0) - budget)
     gain = best.run.seconds / more.run.seconds
-    return f"a budget {over} higher would buy {a(more.name)} and make a run {gain:.2f} times as fast"
+    return f"a budget that is {over} higher would buy {a(more.name)} and make a run {gain:.2f} times as fast"
 
 
 def _several_more(survey: Survey, best: Candidate) -> str:
@@ -228,7 +229,7 @@ def _memory(best: Candidate | None) -> str:
     usable = best.run.paces[0].usable_bytes
     needed = best.run.needed_bytes / GIB
     this = "this model" if len(best.run.paces) == 1 else "the largest job here"
-    return f"models that need more than {usable / GIB:.0f} GiB do not fit {a(best.gpu.name)}; {this} needs {needed:.1f} GiB"
+    return f"models that need more than {usable / GIB:.0f} GiB do not fit on {a(best.gpu.name)}; {this} needs {needed:.1f} GiB"
 
 
 # ---------------------------------------------------------------- what it assumes beyond the question
@@ -252,12 +253,12 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
     if query.limits.budget_usd is not None:
         found["budget"] = _budget_note(survey)
     if survey.build:
-        effect = "ok: it works; tight: it works if you attend to the item named; `gpuwise build` checks your own machine"
+        effect = "ok: it works; tight: it works if you address the item named; `gpuwise build` checks your own machine"
         found["build"] = assumed("build", "a typical machine", effect)
     bought = [option.price for option in survey.options if option.price is not None and option.price.kind != "given"]
     if bought:
         yours = f'set your own with `--price "{bought[0].gpu}=…"`'
-        effect = f"your shops may differ; {yours}; a card counts as sold new for {NEW_MONTHS} months after launch"
+        effect = f"your shops may differ; {yours}; a card counts as available new for {NEW_MONTHS} months after launch"
         found["prices"] = assumed("prices", f"the newest known: {_kinds_of(bought)}", effect)
     rents = [option.rent for option in survey.options if option.rent is not None]
     if rents:
@@ -328,10 +329,10 @@ def _kinds_of(prices: Sequence[Price]) -> str:
 def _way(job: Job, priced: Priced) -> str:
     """Why a job is run this way, and which other ways there are."""
     if priced.skipped:
-        return f"no GPU within your limits holds it {' or '.join(SHORT_WAYS[way] for way, _ in priced.skipped)}"
+        return f"no GPU within your limits holds it {either(SHORT_WAYS[way] for way, _ in priced.skipped)}"
     sparing = job.ways[job.ways.index(priced.way) + 1 :]
-    smaller = " or ".join(SHORT_WAYS[way] for way in sparing)
-    return f"it would fit smaller GPUs {smaller}" if sparing else "the usual way for this task"
+    smaller = either(SHORT_WAYS[way] for way in sparing)
+    return f"it would fit on smaller GPUs {smaller}" if sparing else "the usual way for this task"
 
 
 which = face(WhichOptions, answer)

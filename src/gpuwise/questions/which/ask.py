@@ -120,7 +120,7 @@ def _how_asked(options: WhichOptions) -> Asked:
     size = parse_batch(options.batch)
     if options.precision and options.precision not in ("auto", *PRECISIONS):
         raise BadValue(
-            f"unknown precision '{options.precision}'", looked_in=", ".join(PRECISIONS), hint="for example `--precision auto`"
+            f"unknown precision '{options.precision}'", known=", ".join(PRECISIONS), hint="for example `--precision auto`"
         )
     return Asked(
         batch="" if size is None else str(size) if size else "auto",
@@ -171,7 +171,7 @@ def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> J
     """A model by name. Large language models may also run with adapters or packed weights, where the plain way fits nowhere."""
     mode = mode or ("infer" if phase else "train")
     if mode not in ("train", "infer"):
-        raise BadValue(f"unknown mode '{mode}'", looked_in="train, infer", hint="for example `--mode infer`")
+        raise BadValue(f"unknown mode '{mode}'", known="train, infer", hint="for example `--mode infer`")
     large = zoo.has(name) and zoo.entry(name).parameters > _TRAINED_IN_FULL_UP_TO
     language = zoo.has(name) and any(stored.phase for stored in zoo.entry(name).graphs)
     ways: tuple[str, ...] = ("usual", "checkpoint") if mode == "train" else ("usual",)
@@ -210,7 +210,7 @@ def _vendor(text: str, notes: list[Assumption]) -> str:
         )
         return "NVIDIA"
     if text.lower() not in _VENDORS:
-        raise BadValue(f"unknown vendor '{text}'", looked_in=", ".join(_VENDORS), hint="for example `--vendor any`")
+        raise BadValue(f"unknown vendor '{text}'", known=", ".join(_VENDORS), hint="for example `--vendor any`")
     return _VENDORS[text.lower()]
 
 
@@ -292,7 +292,7 @@ def _tariff(book: PriceBook, kwh_price: float | None, tariff: str, region: str, 
         assumed(
             "electricity",
             f"{shown} per kWh",
-            f"household price in {place.name}, {place.electricity.year}; change it with `--kwh-price` or `--region`",
+            f"household price, {place.name}, {place.electricity.year}; change it with `--kwh-price` or `--region`",
         )
     )
     return of_region(place.electricity)

@@ -32,7 +32,7 @@ _TASK = "A typical workload in place of a model: learning, kaggle, vision, nlp, 
 class WhichLooks:
     """Which chart is drawn."""
 
-    chart: Annotated[str, Option(help="Chart to draw: cost (time against money), value or speed.")] = "cost"
+    chart: Annotated[str, Option(help="The chart to draw: cost (time against money), value or speed.")] = "cost"
 
     def __post_init__(self) -> None:
         check_chart(self.chart)
@@ -41,7 +41,7 @@ class WhichLooks:
 def check_chart(name: str) -> None:
     """Refuse a chart that does not exist, before anything is computed."""
     if name not in CHARTS:
-        raise BadValue(f"unknown chart '{name}'", looked_in=", ".join(CHARTS), hint="for example `--chart value`")
+        raise BadValue(f"unknown chart '{name}'", known=", ".join(CHARTS), hint="for example `--chart value`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,35 +63,36 @@ class WhichOptions:
     have: Annotated[Names, Option(help="GPUs you already have, such as 'GTX 1080 Ti' or '2x T4'; may be repeated.")] = ()
     hours_per_week: Annotated[Optional[float], Option(help="Hours of use per week (default: 25).", low=0, high=168)] = None
     years: Annotated[Optional[float], Option(help="Years of use to count (default: 3).", above=0, high=20)] = None
-    kwh_price: Annotated[Optional[float], Option(help="Price of electricity per kWh.", low=0, high=_MOST_MONEY)] = None
-    tariff: Annotated[str, Option(help="Electricity price in monthly tiers of kWh: '200=0.10,600=0.44'.")] = ""
-    region: Annotated[str, Option(help="Country for electricity prices and carbon: US, DE, KR, ...")] = ""
+    kwh_price: Annotated[Optional[float], Option(help="The price of electricity per kWh.", low=0, high=_MOST_MONEY)] = None
+    tariff: Annotated[str, Option(help="The electricity price in monthly tiers of kWh: '200=0.10,600=0.44'.")] = ""
+    region: Annotated[str, Option(help="The country, for its electricity price and carbon: US, DE, KR, ...")] = ""
     price: Prices = ()
     prices: PriceFile = None
     currency: CurrencyRate = ""
     buy: Annotated[bool, Option(help="Consider only new cards; with --used, new and used ones.")] = False
     used: Annotated[bool, Option(help="Consider only used cards; with --buy, new and used ones.")] = False
     rent: Annotated[bool, Option(help="Consider only rented GPUs.")] = False
-    vendor: Annotated[str, Option(help="Maker of the GPU: nvidia, amd, intel, apple or any (default: nvidia).")] = ""
+    vendor: Annotated[str, Option(help="The maker of the GPU: nvidia, amd, intel, apple or any (default: nvidia).")] = ""
     laptop: Annotated[bool, Option(help="Consider only laptop GPUs.")] = False
     min_memory: Annotated[str, Option(help="Consider only GPUs with at least this much memory, such as 16GB.")] = ""
-    deadline: Annotated[str, Option(help="Longest time that a run may take, such as '3 days' or 12h.")] = ""
+    deadline: Annotated[str, Option(help="The maximum duration of a run, such as '3 days' or 12h.")] = ""
     samples: Annotated[
-        Optional[float], Option(help="Samples that one run processes: images, sequences or generated tokens.", above=0, high=1e18)
+        Optional[float],
+        Option(help="How many samples one run processes: images, sequences or generated tokens.", above=0, high=1e18),
     ] = None
-    max_gpus: Annotated[int, Option(help="Largest number of GPUs in one machine.", low=1, high=8)] = 4
-    psu: Annotated[Optional[float], Option(help="Power of your power supply in watts.", low=0, high=_MOST_MONEY)] = None
+    max_gpus: Annotated[int, Option(help="The largest number of GPUs in one machine.", low=1, high=8)] = 4
+    psu: Annotated[Optional[float], Option(help="The power of your power supply in watts.", low=0, high=_MOST_MONEY)] = None
     machine: Annotated[
         Optional[float],
-        Option(help="Price of the rest of the machine; it then counts towards the budget.", low=0, high=_MOST_MONEY),
+        Option(help="The price of the rest of the machine; it then counts towards the budget.", low=0, high=_MOST_MONEY),
     ] = None
     machine_watts: Annotated[
-        Optional[float], Option(help="Power of the rest of the machine in watts (default: 100).", low=0, high=_MOST_MONEY)
+        Optional[float], Option(help="The power of the rest of the machine in watts (default: 100).", low=0, high=_MOST_MONEY)
     ] = None
     batch: Annotated[
-        Union[int, str, None], Option(help="Samples per step, or auto for the fastest batch that fits each GPU.")
+        Union[int, str, None], Option(help="Samples per step, or auto for the fastest batch that fits on each GPU.")
     ] = None
-    seq: Annotated[Optional[int], Option(help="Sequence length in tokens, for --model.", low=1, high=2**31 - 1)] = None
+    seq: Annotated[Optional[int], Option(help="The sequence length in tokens, for --model.", low=1, high=2**31 - 1)] = None
     image: Image = None
     precision: Annotated[str, Option(help="A precision, or auto for the fastest on each GPU.")] = ""
     mode: Mode = ""

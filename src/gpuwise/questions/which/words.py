@@ -60,7 +60,7 @@ def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
     have = chosen.kept if chosen.kept and chosen.kept.run.fits and chosen.kept is not best else None
-    ratio = f", {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}" if have else ""
+    ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}" if have else ""
     time = f"{_describe_ways(survey)}a run takes {time_text(run)}{ratio}{_in_time(survey, run)}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."

@@ -48,10 +48,10 @@ def ask(options: WhyOptions) -> RunQuery | FleetQuery:
     if not asks_many(options):
         return RunQuery(files=files, model=options.model, gpu=options.gpu, compare=options.compare)
     if options.compare:
-        raise BadValue("--compare works on one run, not on many", hint="leave out --each, --on, --out and --fresh")
+        raise BadValue("--compare works only on a single run", hint="leave out --each, --on, --out and --fresh")
     each = options.each or "file"
     if each not in _EACH:
-        raise BadValue(f"invalid --each '{each}'", looked_in=", ".join(_EACH), hint="use `--each file` or `--each folder`")
+        raise BadValue(f"invalid --each '{each}'", known=", ".join(_EACH), hint="use `--each file` or `--each folder`")
     return FleetQuery(
         files=files, model=options.model, gpu=options.gpu, each=each, on=options.on, out=options.out, fresh=options.fresh
     )

@@ -12,7 +12,7 @@ from gpuwise.questions.common.options import Names, Option
 __all__ = ["FORMATS", "WhyLooks", "WhyOptions"]
 
 FORMATS = ("text", "markdown", "html")
-_FILES = "Traces from torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite); a folder or pattern for several ranks."
+_FILES = "The traces from torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite); a folder or pattern for several ranks."
 _EACH = "For many runs: diagnose each file, or each folder of ranks, separately (file or folder)."
 _ON = "For many runs: where to compute (processes:4, dask://host:port); implies --each file."
 
@@ -25,7 +25,7 @@ class WhyLooks:
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
-            raise BadValue(f"unknown format '{self.format}'", looked_in=", ".join(FORMATS), hint="for example `--format html`")
+            raise BadValue(f"unknown format '{self.format}'", known=", ".join(FORMATS), hint="for example `--format html`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

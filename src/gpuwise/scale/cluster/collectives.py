@@ -92,8 +92,8 @@ def collective_s(
         or np.any(nodes < 1)
     ):
         raise BadValue(
-            f"a group of {int(ranks_in.max())} GPUs on each of {int(nodes.max())} nodes",
-            looked_in=f"{cluster.node_count} nodes of {cluster.gpus_per_node} GPUs",
+            f"a group of {int(ranks_in.max())} GPUs on each of {int(nodes.max())} nodes "
+            f"does not fit into {cluster.node_count} nodes of {cluster.gpus_per_node} GPUs"
         )
     k = constants or load_constants()
     found = _ring(op, size, cluster, ranks_in, nodes, k)

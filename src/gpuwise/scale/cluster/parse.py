@@ -103,7 +103,7 @@ def _in_machines(node_count: int, kinds: Kinds, notes: list[Assumption]) -> tupl
     if node_count > 1 or len(kinds) > 1 or gpu.cooler != "module" or total % most:
         hint = f"use at most {most}, or several nodes: `{-(-total // 8)}x8x{gpu.name}`"
         raise BadValue(f"{total:,} GPUs do not fit in one machine", hint=hint)
-    notes.append(assumed("nodes", f"{total // most} of {most} GPUs", "a board takes no more; `2x8x...` sets nodes and GPUs"))
+    notes.append(assumed("nodes", f"{total // most} of {most} GPUs", "a board holds no more; `2x8x...` sets nodes and GPUs"))
     return total // most, ((gpu, most),)
 
 
@@ -111,7 +111,9 @@ def _gpu(name: str, notes: list[Assumption]) -> Gpu:
     try:
         match = load_catalog().find(name)
     except UnknownName as error:
-        raise UnknownName(error.message, looked_in=error.looked_in, hint=f"{error.hint}. A cluster is written {_HINT}") from error
+        raise UnknownName(
+            error.message, looked_in=error.looked_in, known=error.known, hint=f"{error.hint}. A cluster is written {_HINT}"
+        ) from error
     if match.gpu.is_cpu:
         raise BadValue(f"'{name}' is a CPU, not a GPU", hint=_HINT)
     if match.others:
@@ -140,7 +142,8 @@ def network_of(text: str) -> tuple[Link, int]:
         link = _by_rate(name)
     if link.kind not in ("ethernet", "infiniband"):
         raise BadValue(
-            f"{link.name} connects GPUs in one machine, not machines", hint="for example `100Gbit` or `InfiniBand HDR`"
+            f"{link.name} connects GPUs inside one machine, not separate machines",
+            hint="for example `100Gbit` or `InfiniBand HDR`",
         )
     return link, count
 

@@ -49,7 +49,7 @@ _MODULE_NETWORKS = {1: "InfiniBand EDR", 2: "InfiniBand EDR", 3: "InfiniBand HDR
 _SERVER_NETWORK, _DESKTOP_NETWORK = "Ethernet 100 Gbit", "Ethernet 10 Gbit"
 _NO_PEERS = ("turing", "ampere", "ada", "blackwell")  # GeForce of these has no peer access over PCIe: source geforce-no-p2p
 _DESKTOP_LANES = 16  # that two or three cards share: source workstation-usual
-_ANOTHER = "set another for `predict` and `plan` with `--link`, such as 'PCIe 3.0 x8, p2p'"
+_ANOTHER = "choose another for `predict` and `plan` with `--link`, such as 'PCIe 3.0 x8, p2p'"
 _BOUGHT_APART = "a bridge is sold separately; `predict` and `plan` include one with `--link NVLink`"
 _RDMA_FROM_BYTES_PER_S = 200e9 / 8  # slower Ethernet is sold with TCP
 
@@ -116,7 +116,11 @@ def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
     if wires.gpu_link != wires.host_link:
         return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
     bare = len(kinds) == 1 and takes_bridge(kinds[0][0])
-    how = "peer to peer" if wires.peer_to_peer else "through the host's memory, because the usual driver has no peer access"
+    how = (
+        "peer to peer"
+        if wires.peer_to_peer
+        else "through the host's memory, because the usual driver does not support peer access"
+    )
     value = f"{wires.gpu_link.name}{' and no NVLink bridge' if bare else ''}, {how}"
     return assumed(name, value, _BOUGHT_APART if bare else _ANOTHER, code="link")
 
@@ -238,7 +242,7 @@ class Cluster:
         if gpu_count % self.gpus_per_node:
             raise BadValue(
                 f"{gpu_count} GPUs cannot be divided into nodes of {self.gpus_per_node}",
-                hint=f"a multiple of {self.gpus_per_node}",
+                hint=f"use a multiple of {self.gpus_per_node}",
             )
         return replace(self, node_count=gpu_count // self.gpus_per_node)
 
@@ -287,7 +291,7 @@ def linked(text: str, wires: Wires, kinds: Kinds) -> Wires:
         elif flag.lower() in ("p2p", "no p2p"):
             wires = replace(wires, peer_to_peer=flag.lower() == "p2p")
         else:
-            raise BadValue(f"unknown link property '{flag}'", hint="`p2p`, `no p2p` or `shared by 2`")
+            raise BadValue(f"unknown link property '{flag}'", hint="use `p2p`, `no p2p` or `shared by 2`")
     return wires
 
 

@@ -29,7 +29,7 @@ def blocks_of_stages(costs: Sequence[float], stages: int, first: float = 0.0, la
     count = len(costs)
     if stages > max(count, 1):
         raise BadValue(
-            f"{count} block{'' if count == 1 else 's'} cannot be divided into {stages} parts of a pipeline",
+            f"{count} block{'' if count == 1 else 's'} cannot be divided into {stages} pipeline stages",
             hint="each stage, and each of its chunks, needs its own block: use fewer stages or chunks",
         )
     if stages == 1:

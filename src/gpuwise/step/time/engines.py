@@ -13,6 +13,7 @@ from importlib.resources import files
 import msgspec
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.text import either
 from gpuwise.core.units import parse
 from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu
@@ -105,7 +106,7 @@ def find_engine(text: str) -> Engine:
         if name in (engine.name, engine.title.lower(), *engine.aliases):
             return engine
     raise UnknownName(
-        f"unknown engine '{text}'", looked_in=", ".join(engines()), hint="for example `--engine vllm` or `--engine llama.cpp`"
+        f"unknown engine '{text}'", known=", ".join(engines()), hint="for example `--engine vllm` or `--engine llama.cpp`"
     )
 
 
@@ -114,21 +115,21 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
     others = [one.name for one in engines().values() if _runs_on(one, gpu)]
     if not _runs_on(engine, gpu):
         return BadValue(
-            f"{engine.title} does not run on {gpu.name}",
-            looked_in=f"its devices: {', '.join(engine.vendors)}" + (" and CPUs" if engine.runs_on_cpu else ""),
-            hint=f"engines that do: {', '.join(others)}" if others else "no engine that gpuwise knows runs on it",
+            f"{engine.title} does not run on {gpu.name}, only on devices from {either(engine.vendors)}"
+            + (" and on CPUs" if engine.runs_on_cpu else ""),
+            hint=f"these engines do: {', '.join(others)}" if others else "no engine that gpuwise knows runs on it",
         )
     if weights and weights not in engine.formats:
         able = [one for one in others if weights in engines()[one].formats]
         return BadValue(
             f"{engine.title} cannot run weights in {weights}",
-            looked_in=f"its formats: {', '.join(engine.formats)}",
+            known=", ".join(engine.formats),
             hint=f"use `--engine {able[0]}`" if able else f"for example `--weights {engine.default_format}`",
         )
     if cache and cache not in engine.caches:
         return BadValue(
             f"{engine.title} has no key-value cache in {cache}",
-            looked_in=f"its cache types: {', '.join(engine.caches)}",
+            known=", ".join(engine.caches),
             hint=f"for example `--kv {engine.caches[0]}`",
         )
     return None

@@ -111,7 +111,7 @@ def find_stack(text: str, compiled: bool = False) -> tuple[Stack, str]:
     framework = _NAMES.get(found[1]) if found else None
     if found is None or framework is None:
         known = ", ".join(dict.fromkeys(stack.name for stack in stacks()))
-        raise BadValue(f"unknown software stack '{text}'", looked_in=known, hint="for example `--stack torch-2.4`")
+        raise BadValue(f"unknown software stack '{text}'", known=known, hint="for example `--stack torch-2.4`")
     version = _version(found[2]) if found[2] else _NEWEST
     ways = {stack.how for stack in stacks() if stack.framework == framework}
     how = found[3] or (
@@ -131,13 +131,13 @@ def _nearest(framework: str, version: Version, how: str) -> Stack:
     never one that runs attention in another way."""
     same = [stack for stack in stacks() if stack.framework == framework and stack.how == how]
     if not same:
-        raise BadValue(f"{framework} was not measured in {how} mode", looked_in=", ".join(_WAYS), hint=f"leave out '{how}'")
+        raise BadValue(f"{framework} was not measured in {how} mode", known=", ".join(_WAYS), hint=f"leave out '{how}'")
     alike = [stack for stack in same if stack.fused_attention == _is_fused(framework, version)]
     if not alike:
         known = ", ".join(stack.name for stack in same)
         raise BadValue(
             f"no version close to {framework} {'.'.join(map(str, version))} was measured in {how} mode",
-            looked_in=known,
+            known=known,
             hint=f"for example `--stack {same[0].framework}-{'.'.join(map(str, same[0].version))}`",
         )
     era = [stack for stack in alike if stack.version[0] == version[0]] or alike

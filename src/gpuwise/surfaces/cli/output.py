@@ -187,7 +187,7 @@ def _check_report(path: Path) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
             f"{path} does not have a supported report file extension",
-            looked_in=f"supported extensions: {', '.join(ENDINGS)}",
+            known=", ".join(ENDINGS),
             hint=f"for example `--report {path.stem or 'report'}.html`",
         )
     check_place(path, "report.html")

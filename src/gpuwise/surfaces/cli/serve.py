@@ -20,7 +20,7 @@ _NEEDED = ("fastapi", "uvicorn", "plotly")
 def serve(
     port: Annotated[int, typer.Option(help="The port to listen on; 0 picks a free one.")] = 8000,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; any but the default lets other machines connect.")
+        str, typer.Option(help="The address to listen on; any address other than the default lets other machines connect.")
     ] = "127.0.0.1",
     allow_host: Annotated[
         Optional[list[str]], typer.Option("--allow-host", help="Another host name that this server accepts.")

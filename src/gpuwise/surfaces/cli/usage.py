@@ -23,7 +23,7 @@ _MEANT = {
     ("sweep", "--gpu"): "--gpus",
     ("sweep", "--batch"): "--batches",
     ("sweep", "--precision"): "--precisions",
-    ("compare", "--gpu"): "the names without an option",
+    ("compare", "--gpu"): "the names alone, without an option",
     ("predict", ""): "--gpu",
     ("fit", ""): "--gpu",
 }
@@ -57,4 +57,4 @@ def _unknown_command(said: str) -> BadValue:
     given = said.partition("'")[2].partition("'")[0]
     near = difflib.get_close_matches(given, COMMANDS, n=1)
     hint = f"did you mean `gpuwise {near[0]}`?" if near else "`gpuwise --help` describes every command"
-    return BadValue(f"gpuwise: {said[:1].lower()}{said[1:].split('.')[0]}", looked_in=", ".join(COMMANDS), hint=hint)
+    return BadValue(f"gpuwise: {said[:1].lower()}{said[1:].split('.')[0]}", known=", ".join(COMMANDS), hint=hint)

@@ -30,7 +30,8 @@ def answer(question: str, options: Options) -> tuple[int, bytes]:
         _only_named_models(question, options)
         return 200, msgspec.json.encode(QUESTIONS[question](options))
     except GpuwiseError as error:
-        told = {"error": error.message, "looked_in": error.looked_in, "hint": error.hint}
+        message = f"{error.message} (known values: {error.known})" if error.known else error.message
+        told = {"error": message, "looked_in": error.looked_in, "hint": error.hint}
         return 400, msgspec.json.encode(told)
     except Exception as fault:  # ours, not the user's: said as such, and seen in the log
         traceback.print_exc()

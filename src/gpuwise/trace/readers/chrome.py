@@ -229,7 +229,7 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
         backend=str(spread.get("backend", "")),
         losses=_losses(stream, collected),
         cut=_cut(stream),
-        dropped=(("records of Python functions and of the profiler", collected.dropped),) if collected.dropped else (),
+        dropped=(("records of Python functions and the profiler", collected.dropped),) if collected.dropped else (),
         recorded=tuple(key for key in ("record_shapes", "with_stack", "profile_memory") if header.get(key)),
     )
     if tensorflow_names.is_tensorflow(collected.titles):

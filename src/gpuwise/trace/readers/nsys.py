@@ -80,8 +80,8 @@ class _Reader:
         """Every table there is."""
         if not any(name.startswith("CUPTI_ACTIVITY_KIND") or name == "NVTX_EVENTS" for name in self._tables):
             raise BadFile(
-                "the database contains no table of Nsight Systems",
-                looked_in=", ".join(sorted(self._tables)[:8]) or "no table at all",
+                "the database contains no Nsight Systems tables",
+                looked_in=f"the tables {', '.join(sorted(self._tables)[:8])}" if self._tables else "a database without tables",
                 hint="export a report with `nsys export --type sqlite`",
             )
         if "StringIds" in self._tables:

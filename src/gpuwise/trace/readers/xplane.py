@@ -92,7 +92,7 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
         raise ends_early(path.name, cut.where, "its first plane is incomplete", f"{len(data):,} of at least {least:,.0f} bytes")
     if not planes:
         raise BadFile(
-            f"'{path.name}' contains no plane of a TensorFlow or JAX profile",
+            f"'{path.name}' contains no TensorFlow or JAX profile",
             hint="give the *.xplane.pb file that the profiler wrote",
         )
     reader = _Reader()

@@ -43,23 +43,24 @@ class Failure(msgspec.Struct, frozen=True):
     looked_in: str = ""
     hint: str = ""
     kind: str = "GpuwiseError"
+    known: str = ""
 
 
 def describe(model: str, error: BaseException) -> Failure:
     """The failure to report for what capturing this model raised, in characters that can be sent and shown."""
     found = _described(model, error)
-    return Failure(plain(found.message), plain(found.looked_in), plain(found.hint), found.kind)
+    return Failure(plain(found.message), plain(found.looked_in), plain(found.hint), found.kind, plain(found.known))
 
 
 def _described(model: str, error: BaseException) -> Failure:
     if isinstance(error, GpuwiseError):
-        return Failure(error.message, error.looked_in, error.hint, type(error).__name__)
+        return Failure(error.message, error.looked_in, error.hint, type(error).__name__, error.known)
     if isinstance(error, SystemExit):
         return _exit(model, error)
     if _is_out_of_memory(error):
         return Failure(
             f"capturing {model} ran out of memory{_at(error)}",
-            hint="raise the limit, such as `--memory-limit 32GB` (the default is 16 GB), or let the code load less data",
+            hint="raise the limit, for example with `--memory-limit 32GB` (the default is 16 GB), or let the code load less data",
         )
     if isinstance(error, SyntaxError):
         place = f"{Path(error.filename).name} line {error.lineno}" if error.filename else model
@@ -114,7 +115,7 @@ def _exit(model: str, error: SystemExit) -> Failure:
     if complaint is not None:
         return Failure(
             f"{model} does not accept its arguments{_at(error)}: {complaint}",
-            hint=f"give the arguments of the script after `--`, such as `gpuwise capture {model} -- --epochs 1`",
+            hint=f"give the script's arguments after `--`, such as `gpuwise capture {model} -- --epochs 1`",
         )
     code = error.code if error.code is not None else 0
     return Failure(
@@ -195,7 +196,7 @@ def _missing_module(error: BaseException) -> str:
     name = str(getattr(error, "name", "") or "")
     if name.partition(".")[0] in _GPU_ONLY:
         return f"{name} is an extension for GPUs: make its import optional (try … except ImportError), and capture without it"
-    return f"install {name.partition('.')[0] or 'it'} in the environment of gpuwise, or run gpuwise in that of the code"
+    return f"install {name.partition('.')[0] or 'it'} in gpuwise's environment, or run gpuwise in the code's environment"
 
 
 def _missing_file(model: str, error: BaseException) -> str:

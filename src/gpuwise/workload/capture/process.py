@@ -64,7 +64,7 @@ def capture(
 def raised(failure: Failure) -> GpuwiseError:
     """What the capturing process could not do, as an error of this one."""
     kind: type[GpuwiseError] = getattr(errors, failure.kind, GpuwiseError) if failure.kind != "MissingExtra" else GpuwiseError
-    return kind(failure.message, looked_in=failure.looked_in, hint=failure.hint)
+    return kind(failure.message, looked_in=failure.looked_in, known=failure.known, hint=failure.hint)
 
 
 def environment(token: str) -> dict[str, str]:

@@ -45,7 +45,7 @@ def source_of(model: str) -> str:
         return "user_code"
     raise BadValue(
         f"'{model}' is not a model that gpuwise can capture",
-        looked_in="zoo names, timm:, torchvision:, hf:, keras:, file.py:Net, package.module:function, train.py, config.json",
+        known="zoo names, timm:, torchvision:, hf:, keras:, file.py:Net, package.module:function, train.py, config.json",
         hint="for example `timm:resnet50`, `hf:gpt2` or `my_model.py:Net`",
     )
 

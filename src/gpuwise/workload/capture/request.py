@@ -56,5 +56,5 @@ def parse_input(text: str) -> InputSpec:
         if part not in ("batch", "seq") and not (part.isascii() and part.isdigit() and len(part) <= 10 and 0 < int(part) < 2**31):
             raise BadValue(f"invalid size '{part}' in input '{name}'", hint=hint)
     if (dtype or "fp32") not in _INPUT_DTYPES:
-        raise BadValue(f"unknown input dtype '{dtype}'", looked_in=", ".join(_INPUT_DTYPES), hint=hint)
+        raise BadValue(f"unknown input dtype '{dtype}'", known=", ".join(_INPUT_DTYPES), hint=hint)
     return InputSpec(name.strip(), shape, dtype or "fp32")

@@ -51,9 +51,7 @@ def model_types() -> tuple[str, ...]:
 def _refused(kind: str, read: Reader) -> BadValue:
     known = f"{len(TYPES)} kinds of decoders: {', '.join(model_types())}"
     if not kind:
-        return BadValue(
-            f"{read.where} does not say its 'model_type'", looked_in=known, hint='it has a line `"model_type": "llama"`'
-        )
+        return BadValue(f"{read.where} does not say its 'model_type'", known=known, hint='it has a line `"model_type": "llama"`')
     if kind in _ENCODERS:
         return BadValue(
             f"{read.where} is of a '{kind}' model, an encoder: it does not generate text",
@@ -67,13 +65,13 @@ def _refused(kind: str, read: Reader) -> BadValue:
     if kind in _RECURRENT:
         return BadValue(
             f"{read.where} is of a '{kind}' model, whose layers are not all attention: some keep a state of fixed size",
-            looked_in=known,
+            known=known,
             hint="gpuwise cannot describe such models by their sizes yet; choose a model of attention layers",
         )
     near = difflib.get_close_matches(kind, TYPES, n=1)
     meant = f"did you mean `{near[0]}`? Otherwise " if near else ""
     return BadValue(
         f"{read.where} has the model type {shown(kind)}, which is not known",
-        looked_in=known,
+        known=known,
         hint=f"{meant}set `model_type` to a type of the same layers, such as `llama`",
     )

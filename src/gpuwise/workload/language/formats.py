@@ -75,7 +75,7 @@ def find_format(text: str) -> Format:
     }
     name = aliases.get(name, name)
     if name not in FORMATS:
-        raise BadValue(f"unknown weight format '{text}'", looked_in=", ".join(FORMATS), hint="for example `--weights q4_k_m`")
+        raise BadValue(f"unknown weight format '{text}'", known=", ".join(FORMATS), hint="for example `--weights q4_k_m`")
     return FORMATS[name]
 
 
@@ -83,5 +83,5 @@ def find_cache(text: str) -> str:
     """The type of the key-value cache meant by this text."""
     name = text.strip().lower()
     if name not in CACHES:
-        raise BadValue(f"unknown key-value cache type '{text}'", looked_in=", ".join(CACHES), hint="for example `--kv fp8`")
+        raise BadValue(f"unknown key-value cache type '{text}'", known=", ".join(CACHES), hint="for example `--kv fp8`")
     return CACHES[name]

@@ -123,9 +123,7 @@ class _Cursor:
         if version not in _VERSIONS:
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
             what = "is written for big-endian machines" if swapped in _VERSIONS else f"has version {version}"
-            raise BadFile(
-                f"{self.path} {what}, which is not supported", looked_in="GGUF versions 2 and 3", hint="convert it with llama.cpp"
-            )
+            raise BadFile(f"{self.path} {what}, which is not supported; versions 2 and 3 are", hint="convert it with llama.cpp")
         tensors = self.whole("<Q", "the count of its tensors")
         count = self.whole("<Q", "the count of its settings")
         self.at_most(tensors, _MOST_TENSORS, 24, "tensors")

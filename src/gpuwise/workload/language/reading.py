@@ -55,8 +55,7 @@ class Reader:
         if not least <= value <= most:
             raise BadValue(
                 f"'{key}' of {self.where} is {shown(value)}, which no model has",
-                looked_in=f"numbers from {least:,} to {most:,}",
-                hint="use the configuration as it was published with the weights",
+                hint=f"it must be between {least:,} and {most:,}; use the configuration as it was published with the weights",
             )
         return value
 

@@ -111,7 +111,7 @@ def _inside(rows: Ints, count: int) -> bool:
 
 def _one_of(what: str, value: str, known: Iterable[str]) -> None:
     if value not in known:
-        raise ValueError(f"'{value:.40}' is not a valid {what}; known are {', '.join(known)}")
+        raise ValueError(f"'{value:.40}' is not a valid {what}; known values are {', '.join(known)}")
 
 
 def _within(what: str, values: Iterable[int], count: int) -> None:

@@ -124,7 +124,7 @@ def decode(data: bytes, where: str = "workload") -> Workload:
     if head.format != _FORMAT:
         raise BadFile(f"{where} is not a gpuwise workload file", hint=_HINT)
     if head.version != VERSION:
-        raise BadFile(f"{where} has format version {head.version}; this gpuwise reads {VERSION}", hint=_HINT)
+        raise BadFile(f"{where} has format version {head.version}; this version of gpuwise reads {VERSION}", hint=_HINT)
     try:
         file = msgspec.json.decode(data, type=_File)
         return _workload(file)
@@ -209,7 +209,7 @@ def check_output(path: Path) -> None:
     if not path.name.endswith(ENDINGS):
         raise BadValue(
             f"{path} does not have a supported workload file extension",
-            looked_in=f"supported extensions: {', '.join(ENDINGS)}",
+            known=", ".join(ENDINGS),
             hint=f"for example `-o {path.stem or 'model'}.json.gz`",
         )
     check_place(path, "model.json")

@@ -135,7 +135,9 @@ def unpack(data: bytes, number: int, where: str) -> Graph:
     try:
         page = msgspec.json.decode(gzip.decompress(data), type=_Page)
         if page.version != VERSION:
-            raise BadFile(f"{where} has version {page.version}; this gpuwise reads {VERSION}", hint="install gpuwise again")
+            raise BadFile(
+                f"{where} has version {page.version}; this version of gpuwise reads {VERSION}", hint="install gpuwise again"
+            )
         return _graph(page, msgspec.json.decode(page.graphs[number], type=_Columns))
     except (msgspec.DecodeError, OSError, EOFError, zlib.error, IndexError, ValueError) as fault:
         raise BadFile(f"{where} is damaged: {fault}", hint="install gpuwise again") from None

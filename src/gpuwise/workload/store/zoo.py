@@ -14,6 +14,7 @@ from importlib.resources import files
 import msgspec
 
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.core.text import either
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.edit import Graph, workload_of
 from gpuwise.workload.model.types import Settings, Workload, no_collection
@@ -113,7 +114,7 @@ def entry(model: str) -> Entry:
     if name is None:
         near = close(model)
         hint = (
-            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+            "did you mean " + either(f"`{other}`" for other in near) + "?"
             if near
             else "use a prefix for models from elsewhere: `timm:NAME` or `hf:NAME`"
         )
@@ -184,7 +185,7 @@ def _refuse_what_needs_a_capture(found: Entry, request: Request) -> None:
     }
     asked = [wish for wish, given in wishes.items() if given]
     if asked:
-        size = f" at image {found.image}" if found.image else ""
+        size = f" at image size {found.image}" if found.image else ""
         known = found.source.split(",")[0]
         anew = known.startswith(("timm:", "torchvision:", "hf:"))
         where = f"`{known}`, which captures the model again" if anew else "your own code, as `file.py:Net`"
@@ -206,7 +207,7 @@ def _graph(found: Entry, settings: Settings, phase: str) -> tuple[Stored, Graph]
         known = sorted({f"{row.mode} {row.phase}".strip() for row in found.graphs})
         raise BadValue(
             f"there is no built-in {f'{settings.mode} {phase}'.strip()} workload for {found.name}",
-            looked_in=", ".join(known),
+            known=", ".join(known),
             hint="leave out `--phase`" if phase else f"for example `--mode {known[0].split()[0]}`",
         )
     mixed = settings.precision.startswith("amp")

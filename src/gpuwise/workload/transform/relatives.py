@@ -318,7 +318,7 @@ def with_optimizer(graph: Graph, optimizer: str, implementation: str) -> Graph:
         known = ", ".join(f"{name} ({how})" for name, how in OPTIMIZERS)
         raise BadValue(
             f"{optimizer} ({implementation}) cannot be added to a built-in workload",
-            looked_in=known,
+            known=known,
             hint="capture the model itself, such as `timm:resnet50`, which takes any optimizer",
         )
     for weights, gradients in graph.trained:

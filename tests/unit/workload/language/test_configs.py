@@ -148,7 +148,7 @@ def test_a_misspelt_type_is_guessed() -> None:
     with pytest.raises(BadValue) as caught:
         shape_of_config("mine", LLAMA | {"model_type": "lama"})
     assert "`llama`" in caught.value.hint
-    assert "mixtral" in caught.value.looked_in
+    assert "mixtral" in caught.value.known
 
 
 @pytest.mark.filterwarnings("ignore")  # of transformers

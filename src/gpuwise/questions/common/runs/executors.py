@@ -16,6 +16,7 @@ from gpuwise.core.errors import BadValue, MissingExtra
 __all__ = ["executor_on"]
 
 _MOST_PROCESSES = 256
+_LONGEST_WAIT_S = 10  # for the scheduler of a cluster
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def executor_on(place: str) -> Iterator[Executor | None]:
         with _processes(count) as found:
             yield found
     else:
-        raise BadValue(f"unknown executor '{place}'", hint="`--on here`, `--on processes:4` or `--on dask://host:8786`")
+        raise BadValue(f"unknown executor '{place}'", hint="use `--on here`, `--on processes:4` or `--on dask://host:8786`")
 
 
 @contextmanager
@@ -71,7 +72,7 @@ def _dask(address: str) -> Iterator[Executor]:
     except ImportError:
         raise MissingExtra("distributed", extra="dask", needed_for="`--on dask://`") from None
     try:
-        client = Client(f"tcp://{address}", timeout="10s")
+        client = Client(f"tcp://{address}", timeout=_LONGEST_WAIT_S)
     except OSError as fault:
         raise BadValue(f"no Dask scheduler responds at {address}: {fault}", hint="start one with `dask scheduler`") from None
     with client:

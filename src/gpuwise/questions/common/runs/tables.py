@@ -30,7 +30,7 @@ def check_table(path: Path) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
             f"{path} does not have a supported table file extension",
-            looked_in=f"supported extensions: {', '.join(ENDINGS)}",
+            known=", ".join(ENDINGS),
             hint=f"for example `--out {path.stem or 'results'}.parquet`",
         )
     check_place(path, "results.parquet")

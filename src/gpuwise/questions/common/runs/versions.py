@@ -41,4 +41,4 @@ def check_versions(wanted: Versions) -> None:
 
 
 def _text(found: Versions) -> str:
-    return f"{found.gpuwise} (constants {found.constants}, data of {found.data_date})"
+    return f"{found.gpuwise} (constants {found.constants}, data from {found.data_date})"

@@ -19,6 +19,7 @@ from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, UnknownName
 from gpuwise.core.files import home
+from gpuwise.core.text import either
 from gpuwise.hardware.tables import parse_toml
 
 __all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "row", "table"]
@@ -59,14 +60,14 @@ def find_config(model: str) -> Found:
             return _cleaned(read_config(cached), "the local Hugging Face cache")
     if known is None:
         raise _unknown(name)
-    return _cleaned(row(known), f"gpuwise's table, from {_source(known)}")
+    return _cleaned(row(known), f"gpuwise's table ({_source(known)})")
 
 
 def _cleaned(config: Mapping[str, Any], where: str) -> Found:
     """Without what would load code or kernels; quantised weights are captured as plain ones, and that is said."""
-    notes = [f"hyper-parameters from {where}"]
+    notes = [f"hyperparameters are taken from {where}"]
     if config.get("quantization_config"):
-        notes.append("the config asks for quantised weights; unquantised ones were captured")
+        notes.append("the config specifies quantised weights, but unquantised ones were captured")
     kept = {key: value for key, value in config.items() if key not in _LEFT_OUT and not key.startswith("_")}
     return Found(config=kept, where=where, notes=tuple(notes))
 
@@ -116,9 +117,9 @@ def _unknown(name: str) -> UnknownName:
     wanted = (name.lower(), name.rpartition("/")[2].lower())
     near = [match for text in wanted for match in difflib.get_close_matches(text, short, n=3, cutoff=0.6)]
     names = list(dict.fromkeys(short[match] for match in near))[:3]
-    guess = "did you mean " + " or ".join(f"`hf:{other}`" for other in names) + "? Otherwise " if names else ""
+    guess = "did you mean " + either(f"`hf:{other}`" for other in names) + "? Otherwise " if names else ""
     return UnknownName(
-        f"no configuration of '{name}' was found on this machine",
+        f"no configuration for '{name}' was found on this machine",
         looked_in=f"{', '.join(str(folder) for folder in cache_folders())} and the {len(table())} models that gpuwise knows",
         hint=guess + _HINT,
     )
@@ -163,7 +164,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadFile(f"{path} is not a regular file", hint=hint)
     if (size := path.stat().st_size) > _LARGEST_BYTES:
-        raise BadFile(f"{path} has {size / 1e6:.0f} MB; no model's configuration is that large", hint=hint)
+        raise BadFile(f"{path} is {size / 1e6:.0f} MB in size; no model configuration is that large", hint=hint)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError as fault:
@@ -172,7 +173,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise BadFile(f"{path} is not JSON: {str(fault)[:120]}", hint=hint) from None
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         what = "contains no JSON object" if not isinstance(config, dict) else 'has no "model_type"'
-        raise BadFile(f"{path} is not the configuration of a model: it {what}", hint=hint)
+        raise BadFile(f"{path} is not a model configuration: it {what}", hint=hint)
     heads = config.get("architectures")
     if heads is not None and not (isinstance(heads, list) and all(isinstance(head, str) for head in heads)):
         raise BadFile(

@@ -17,6 +17,7 @@ import difflib
 from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, MissingExtra, UnknownName
+from gpuwise.core.text import either
 from gpuwise.workload.capture.huggingface.configs import Found, find_config, reason
 from gpuwise.workload.capture.request import Request
 
@@ -50,9 +51,9 @@ def subject(request: Request) -> Any:
 
 def _phase(request: Request) -> str:
     if request.phase not in ("", *_PHASES):
-        raise BadValue(f"unknown phase '{request.phase}'", looked_in=", ".join(_PHASES), hint="for example `decode`")
+        raise BadValue(f"unknown phase '{request.phase}'", known=", ".join(_PHASES), hint="for example `decode`")
     if request.phase and request.settings.mode == "train":
-        raise BadValue(f"training has no {request.phase}", hint=f"add `--mode infer` to capture the {request.phase}")
+        raise BadValue(f"training has no {request.phase} phase", hint=f"add `--mode infer` to capture the {request.phase}")
     return request.phase
 
 
@@ -85,7 +86,7 @@ def _configuration(transformers: Any, request: Request, found: Found) -> Any:
     if kind not in known:
         near = difflib.get_close_matches(kind, known, n=3, cutoff=0.6)
         guess = (
-            "did you mean " + " or ".join(f"`{other}`" for other in near) + "?"
+            "did you mean " + either(f"`{other}`" for other in near) + "?"
             if near
             else "a newer version of transformers may support it"
         )
@@ -103,7 +104,7 @@ def _configuration(transformers: Any, request: Request, found: Found) -> Any:
     layers = getattr(config.get_text_config(), "num_hidden_layers", None)
     if isinstance(layers, int) and layers > _MOST_LAYERS:
         raise BadValue(
-            f"{request.model} has {layers:,} layers, more than any model", hint=f"at most {_MOST_LAYERS:,} can be captured"
+            f"{request.model} has {layers:,} layers, more than any known model", hint=f"at most {_MOST_LAYERS:,} can be captured"
         )
     _without_chance(config)
     return config
@@ -126,6 +127,6 @@ def _set_image(request: Request, config: Any, task: Any) -> None:
     patch = getattr(config, "patch_size", 1)
     if isinstance(patch, int) and (request.image or 0) % patch:
         raise BadValue(
-            f"images of {request.image} pixels cannot be divided into patches of {patch}", hint=f"a multiple of {patch}"
+            f"images of {request.image} pixels cannot be divided into patches of {patch}", hint=f"use a multiple of {patch}"
         )
     config.image_size = request.image

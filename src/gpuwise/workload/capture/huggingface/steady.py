@@ -25,7 +25,7 @@ def fixed_course(forward: Any) -> Any:
                 return forward(model, inputs, training)
         except (DataDependentOutputException, DynamicOutputShapeException) as fault:
             raise BadValue(
-                f"{type(model).__name__} of transformers {transformers.__version__} branches on tensor values ({fault.func})",
+                f"{type(model).__name__} in transformers {transformers.__version__} branches on tensor values ({fault.func})",
                 hint="transformers 5 and newer have fewer such branches; otherwise capture your own version: `my_model.py:build`",
             ) from None
 

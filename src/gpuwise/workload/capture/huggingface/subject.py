@@ -45,7 +45,7 @@ class Capture:
     def _seq(self) -> int:
         limit, asked = self._limit, self._request.seq
         if asked is not None and asked < 1:
-            raise BadValue(f"a sequence of {asked} tokens cannot be captured", hint="at least 1")
+            raise BadValue(f"a sequence of {asked} tokens cannot be captured", hint="use at least 1")
         if asked is not None and limit is not None and asked > limit:
             raise BadValue(
                 f"{self._request.model} takes at most {limit:,} positions, not {asked:,}", hint=f"use `--seq {limit}` or less"
@@ -59,7 +59,9 @@ class Capture:
         if window is not None:
             low, high = (window, limit) if seq > window else (0, min(limit, window))
             side = "above" if low else "up to"
-            self._notes.append(f"sliding window of {window:,} tokens: valid for sequences {side} it")
+            self._notes.append(
+                f"the model has a sliding window of {window:,} tokens: the capture is valid for sequences {side} that length"
+            )
         room = high - low
         if room < 8:
             raise BadValue(
@@ -91,9 +93,9 @@ class Capture:
     def _generation(self) -> tuple[Any, Any]:
         dtype = kept_dtype(self._request.settings.precision)
         self._notes.append(
-            "prefill: the whole sequence, scores of its last token, keys and values written to a cache in place"
+            "prefill processes the whole sequence, scores its last token, and writes keys and values to a cache in place"
             if self._phase == "prefill"
-            else "decode: one token per sequence; seq is the length of the cache, which is written in place"
+            else "decode computes one token per sequence; seq is the length of the cache, which is written in place"
         )
         task, config = self._task, self._config
         step = Generation(self._phase, lambda: self._model, dtype, lambda batch, seq: task.inputs(config, batch, seq))
@@ -115,13 +117,13 @@ class Capture:
         choices = getattr(text, "num_experts_per_tok", None) or 1
         if not experts:
             return False
-        self._notes.append(f"{choices} of {experts} experts per token, with tokens spread evenly over them")
+        self._notes.append(f"{choices} of {experts} experts process each token; tokens are assumed to be spread evenly")
         if self._phase != "decode":
             return False
         few = (self._request.batch or 1) * choices < experts
         self._notes.append(
-            f"each token reads its own {choices} experts: valid up to a batch of {max(1, experts // choices)}"
+            f"each token reads its own {choices} experts: valid for batches of up to {max(1, experts // choices)}"
             if few
-            else f"every step reads all experts: valid from a batch of {-(-experts // choices)} on"
+            else f"every step reads all experts: valid for batches of {-(-experts // choices)} or more"
         )
         return few

@@ -110,7 +110,7 @@ def choose_task(config: Any) -> tuple[Task, str]:
             return task, heads[task.name][0]
     raise BadValue(
         f"models of type '{config.model_type}' cannot be captured from a configuration",
-        looked_in=", ".join(task.name for task in _TASKS),
+        known=", ".join(task.name for task in _TASKS),
         hint="build it in your own file and capture that: `my_model.py:build`",
     )
 

@@ -11,6 +11,7 @@ import inspect
 from typing import Any
 
 from gpuwise.core.errors import BadValue, GpuwiseError, MissingExtra, UnknownName
+from gpuwise.core.text import either
 from gpuwise.workload.capture.keras.backend import choose_backend, import_keras, without_weights
 from gpuwise.workload.capture.keras.trace import reason_of
 from gpuwise.workload.capture.request import Request
@@ -40,11 +41,7 @@ def subject(request: Request) -> Any:
     if name not in known:
         folded = {other.lower(): other for other in known}
         near = [folded[other] for other in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
-        hint = (
-            "did you mean " + " or ".join(f"`keras:{other}`" for other in near) + "?"
-            if near
-            else f"for example `keras:{known[0]}`"
-        )
+        hint = "did you mean " + either(f"`keras:{other}`" for other in near) + "?" if near else f"for example `keras:{known[0]}`"
         raise UnknownName(f"keras.applications has no model '{name}'", looked_in=f"{len(known)} models", hint=hint)
     options = {} if request.image is None else {"input_shape": _image_shape(keras, request.image)}
     try:
@@ -127,14 +124,14 @@ def _remarks(model: Any, request: Request) -> list[str]:
     policy = getattr(getattr(model, "dtype_policy", None), "name", "float32")
     if policy != "float32":
         found.append(
-            f"the model's own dtype policy {policy} is not used: the precision asked for is {request.settings.precision}"
+            f"the model's own dtype policy {policy} is not used, because the requested precision is {request.settings.precision}"
         )
     if request.settings.mode == "train":
         optimizer = compiled_optimizer(model)
         if optimizer is not None and optimizer != request.settings.optimizer:
             found.append(
-                f"the model is compiled with {type(model.optimizer).__name__}, captured with {request.settings.optimizer}: "
-                f"`--optimizer {optimizer}` is the closest"
+                f"the model is compiled with {type(model.optimizer).__name__} but captured with {request.settings.optimizer}; "
+                f"`--optimizer {optimizer}` is the closest match"
             )
         if request.settings.checkpoint:
             found.append("activation checkpointing is not applied to Keras models")

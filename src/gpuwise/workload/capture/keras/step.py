@@ -103,7 +103,7 @@ class KerasStep:
             program = tracer.trace(self._model.call, args, kwargs, self._training)
             if self._opened is not None and tracer.notes != self._opened:
                 raise ValueError(
-                    next((note for note in tracer.notes if note not in self._opened), "its layers differ with the size")
+                    next((note for note in tracer.notes if note not in self._opened), "its layers depend on the size")
                 )
             self._opened = tracer.notes
             self._programs[key] = prepared(program)
@@ -130,9 +130,9 @@ class KerasStep:
         given = self._request.inputs
         known = self._known_inputs()
         if given and len(given) != len(known) and known:
+            listed = f"{'input' if len(known) == 1 else 'inputs'} ({', '.join(name for name, _, _ in known)})"
             raise BadValue(
-                f"{self._request.model} has {len(known)} inputs, but {len(given)} were given",
-                looked_in=", ".join(name for name, _, _ in known),
+                f"{self._request.model} has {len(known)} {listed}, but {len(given)} were given",
                 hint="give all of them, in this order, or none",
             )
         if given:

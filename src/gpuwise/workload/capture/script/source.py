@@ -118,11 +118,11 @@ def _too_short(request: Request, steps: int) -> GpuwiseError:
         if "keras" in sys.modules or "tensorflow" in sys.modules:
             hint = f"for a Keras model, name the function that builds it, such as `{name}:build`"
         else:
-            hint = f"it must train with an optimizer of torch.optim; for the model alone, name its class, such as `{name}:Net`"
+            hint = f"it must train with a torch.optim optimizer; for the model alone, name its class, such as `{name}:Net`"
         return GpuwiseError(f"{name} ended without a step of any torch.optim optimizer", hint=hint)
     what = "one optimizer step" if steps == 1 else f"{steps} optimizer steps, none of them a complete round"
     return GpuwiseError(
-        f"{name} ended after {what}; gpuwise records a second one",
+        f"{name} ended after {what}, but gpuwise needs a second one to record",
         hint="let it train for at least two batches (a smaller batch, more epochs), for example with arguments after `--`",
     )
 

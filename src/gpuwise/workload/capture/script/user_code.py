@@ -63,8 +63,8 @@ def _check_image(model: Any, request: Request) -> None:
     shapes = [tuple(tensor.shape) for tensor in getattr(model, "inputs", None) or ()]
     if request.image is not None and not any(shape[1:].count(None) >= 2 for shape in shapes):
         raise BadValue(
-            f"{request.model} does not take images of variable size, but --image {request.image} was given",
-            looked_in=", ".join(map(str, shapes)),
+            f"{request.model} does not accept --image {request.image}, because its inputs have fixed sizes "
+            f"({', '.join(map(str, shapes))})",
             hint="leave out --image, or build the model for that size",
         )
 
@@ -112,7 +112,7 @@ def _named(module: ModuleType, name: str, where: str) -> Any:
             near = difflib.get_close_matches(name, own, n=1, cutoff=0.5)
             raise UnknownName(
                 f"{where} has no '{name}'",
-                looked_in=f"its classes and functions: {', '.join(own[:30]) or 'it has none'}",
+                looked_in=f"its classes and functions ({', '.join(own[:30]) or 'it has none'})",
                 hint=f"did you mean `{where}:{near[0]}`?" if near else "name a model class, or a function that returns a model",
             ) from None
     return thing

@@ -126,7 +126,7 @@ def _by_hand(model: torch.nn.Module, request: Request) -> Candidate:
     if (unknown or missing) and not takes_any:
         text, example = signature_text(model)
         what = f"unknown input {', '.join(unknown)}" if unknown else f"its input {', '.join(missing)} is missing"
-        raise BadValue(f"{request.model}: {what}; its forward takes {text}", hint=f"for example `{example}`")
+        raise BadValue(f"{request.model}: {what}; its forward method takes {text}", hint=f"for example `{example}`")
     if not any("batch" in spec.shape for spec in request.inputs):
         sizes = ",".join(("batch", *request.inputs[0].shape[1:]))
         raise BadValue(
@@ -224,29 +224,29 @@ def _sequences(
 def _images(layer: Any, request: Request) -> Iterator[Candidate]:
     usual = {3: (224, 32, 28), 1: (28, 32, 224)}.get(layer.in_channels, (224, 64, 32))
     for size in (request.image,) if request.image else usual:
-        guess = _plain(f"the layer {type(layer).__name__}", torch.float32, layer.in_channels, size, size)
+        guess = _plain(f"the {type(layer).__name__} layer", torch.float32, layer.in_channels, size, size)
         yield replace(guess, uses_image=True)
 
 
 def _signals(layer: Any, request: Request) -> Iterator[Candidate]:
-    yield from (_plain("the layer Conv1d", torch.float32, layer.in_channels, length) for length in (1024, 128))
+    yield from (_plain("the Conv1d layer", torch.float32, layer.in_channels, length) for length in (1024, 128))
 
 
 def _volumes(layer: Any, request: Request) -> Iterator[Candidate]:
-    yield from (_plain("the layer Conv3d", torch.float32, layer.in_channels, 16, size, size) for size in (112, 32))
+    yield from (_plain("the Conv3d layer", torch.float32, layer.in_channels, 16, size, size) for size in (112, 32))
 
 
 def _features(layer: Any, request: Request) -> Iterator[Candidate]:
-    yield _plain("the layer Linear", torch.float32, layer.in_features)
-    yield from _sequences("the layer Linear", request, torch.float32, (layer.in_features,))
+    yield _plain("the Linear layer", torch.float32, layer.in_features)
+    yield from _sequences("the Linear layer", request, torch.float32, (layer.in_features,))
 
 
 def _tokens(layer: Any, request: Request) -> Iterator[Candidate]:
-    yield from _sequences(f"the layer {type(layer).__name__}", request, torch.int64, ())
+    yield from _sequences(f"the {type(layer).__name__} layer", request, torch.int64, ())
 
 
 def _steps(layer: Any, request: Request) -> Iterator[Candidate]:
-    yield from _sequences(f"the layer {type(layer).__name__}", request, torch.float32, (layer.input_size,), layer.batch_first)
+    yield from _sequences(f"the {type(layer).__name__} layer", request, torch.float32, (layer.input_size,), layer.batch_first)
 
 
 def _attention(layer: Any, request: Request) -> Iterator[Candidate]:
@@ -254,14 +254,14 @@ def _attention(layer: Any, request: Request) -> Iterator[Candidate]:
 
 
 def _normalized(layer: Any, request: Request) -> Iterator[Candidate]:
-    yield _plain("the layer LayerNorm", torch.float32, *layer.normalized_shape)
+    yield _plain("the LayerNorm layer", torch.float32, *layer.normalized_shape)
     if len(layer.normalized_shape) == 1:
-        yield from _sequences("the layer LayerNorm", request, torch.float32, tuple(layer.normalized_shape))
+        yield from _sequences("the LayerNorm layer", request, torch.float32, tuple(layer.normalized_shape))
 
 
 def _per_channel(layer: Any, request: Request) -> Iterator[Candidate]:
-    yield _plain("the layer BatchNorm", torch.float32, layer.num_features)
-    yield from (_plain("the layer BatchNorm", torch.float32, layer.num_features, size, size) for size in (224, 32))
+    yield _plain("the BatchNorm layer", torch.float32, layer.num_features)
+    yield from (_plain("the BatchNorm layer", torch.float32, layer.num_features, size, size) for size in (224, 32))
 
 
 _BY_LAYER: tuple[tuple[Any, Callable[[Any, Request], Iterator[Candidate]]], ...] = (

@@ -138,7 +138,7 @@ def _first_that_runs(made: Made, request: Request, device: str, training: bool) 
     text, example = signature_text(made.model)
     why = f": {message_of(fault)}" if fault is not None else ""
     raise BadValue(
-        f"{request.model} does not run with any of the inputs guessed for it{why}; its forward takes {text}",
+        f"{request.model} does not run with any of the inputs guessed for it{why}; its forward method takes {text}",
         hint=f"set them yourself, for example `{example}`, or name a function that returns (model, inputs)",
     )
 

@@ -85,7 +85,7 @@ def _refuse_sparse(model: torch.nn.Module) -> None:
         if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
             raise BadValue(
                 f"the layer {name or type(module).__name__} has sparse gradients (sparse=True), which a capture does not record",
-                hint="capture it with sparse=False, or the forward pass alone with `--mode infer`",
+                hint="capture it with sparse=False, or capture only the forward pass with `--mode infer`",
             )
 
 

@@ -7,6 +7,7 @@ import inspect
 from typing import Any
 
 from gpuwise.core.errors import BadValue, MissingExtra, UnknownName
+from gpuwise.core.text import either
 from gpuwise.workload.capture.request import Request
 
 __all__ = ["import_torchvision", "subject"]
@@ -38,7 +39,7 @@ def subject(request: Request) -> Any:
     known = torchvision.models.list_models()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        meant = " or ".join(f"`torchvision:{other}`" for other in near)
+        meant = either(f"`torchvision:{other}`" for other in near)
         hint = f"did you mean {meant}?" if near else "see torchvision.models.list_models()"
         raise UnknownName(f"torchvision has no model '{name}'", looked_in=f"{len(known)} models", hint=hint)
     _refuse_detectors(torchvision, name)

@@ -140,7 +140,8 @@ def _first_that_runs(made: Made, request: Request, training: bool, notes: list[s
             continue
         if request.image is not None and not candidate.uses_image:
             raise BadValue(
-                f"{request.model} does not take images of variable size, but --image {request.image} was given", hint=_NO_IMAGE
+                f"{request.model} does not accept images of different sizes, but --image {request.image} was given",
+                hint=_NO_IMAGE,
             )
         settled = candidate.settled()
         return settled, [text for text in (settled.note, remark) if text]
@@ -157,7 +158,7 @@ def _is_models(fault: Exception) -> bool:
 def _no_guess(model: torch.nn.Module, request: Request) -> Exception:
     text, example = signature_text(model)
     return BadValue(
-        f"the inputs of {request.model} cannot be guessed: its forward takes {text}",
+        f"the inputs of {request.model} cannot be guessed: its forward method takes {text}",
         hint=f"set them yourself, for example `{example}`, or name a function that returns (model, inputs)",
     )
 
@@ -169,7 +170,7 @@ def _wrong_guess(model: torch.nn.Module, request: Request, candidate: Candidate,
     shorter = "give a shorter --seq, or " if request.seq is not None else ""
     return BadValue(
         f"{request.model} does not run with {guess}{f', at {line}' if line else ''}: "
-        f"{message_of(fault) or type(fault).__name__}; its forward takes {text}",
+        f"{message_of(fault) or type(fault).__name__}; its forward method takes {text}",
         hint=f"correct that line if it is wrong; {shorter}set the inputs yourself, for example `{example}`, "
         "or name a function that returns (model, inputs)",
     )
@@ -180,7 +181,7 @@ def _wrong_inputs(model: torch.nn.Module, request: Request, fault: Exception) ->
     line = user_line(fault.__traceback__)
     return BadValue(
         f"{request.model} does not run with the inputs given{f', at {line}' if line else ''}: {message_of(fault)}",
-        hint=f"its forward takes {signature_text(model)[0]}; check the shape and dtype of each `--input`",
+        hint=f"its forward method takes {signature_text(model)[0]}; check the shape and dtype of each `--input`",
     )
 
 
@@ -207,8 +208,8 @@ def loss_of(
         return output, ""
     if output is None:
         raise NoOutput(
-            f"the forward of {type(model).__name__} returns None, so it has no loss",
-            hint="let it return its result; `--mode infer` needs none",
+            f"the forward method of {type(model).__name__} returns None, so it has no loss",
+            hint="make it return its result; `--mode infer` needs no loss",
         )
     if loss is not None:
         return given_loss(loss, output, passed["targets"], real=real)

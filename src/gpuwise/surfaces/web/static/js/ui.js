@@ -49,7 +49,7 @@ export function open(value, { title, formula, rows = [], answer = {}, assumption
       h("h3", {}, "Assumptions"),
       list(assumed.map((entry) => [entry.name, `${entry.value} (${entry.basis}${entry.effect ? `: ${entry.effect}` : ""})`])),
     ],
-    answer.data_date && h("p", { class: "note" }, `Data of ${answer.data_date}.`),
+    answer.data_date && h("p", { class: "note" }, `Data from ${answer.data_date}.`),
   );
   dialog.showModal();
 }
@@ -131,4 +131,4 @@ export const assumptions = (answer) =>
     table(["", head("value"), head("basis"), head("effect")],
       answer.assumptions.map((entry) => row([entry.name, left(entry.value), left(entry.basis), left((entry.effect ?? "").replaceAll("`", ""))])),
       { caption: "Assumptions" }),
-    h("p", { class: "note" }, `Data of ${answer.data_date}.`));
+    h("p", { class: "note" }, `Data from ${answer.data_date}.`));

@@ -48,7 +48,7 @@ async function common(names, signal, usual, chart) {
   try {
     const answer = await ask("compare", { names }, signal);
     fill(usual, fold("As a table", pairTable(answer)));
-    await draw(chart, `Speed against ${names[0]} on common jobs`, () => ratios(answer));
+    await draw(chart, `Speed relative to ${names[0]} on common jobs`, () => ratios(answer));
   } catch (error) {
     if (!signal.aborted) fill(usual, h("p", { class: "note" }, error.message));
   }

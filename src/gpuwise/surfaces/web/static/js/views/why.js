@@ -65,7 +65,7 @@ function shown(answer) {
     answer.timeline && card("Timeline of one step", timeline(answer.timeline)),
     card(answer.findings.length ? "Causes, largest gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
     answer.ranks.length > 1 && card("Ranks", rankTable(answer)),
-    answer.abstained.length > 0 && card("Checks that these files do not allow", fold(`${answer.abstained.length} checks`, table(["", head("reason"), head("what to record")], answer.abstained.map((entry) => row([f.words(entry.code), left(entry.reason), left(entry.record_next)])), { caption: "Checks that could not run" }))),
+    answer.abstained.length > 0 && card("Checks that these files do not support", fold(`${answer.abstained.length} checks`, table(["", head("reason"), head("what to record")], answer.abstained.map((entry) => row([f.words(entry.code), left(entry.reason), left(entry.record_next)])), { caption: "Checks that could not run" }))),
   ];
 }
 
