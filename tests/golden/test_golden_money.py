@@ -29,6 +29,7 @@ CASES = {
         *("cost", "--gpu", "RTX 3090", "--price", "700", "--hours-per-week", "20", "--cloud-gpu", "A100 SXM 80GB"),
         *("--model", "resnet50", "--samples", "1281167", "--epochs", "90"),
     ],
+    "cost_tokens": ["cost", "--gpu", "RTX 4090", "--model", "llama-3-8b", "--weights", "q4_k_m", "--users", "10"],
     "cost_guide_verbose": ["cost", "--gpu", "RTX 3090", "--cloud-price", "2.14", "--utilization", "0.15", "-v"],
     "prices_one": ["prices", "RTX 4090"],
     "prices_three": ["prices", "RTX 3090", "T4", "H100 SXM 80GB", "--price", "RTX 3090=700"],

@@ -90,6 +90,10 @@ def test_a_wait_for_the_first_token_limits_engines_that_read_all_prompts_at_once
     assert "the time to the first token allows no more" in " ".join(str(answer).split())
 
 
+def test_several_gpus_are_named_as_one_set() -> None:
+    assert "on 2x RTX 4090" in str(served(users="1,2", gpus=2)).splitlines()[0]
+
+
 def test_a_service_level_that_nobody_reaches_is_an_answer() -> None:
     answer = served(sla="1ms")
     assert [found.users for found in answer.within] == [0]

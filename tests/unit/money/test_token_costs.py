@@ -50,6 +50,14 @@ def test_more_users_make_each_token_cheaper() -> None:
     assert found == sorted(found, reverse=True)
 
 
+def test_what_does_not_fit_has_no_price() -> None:
+    answer = gpuwise.cost(gpu="RTX 4090", model="llama-3-70b", users=4)
+    assert answer.tokens is not None
+    assert (answer.tokens.own, answer.tokens.rent) == (None, None)
+    assert any("does not fit on RTX 4090" in warning for warning in answer.warnings)
+    assert "tokens, own" not in str(answer)
+
+
 def test_two_rented_gpus_cost_twice_the_hour() -> None:
     one, two = (priced(gpus=count).to_dict()["tokens"]["rent"]["usd_per_hour"] for count in (1, 2))
     assert two == pytest.approx(2 * one)

@@ -36,7 +36,8 @@ class TokenJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCosts:
-    """Tokens a second with a range, and what a million of them costs: None where nothing is owned, or nothing rented."""
+    """Tokens a second with a range, and what a million of them costs: None where nothing is owned, or nothing rented,
+    or where the model does not fit."""
 
     model: str
     told: TextPrediction
@@ -105,6 +106,6 @@ def token_costs(job: TokenJob, answer: TextAnswer, own_usd: float | None, rent_u
         model=job.model,
         told=told[0],
         rented_told=told[-1],
-        own=None if own_usd is None else token_price(own_usd, told[0]),
-        rent=None if rent_usd is None else token_price(rent_usd, told[-1]),
+        own=None if own_usd is None or not told[0].fits else token_price(own_usd, told[0]),
+        rent=None if rent_usd is None or not told[-1].fits else token_price(rent_usd, told[-1]),
     )

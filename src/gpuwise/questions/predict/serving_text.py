@@ -20,7 +20,7 @@ def render(answer: ServingAnswer, *, width: int | None = None, colour: bool = Fa
     """The table, thinned out where it would be long, and a line for each thing to know."""
     names = list(dict.fromkeys(point.gpu.name for point in answer.points))
     rows = [point for name in names for point in _shown([one for one in answer.points if one.gpu.name == name], names, verbose)]
-    told = f"{head(answer, answer.points[0], colour, with_users=False)} on {', '.join(names)}"
+    told = f"{head(answer, answer.points[0], colour, with_users=False)} on {', '.join(_name(name, answer) for name in names)}"
     lines = [_within(one, answer) for one in answer.within]
     if len(names) == 1 or verbose:
         lines += [f"what if: {one.said}" if len(names) == 1 else f"what if: {one.gpu} {one.said}" for one in answer.what_ifs]
@@ -30,6 +30,11 @@ def render(answer: ServingAnswer, *, width: int | None = None, colour: bool = Fa
     lines += [*(f"note: {note}" for note in answer.notes), *folded(said, verbose=verbose)]
     shown = table(_columns(rows, several=len(names) > 1), width=width or WIDTH, colour=colour)
     return f"{told}\n\n{shown}" + join_notes([wrapped(line, width, "  ") for line in lines])
+
+
+def _name(gpu: str, answer: ServingAnswer) -> str:
+    count = answer.points[0].gpu_count
+    return gpu if count == 1 else f"{count}x {gpu}"
 
 
 def _shown(points: Sequence[TextPrediction], names: Sequence[str], verbose: bool) -> list[TextPrediction]:
