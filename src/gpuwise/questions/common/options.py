@@ -37,6 +37,7 @@ __all__ = [
     "Link",
     "LoaderRate",
     "Measured",
+    "Method",
     "Mode",
     "Model",
     "Names",
@@ -49,9 +50,11 @@ __all__ = [
     "PriceFile",
     "Prices",
     "Question",
+    "Rank",
     "Seq",
     "Shown",
     "Stack",
+    "Targets",
     "Timeout",
     "declared",
     "names",
@@ -148,6 +151,9 @@ Compile = Annotated[bool, Option(help="Predict the model compiled with torch.com
 ChannelsLast = Annotated[bool, Option(help="Use the channels-last (NHWC) memory layout.")]
 Accumulate = Annotated[Optional[int], Option(help="Micro-batches accumulated into one step.", low=1, high=_MOST_SAMPLES)]
 Checkpoint = Annotated[bool, Option(help="Recompute the activations of repeated blocks instead of storing them.")]
+Method = Annotated[str, Option(help="What is trained: full (all weights), or adapters: lora, qlora or dora.")]
+Rank = Annotated[Optional[int], Option(help="Rank of the adapters (default: 16).", low=1, high=2**16)]
+Targets = Annotated[str, Option(help="Linear layers with adapters: all, attention, mlp, qkv, qv, or their names with commas.")]
 Inputs = Annotated[Names, Option(help="Shape and type of an input: x=batch,3,224,224:fp32.", page=False)]
 Stack = Annotated[str, Option(help="Software version, such as torch-2.4 or tf-2.4.")]
 Cpu = Annotated[str, Option(help="CPU of the machine: desktop, laptop, server, or a CPU's name.")]

@@ -22,4 +22,4 @@ def ask(options: PredictOptions) -> StepQuery:
 
 def ask_for_text(options: PredictOptions) -> TextQuery | None:
     """A language model that generates text; None where a step is asked for."""
-    return None if options.on_this_machine else asked_for_text(options, link=options.link)
+    return None if options.on_this_machine or options.method else asked_for_text(options, link=options.link)
