@@ -31,8 +31,8 @@ HEAD = """# How accurate fine-tuning is
 Published steps of LoRA, QLoRA and full fine-tuning on one GPU, each predicted from what its trainer does: adapters as PEFT
 computes them, packed weights widened before every product, blocks that run again, the loss on the logits. Ranks, layers and the
 types that are computed in were read in the sources' code (`evidence/data/tuning.json`). One figure is fitted: how fast attention
-runs with a mask. The last two columns are the median errors with that figure fitted on the other GPUs or sources alone. Written by
-`tools/fit_tuning.py`.
+runs with a mask. The last two columns are the median errors with that figure fitted on the other GPUs or sources alone.
+Written by `tools/fit_tuning.py`.
 
 """
 

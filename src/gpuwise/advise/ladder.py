@@ -27,6 +27,8 @@ _USUAL = (
     ("qlora",),
     ("qlora", "checkpoint"),
     ("qlora", "checkpoint", "accumulate"),
+    ("qlora", "checkpoint", "shorter-sequence"),
+    ("checkpoint", "shorter-sequence"),
 )
 _ADJUSTING = ("shorter-sequence", "checkpoint", "accumulate")
 _ADDING_TIME = ("checkpoint", "accumulate")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.engine.choices import RANK, Choices, DoesNotApply
+from gpuwise.engine.choices import Choices, DoesNotApply
 from gpuwise.engine.run import Run
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.lifetimes import library_buffers, lives_of, peak_bytes, tensor_bytes_of
@@ -32,7 +32,6 @@ from gpuwise.workload.transform.share import accumulating, offloaded, sharded, s
 __all__ = [
     "BYTES_A_WEIGHT",
     "LARGEST_BATCH",
-    "RANK",
     "Needs",
     "Room",
     "Way",

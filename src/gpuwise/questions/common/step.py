@@ -86,7 +86,8 @@ def _step_on(
     _check_count(gpus, options.gpus, link)
     mode = options.mode or ("infer" if options.phase else "")
     own = find.tells_itself(options.model)
-    tuning = tuning_of(options, gpus, notes)
+    says = options.method or options.targets or options.rank is not None
+    tuning = tuning_of(options, gpus, notes) if says else None
     filled = {} if own else _defaults(options, mode or "train", tuning, gpus, notes)
     size = parse_batch(options.batch)
     asked = capture_query(
@@ -122,7 +123,7 @@ def _step_on(
         power_limit_watts=_watts(options.power_limit, gpus, notes),
         measured=tuple(_measured(text, size, notes) for text in names(options.measured)),
     )
-    if is_rewritten(asked, tuning):
+    if (tuning or options.accumulate) and is_rewritten(asked, tuning):
         run = replace(run, accumulate=asked.request.settings.accumulate)
     return StepQuery(
         tuning=tuning,
