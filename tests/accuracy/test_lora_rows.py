@@ -15,7 +15,7 @@ from gpuwise.step.memory.peak import memory_of
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.types import Settings
-from gpuwise.workload.transform.lora import adapted
+from gpuwise.workload.transform.lora import Adapters, adapted
 
 MODELS = ("llama-2-7b", "llama-3-8b", "llama-3.2-1b", "llama-3.2-3b")
 MEDIAN, WORST = 0.05, 0.08
@@ -32,7 +32,7 @@ def test_adapters_need_what_was_measured() -> None:
     errors = []
     for (model, batch), measured in rows.items():
         settings = Settings(precision="bf16", optimizer="none")
-        step = adapted(find.workload(Request(model=model, batch=batch, seq=512, settings=settings)), 16)
+        step = adapted(find.workload(Request(model=model, batch=batch, seq=512, settings=settings)), Adapters(rank=16))
         errors.append(abs(memory_of(step).allocated_bytes / measured - 1))
     assert np.median(errors) <= MEDIAN
     assert max(errors) <= WORST

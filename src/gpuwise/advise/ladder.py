@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.candidates import Offered
@@ -18,6 +18,18 @@ __all__ = ["Advice", "advise", "bigger", "sparing"]
 _WORTH = 0.99  # of the peak: a rung that saves less is none
 _FREE = 1.001  # a rung that costs no more stays in the ladder even where others would do
 _DEARER = 1.1  # the time that leaving a change of results out may cost
+_LARGE = 1e9  # parameters: of smaller models people train all
+# What people try in turn to train a large language model: to keep the result, then adapters, then those on packed weights.
+_USUAL = (
+    ("checkpoint",),
+    ("lora",),
+    ("lora", "checkpoint"),
+    ("qlora",),
+    ("qlora", "checkpoint"),
+    ("qlora", "checkpoint", "accumulate"),
+    ("qlora", "checkpoint", "shorter-sequence"),
+    ("checkpoint", "shorter-sequence"),
+)
 _ADJUSTING = ("shorter-sequence", "checkpoint", "accumulate")
 _ADDING_TIME = ("checkpoint", "accumulate")
 
@@ -90,12 +102,26 @@ def _climb(trial: Trial, alone: Sequence[tuple[Remedy, Rung]]) -> list[tuple[Rem
         saved = min(missing, peak - rung.memory.total_bytes)
         return (rung.cost - 1.0) / saved
 
+    if found := _as_people_do(trial, {remedy.name: remedy for remedy, _ in alone}):
+        return found
     useful = [(remedy, rung) for remedy, rung in alone if rung.memory.total_bytes < _WORTH * peak]
     ordered = sorted(useful, key=lambda pair: (_tier(pair[1], trial), price(pair[1])))
     alone_s = [(remedy, rung.step_s) for remedy, rung in ordered]
     for careful in (replace(trial, careful=True), trial):  # with room to spare if it can be had
         climber = _Climber(careful, alone_s)
         if found := climber.climbed():
+            return found
+    return []
+
+
+def _as_people_do(trial: Trial, known: Mapping[str, Remedy]) -> list[tuple[Remedy, Proposal]]:
+    """How a large language model is usually made to fit for training: the first of these that does with room to spare."""
+    plain = trial.ways.plain(trial.now)
+    if plain.mode != "train" or plain.seq is None or plain.parameters < _LARGE or trial.now.gpu_count > 1:
+        return []
+    climber = _Climber(replace(trial, careful=True), ())
+    for names in _USUAL:
+        if all(name in known for name in names) and (found := climber.applied([known[name] for name in names])):
             return found
     return []
 
@@ -118,6 +144,10 @@ class _Climber:
         """The rungs, or nothing where no combination fits."""
         taken = self._taken()
         return (self._apply(self._prune(taken)) or []) if taken else []
+
+    def applied(self, remedies: Sequence[Remedy]) -> list[tuple[Remedy, Proposal]]:
+        """The rungs of these one after another, or nothing where they do not fit."""
+        return self._apply(remedies) or []
 
     def _propose(self, remedy: Remedy, choices: Choices) -> Proposal | None:
         key = (remedy.name, choices)

@@ -13,12 +13,12 @@ from gpuwise.advise.proposals import Proposal, Remedy, inference_only, training_
 from gpuwise.advise.remedies_several import split, zero
 from gpuwise.advise.trial import Trial
 from gpuwise.engine.choices import Choices, DoesNotApply
-from gpuwise.engine.ways import RANK, largest
+from gpuwise.engine.ways import largest
 from gpuwise.workload.model.evaluate import peak_memory
 from gpuwise.workload.transform.attention import has_attention
 from gpuwise.workload.transform.checkpoint import blocks_of
 from gpuwise.workload.transform.flash import folded
-from gpuwise.workload.transform.lora import linear_modules
+from gpuwise.workload.transform.targets import linear_modules
 
 __all__ = ["REMEDIES"]
 
@@ -238,7 +238,7 @@ def _sgd(trial: Trial, choices: Choices) -> Proposal:
 def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
     def propose(trial: Trial, choices: Choices) -> Proposal:
         training_only(trial)
-        if choices.adapters:
+        if choices.adapters == kind or (choices.adapters and kind != "qlora"):
             raise DoesNotApply("it already trains adapters")
         plain = trial.ways.plain(choices)
         if "batch" not in plain.symbols or not linear_modules(plain):
@@ -250,8 +250,9 @@ def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
         changed = replace(choices, adapters=kind, precision=low, optimizer="none", implementation="foreach", offload=False)
         return Proposal(
             choices=changed,
-            title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'}, rank {RANK}, {bits} weights",
-            how="peft: trains only adapters on the linear layers",
+            title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'}, rank {choices.rank}, {bits} weights",
+            how=f"--method {kind}; peft: trains only adapters on the linear layers",
+            effect="quality" if choices.adapters else "",  # the method stays, its frozen weights are rounded
         )
 
     return propose

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Choices", "DoesNotApply"]
+__all__ = ["METHODS", "RANK", "Choices", "DoesNotApply"]
+
+METHODS = ("lora", "qlora", "dora")  # of training adapters in place of the weights
+RANK = 16  # of adapters
 
 
 class DoesNotApply(Exception):
@@ -16,7 +19,8 @@ class Choices:
     """How a model is run. The first group is asked of the source of the model, the second is made from what it gives.
 
     `fused_attention` is what the software has for attention that is one op; `folded_attention` makes one op of what a model
-    writes out. `checkpoint` is how deep the recomputed blocks lie and how many there are, counted from the first.
+    writes out. `checkpoint` is how deep the recomputed blocks lie and how many there are, counted from the first. `adapters` is
+    one of `METHODS`; they have this `rank` and sit on the linear layers that `targets` names.
     """
 
     precision: str
@@ -27,6 +31,8 @@ class Choices:
     image: int | None = None
 
     adapters: str = ""
+    rank: int = RANK
+    targets: str = "all"
     weights: str = ""
     fused_attention: bool = True
     folded_attention: bool = False

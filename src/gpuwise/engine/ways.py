@@ -24,18 +24,19 @@ from gpuwise.workload.transform.adafactor import with_adafactor
 from gpuwise.workload.transform.attention import has_attention, unfolded
 from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
 from gpuwise.workload.transform.flash import folded
-from gpuwise.workload.transform.lora import adapted, quantised
+from gpuwise.workload.transform.lora import Adapters, adapted
 from gpuwise.workload.transform.low_precision import held_in_low, in_low
+from gpuwise.workload.transform.packed import quantised
 from gpuwise.workload.transform.share import accumulating, offloaded, sharded, split
 
 __all__ = [
     "BYTES_A_WEIGHT",
     "LARGEST_BATCH",
-    "RANK",
     "Needs",
     "Room",
     "Way",
     "Ways",
+    "adapters_of",
     "as_computed",
     "largest",
     "room_of",
@@ -45,10 +46,9 @@ __all__ = [
 # ---------------------------------------------------------------- from choices to workloads
 # From choices to the workload that one GPU then runs. The order is fixed, so that any choices go together.
 
-RANK = 16  # of adapters
-# Bytes that hold a weight. nf4: 4 bits and a scale for 64 values; 0.516 with scales in 8 bits, 0.563 in 32 (QLoRA, section 3).
+# Bytes that hold a weight. nf4: 4 bits and an 8-bit scale for 64 values, with a 32-bit one for 256 of those (QLoRA, section 3).
 # int4: 4 bits, a 16-bit scale and a 4-bit zero for 128 values (GPTQ, AWQ). int8: the scale of a row is nothing beside the row.
-BYTES_A_WEIGHT = {"nf4": 0.55, "int8": 1.0, "int4": 0.5 + 2.5 / 128}
+BYTES_A_WEIGHT = {"nf4": 0.5 + 1 / 64 + 4 / (64 * 256), "int8": 1.0, "int4": 0.5 + 2.5 / 128}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -178,8 +178,18 @@ def _alternates(workload: Workload) -> bool:
 
 def _with_weights(workload: Workload, choices: Choices) -> Workload:
     if choices.adapters:
-        return adapted(workload, RANK, BYTES_A_WEIGHT["nf4"] if choices.adapters == "qlora" else None)
+        return adapted(workload, adapters_of(choices))
     return quantised(workload, BYTES_A_WEIGHT[choices.weights]) if choices.weights else workload
+
+
+def adapters_of(choices: Choices) -> Adapters:
+    """The adapters of these choices."""
+    return Adapters(
+        rank=choices.rank,
+        targets=choices.targets,
+        lengths=choices.adapters == "dora",
+        weight_bytes=BYTES_A_WEIGHT["nf4"] if choices.adapters == "qlora" else None,
+    )
 
 
 def as_computed(workload: Workload) -> Workload:

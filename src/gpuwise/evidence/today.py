@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.e2e import Question
@@ -17,6 +18,7 @@ from gpuwise.evidence.images import around, call_fraction, moved_bytes, program_
 from gpuwise.evidence.procedures import Procedure
 from gpuwise.evidence.score import score
 from gpuwise.evidence.today_others import memory_residual, products_residual
+from gpuwise.evidence.tuned import Tuned, request_of, tuned_row, tuned_workload
 from gpuwise.evidence.types import Residual, Skipped, Table
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu, supported
@@ -26,6 +28,7 @@ from gpuwise.workload.capture.request import Request
 from gpuwise.workload.compile.fuse import fused
 from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.targets import linear_modules
 
 __all__ = ["TodayQuestion", "score_today", "today_questions"]
 
@@ -43,6 +46,7 @@ _GUIDED = 2  # passes of the denoiser for each image, with and without the promp
 _TUNED = re.compile(r"[\s-](instruct|chat)$| \(End-to-end\) Benchmarks$", re.IGNORECASE)  # the same shapes
 _WHOLE_BATCH = re.compile(r"global batch (\d{1,7})")
 _FROM_LIBRARIES = ("torchvision",)
+_KEPT = 64  # steps of fine-tuning
 
 
 class _Unusable(Exception):
@@ -52,7 +56,7 @@ class _Unusable(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodayQuestion:
     """One row, understood. `counted` is how many of what its rate counts are in a step; products and generated text have no
-    workload."""
+    workload. A row of fine-tuning is asked for one micro-batch of its step."""
 
     question: Question | None
     row: int
@@ -63,6 +67,7 @@ class TodayQuestion:
     unit: str
     counted: float = 1.0
     generation: GenerationRow | None = None
+    tuned: Tuned | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +89,8 @@ def today_questions(table: Table, progress: Callable[[str], None] = lambda text:
             if cells["mode"] in ("prefill", "decode"):
                 begun.append((_text_row(number, cells), None))
                 continue
-            begun.append((_row(number, cells), _request(cells) if cells["unit"] != "TFLOP_per_s" else None))
+            row = _row(number, cells)
+            begun.append((row, _request_of(row) if cells["unit"] != "TFLOP_per_s" else None))
         except _Unusable as reason:
             reasons.add(number, str(reason))
         except (ValueError, OverflowError):
@@ -130,17 +136,22 @@ def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
     precision = _PRECISIONS.get(cells["precision"], cells["precision"])
     if precision not in _KNOWN:
         raise _Unusable(f"unknown precision: {cells['precision']}")
-    if cells["quantisation"]:
+    tuned = tuned_row(cells)
+    if isinstance(tuned, str):
+        raise _Unusable(tuned)
+    if cells["quantisation"] and not tuned:
         raise _Unusable(f"weights in {cells['quantisation']} are not predicted")
     engine = _ENGINES.search(cells["stack"])
     if engine:
         raise _Unusable(f"{engine[0].strip('_')} is software that gpuwise does not predict")
-    if cells["mode"] == "train" and _OTHERWISE.search(said):
+    if cells["mode"] == "train" and not tuned and _OTHERWISE.search(said):
         raise _Unusable("adapters, accumulated gradients or recomputation, which a row does not describe fully")
     gpu = _gpu(cells)
     if precision not in supported(gpu):
         raise _Unusable(f"{gpu.name} has no {precision}")
-    return TodayQuestion(question=None, row=number, cells=cells, gpu=gpu, precision=precision, value=value, unit=cells["unit"])
+    return TodayQuestion(
+        question=None, row=number, cells=cells, gpu=gpu, precision=precision, value=value, unit=cells["unit"], tuned=tuned
+    )
 
 
 def _gpu(cells: Mapping[str, str]) -> Gpu:
@@ -160,6 +171,16 @@ def _number(text: str, what: str) -> float:
     if not 0 < found < 2**40:
         raise _Unusable(f"{what} that is not positive")
     return found
+
+
+def _request_of(row: TodayQuestion) -> Request:
+    """What to load or capture for a row; for one of fine-tuning the plain step of its model."""
+    if row.tuned is None:
+        return _request(row.cells)
+    try:
+        return request_of(row.cells, row.tuned)
+    except GpuwiseError:
+        raise _Unusable(f"unknown model {row.cells['model']}") from None
 
 
 def _request(cells: Mapping[str, str]) -> Request:
@@ -223,10 +244,15 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
     if reason := unlike(cells, row.gpu, request):
         raise _Unusable(reason)
     sizes = _sizes(cells, workload, count)
+    if row.tuned:
+        if row.tuned.method != "full" and not linear_modules(workload):
+            raise _Unusable("adapters go on the linear layers of repeated blocks, and the model has none")
+        workload = _tuned_workload(workload, row.tuned)
     framework, version, how = _software(cells)
     told = {**cells, "precision": row.precision, "framework": framework, "framework_version": version, "stack": how}
     told["program"] = program_of(cells)
     told["layout"] = "nhwc" if "channels last" in cells["stack"].lower() else cells.get("layout", "")
+    told["counter"] = row.tuned.practice.counter if row.tuned else ""
     question = Question(
         row=row.row,
         cells={**told, "image_or_seq": str(_first(cells["size"]) or "")},
@@ -243,6 +269,12 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
         moved_bytes=moved_bytes(cells, row.gpu, request),
     )
     return replace(row, question=question, counted=sizes.counted)
+
+
+@lru_cache(maxsize=_KEPT)
+def _tuned_workload(plain: Workload, tuned: Tuned) -> Workload:
+    """Made once for all GPUs and sizes, so that they are priced together."""
+    return tuned_workload(plain, tuned)
 
 
 def _sizes(cells: Mapping[str, str], workload: Workload, count: int) -> _Sizes:
@@ -287,7 +319,7 @@ def _software(cells: Mapping[str, str]) -> tuple[str, str, str]:
 
 def _seconds(row: TodayQuestion, counted: float) -> float:
     if row.unit == "ms_per_step":
-        return row.value / 1e3
+        return row.value / 1e3 / (row.tuned.passes if row.tuned else 1)
     if row.unit in _RATES:
         return counted / row.value
     if row.unit == "GiB":
@@ -322,5 +354,5 @@ def _others(asked: Sequence[TodayQuestion], refused: dict[int, str]) -> Iterator
 
 def _in_unit(entry: Residual, row: TodayQuestion) -> Residual:
     if row.unit == "ms_per_step":
-        return replace(entry, unit=row.unit, scale=1e3)
+        return replace(entry, unit=row.unit, scale=1e3 * (row.tuned.passes if row.tuned else 1))
     return replace(entry, unit=row.unit, scale=row.counted, is_rate=True)

@@ -34,6 +34,8 @@ def memory_residual(question: Question, value_gib: float) -> Residual:
     found = memory_of(workload, batch, seq, gpu=question.gpu)
     on_device = "allocated" not in note
     predicted = found.total_bytes if on_device else found.allocated_bytes
+    if question.cells.get("counter") == "reserved":
+        predicted = found.reserved_bytes
     known = memory_data().ranges["device" if on_device else "allocated"]
     low, high = (float(np.interp(at, known.probability, known.ratio)) for at in (0.1, 0.9))
     return Residual(

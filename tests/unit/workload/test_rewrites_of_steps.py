@@ -15,9 +15,11 @@ from gpuwise.workload.transform.adafactor import with_adafactor
 from gpuwise.workload.transform.attention import unfolded
 from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
 from gpuwise.workload.transform.flash import folded
-from gpuwise.workload.transform.lora import adapted, linear_modules, quantised
+from gpuwise.workload.transform.lora import Adapters, adapted
+from gpuwise.workload.transform.packed import quantised
 from gpuwise.workload.transform.prefill import scoring_every_token
 from gpuwise.workload.transform.share import accumulating, offloaded, sharded, split, without_update
+from gpuwise.workload.transform.targets import linear_modules
 
 
 def captured(model: str, **settings: object) -> Workload:
@@ -58,8 +60,8 @@ def assert_sound(workload: Workload) -> None:
 REWRITES = {
     "checkpoint": lambda found: checkpointed(found, blocks_of(found)),
     "half checkpoint": lambda found: checkpointed(found, blocks_of(found)[:6]),
-    "lora": lambda found: adapted(found, 16),
-    "qlora": lambda found: adapted(found, 16, 0.55),
+    "lora": lambda found: adapted(found, Adapters(rank=16)),
+    "qlora": lambda found: adapted(found, Adapters(rank=16, weight_bytes=0.55)),
     "accumulate": accumulating,
     "offload": lambda found: offloaded(found)[0],
     "zero 1": lambda found: sharded(found, 1, 4),
@@ -203,7 +205,7 @@ def test_blocks_are_the_repeated_ones() -> None:
 
 
 def test_adapters_leave_no_gradient_or_state_of_the_model() -> None:
-    full, thin = language(), adapted(language(optimizer="none"), 16)
+    full, thin = language(), adapted(language(optimizer="none"), Adapters(rank=16))
     layers = linear_modules(full)
     assert len(layers) == 48  # four in each of twelve blocks
     width = 768
@@ -215,7 +217,7 @@ def test_adapters_leave_no_gradient_or_state_of_the_model() -> None:
 
 
 def test_packed_weights_of_adapters_take_their_bytes() -> None:
-    full, packed = adapted(language(), 16), adapted(language(), 16, 0.55)
+    full, packed = adapted(language(), Adapters(rank=16)), adapted(language(), Adapters(rank=16, weight_bytes=0.55))
     linear = 12 * 12 * 768 * 768  # parameters of the blocks' matrices
     assert held(full, "weight") - held(packed, "weight") == pytest.approx((2 - 0.55) * linear, rel=0.001)
 

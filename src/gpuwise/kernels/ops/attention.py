@@ -69,6 +69,8 @@ def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # softmax does not grow with the matrix engine
     name = name * wider ** -k["attention.growth"]
     reached = peak * either(matrix, name, k["attention.vector"]) * slower * small
+    if "rate" in op:  # a step may name a slower kernel than the usual one
+        reached = reached * op["rate"]
     begun = np.maximum(1.0, parallel / gpu.units) * k["attention.block_clocks"] / gpu.clock
     return Cost(
         compute_s=longer(flops / (reached * filled), flops / powered(gpu, k, reached, matrix)) + begun,
@@ -114,6 +116,7 @@ def _columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping
         "dtype": [engine_code(op, choices.tf32) for op in ops],
         "backward": [op.attrs["pass"] == "backward" for op in ops],
         "causal": [bool(op.attrs["causal"]) for op in ops],
+        "rate": [float(str(op.attrs.get("rate", 1.0))) for op in ops],
         "unfused": [not choices.fused_attention for _ in ops],
     }
 

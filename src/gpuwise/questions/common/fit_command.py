@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from gpuwise.engine.choices import RANK
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.step import StepQuery
@@ -43,5 +44,8 @@ def fit_of(query: StepQuery, cards: Sequence[Gpu]) -> str:
         optimizer=settings.optimizer if "optimizer" in asked else None,
         compile=query.capture.compiled,
         checkpoint=settings.checkpoint,
+        method=query.tuning.method if query.tuning else None,
+        rank=query.tuning.rank if query.tuning and query.tuning.rank != RANK else None,
+        targets=query.tuning.targets if query.tuning and query.tuning.targets != "all" else None,
         accumulate=settings.accumulate if settings.accumulate > 1 else None,
     )

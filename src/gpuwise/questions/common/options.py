@@ -37,6 +37,7 @@ __all__ = [
     "Link",
     "LoaderRate",
     "Measured",
+    "Method",
     "Mode",
     "Model",
     "Names",
@@ -49,9 +50,11 @@ __all__ = [
     "PriceFile",
     "Prices",
     "Question",
+    "Rank",
     "Seq",
     "Shown",
     "Stack",
+    "Targets",
     "Timeout",
     "declared",
     "names",
@@ -150,6 +153,11 @@ Accumulate = Annotated[
     Optional[int], Option(help="The number of micro-batches accumulated into one step.", low=1, high=_MOST_SAMPLES)
 ]
 Checkpoint = Annotated[bool, Option(help="Recompute the activations of repeated blocks instead of storing them.")]
+Method = Annotated[str, Option(help="What is trained: full (all weights), or adapters: lora, qlora or dora.")]
+Rank = Annotated[Optional[int], Option(help="The rank of the adapters (default: 16).", low=1, high=2**16)]
+Targets = Annotated[
+    str, Option(help="The linear layers that get adapters: all, attention, mlp, qkv, qv, or names separated by commas.")
+]
 Inputs = Annotated[Names, Option(help="The shape and type of an input: x=batch,3,224,224:fp32.", page=False)]
 Stack = Annotated[str, Option(help="The software version, such as torch-2.4 or tf-2.4.")]
 Cpu = Annotated[str, Option(help="The CPU of the machine: desktop, laptop, server, or a CPU's name.")]

@@ -29,7 +29,8 @@ class OpShare:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """One model on one GPU (or several of one kind). `range_basis` is assumed where no measurement supports the range.
-    `peak_flops_per_s` is what the GPU could do at best in the types that the step `computes_in`."""
+    `peak_flops_per_s` is what the GPU could do at best in the types that the step `computes_in`. `method` is what is trained
+    where that is not all weights, `tokens` how many of a sample a step of a language model works on."""
 
     gpu: Gpu
     gpu_count: int
@@ -52,10 +53,18 @@ class Prediction:
     computes_in: str
     by_op: tuple[OpShare, ...]
     assumptions: tuple[Assumption, ...]
+    method: str = ""
+    trained_parameters: int | None = None
+    tokens: int | None = None
 
     @property
     def samples_per_s(self) -> float:
         return self.batch * self.gpu_count / self.step_s
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Of a language model; the one token of each sample where it decodes."""
+        return None if self.tokens is None else self.samples_per_s * self.tokens
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
@@ -63,6 +72,7 @@ class Prediction:
             "gpu": self.gpu.name,
             "gpu_count": self.gpu_count,
             "mode": self.mode,
+            **({"method": self.method, "trained_parameters": self.trained_parameters} if self.method else {}),
             "precision": self.precision,
             "batch": self.batch,
             "seq": self.seq,
@@ -71,6 +81,7 @@ class Prediction:
             "step_high_s": self.step_high_s,
             "range_basis": self.range_basis,
             "samples_per_s": self.samples_per_s,
+            **({"tokens_per_s": self.tokens_per_s} if self.tokens is not None else {}),
             "bound": self.bound,
             "bound_fractions": self.bound_fractions,
             "lanes_s": self.lanes_s,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from gpuwise.step.time.least import LEAST_RESTS_ON
 from gpuwise.step.time.setting import as_run
 from gpuwise.step.types import BOUNDS
 from gpuwise.workload.model.coverage import coverage
-from gpuwise.workload.model.types import Workload
+from gpuwise.workload.model.types import CATEGORIES, Workload
 
 __all__ = [
     "predict",
@@ -34,6 +35,7 @@ __all__ = [
     "predict_query",
     "prediction_of",
     "sized",
+    "tokens_of",
 ]
 
 predict_query = step_query
@@ -69,7 +71,7 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
     measured = by_gpu[query.gpus[0].name].correction.notes()
     results = []
     for gpu in query.gpus:
-        result = prediction_of(by_gpu[gpu.name])
+        result = replace(prediction_of(by_gpu[gpu.name]), **_told(workload, query))
         own = (
             *result.assumptions,
             *_own_note(by_gpu[gpu.name]),
@@ -90,6 +92,24 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
         notes=(*workload.notes, *_coverage_notes(workload), *_fit_note(query, results)),
         data_date=tables.data_date(),
     )
+
+
+def _told(workload: Workload, query: StepQuery) -> dict[str, Any]:
+    """What is trained, and the tokens of a sample."""
+    tuning = query.tuning
+    return {
+        "method": tuning.title(workload.precision) if tuning else "",
+        "trained_parameters": workload.options.get("trained_parameters"),
+        "tokens": tokens_of(workload),
+    }
+
+
+def tokens_of(workload: Workload) -> int | None:
+    """Tokens of one sample that a step works on: all of its sequence, or one where it decodes; None where it has no tokens."""
+    inputs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
+    if workload.seq is None or not any(tensor.dtype == "int64" for tensor in inputs):
+        return None
+    return 1 if workload.options.get("phase") == "decode" else workload.seq
 
 
 def _shared_notes(workload: Workload, query: StepQuery) -> list[Assumption]:
@@ -139,7 +159,7 @@ def prediction_of(steps: Steps, place: int = 0) -> Prediction:
         memory=memory,
         fits=memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
         coverage_fraction=coverage(workload).bytes_fraction,
-        utilisation_fraction=float(steps.last.flops[0, 0]) / seconds / peak if peak else None,
+        utilisation_fraction=run.accumulate * float(steps.last.flops[0, 0]) / seconds / peak if peak else None,
         peak_flops_per_s=peak,
         computes_in=f"{workload.precision} with convolutions in TF32" if rounded else workload.precision,
         by_op=_by_op(steps, scale, place),
@@ -192,15 +212,18 @@ def _coverage_notes(workload: Workload) -> tuple[str, ...]:
 
 
 def _by_op(steps: Steps, factor: float, place: int) -> tuple[OpShare, ...]:
-    rows = [
-        OpShare(
-            op=entry.kind,
-            count=entry.count,
-            seconds=float(entry.seconds[0, place]) * factor,
-            bound="compute" if entry.compute_s[0, place] > 0.5 * entry.seconds[0, place] else "memory",
-            flops=float(np.ravel(entry.flops)[0]),
-            moved_bytes=float(np.ravel(entry.moved_bytes)[0]),
+    """All ops of the step: each micro-batch has those of the last, but the update comes once."""
+    rows = []
+    for entry in steps.last.classes:
+        times = 1 if entry.kind == "optimizer" else steps.run.accumulate
+        rows.append(
+            OpShare(
+                op=entry.kind,
+                count=times * entry.count,
+                seconds=times * float(entry.seconds[0, place]) * factor,
+                bound="compute" if entry.compute_s[0, place] > 0.5 * entry.seconds[0, place] else "memory",
+                flops=times * float(np.ravel(entry.flops)[0]),
+                moved_bytes=times * float(np.ravel(entry.moved_bytes)[0]),
+            )
         )
-        for entry in steps.last.classes
-    ]
     return tuple(sorted(rows, key=lambda row: -row.seconds))

@@ -17,10 +17,12 @@ from gpuwise.engine.ways import as_computed
 from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.types import Gpu, Host, Loader, has_matrix_cores, supported
-from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision
+from gpuwise.questions.common.capturing import CaptureQuery, capture_query, check_precision
 from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
+from gpuwise.questions.common.rewriting import is_rewritten, step_of
 from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.common.tuning import Tuning, tuning_of, usual_low
 from gpuwise.step.time.setting import default_stack, find_stack, images_per_s, seconds_per_image
 from gpuwise.step.types import Setting, Stack
 from gpuwise.workload import find
@@ -48,12 +50,14 @@ _BACKENDS = {"Apple": "MPS", "Intel": "XPU", "Google": "XLA"}  # the same in PyT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepQuery:
-    """One model on some GPUs. A `batch` of None is the model's usual one, 0 the largest power of two that fits."""
+    """One model on some GPUs. A `batch` of None is the model's usual one, 0 the largest power of two that fits. With a `tuning`
+    adapters are trained, not the weights."""
 
     capture: CaptureQuery
     gpus: tuple[Gpu, ...]
     batch: int | None = None
     run: Run
+    tuning: Tuning | None = None
     on_this_machine: bool = False
     assumptions: tuple[Assumption, ...] = ()
 
@@ -93,7 +97,9 @@ def _step_on(
     check_count(gpus, options.gpus, link)
     mode = options.mode or ("infer" if options.phase else "")
     own = find.tells_itself(options.model)
-    filled = {} if own else _defaults(options.model, mode or "train", options.precision, options.optimizer, gpus, notes)
+    says = options.method or options.targets or options.rank is not None
+    tuning = tuning_of(options, gpus, notes) if says else None
+    filled = {} if own else _defaults(options, mode or "train", tuning, gpus, notes)
     size = parse_batch(options.batch)
     asked = capture_query(
         model=options.model,
@@ -128,7 +134,10 @@ def _step_on(
         power_limit_watts=_watts(options.power_limit, gpus, notes),
         measured=tuple(_measured(text, size, notes) for text in names(options.measured)),
     )
+    if (tuning or options.accumulate) and is_rewritten(asked, tuning):
+        run = replace(run, accumulate=asked.request.settings.accumulate)
     return StepQuery(
+        tuning=tuning,
         capture=replace(asked, asked=asked.asked - filled.keys(), assumptions=()),
         gpus=gpus,
         batch=size,
@@ -159,16 +168,21 @@ def check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
 
 
 def _defaults(
-    model: str, mode: str, precision: str, optimizer: str, gpus: Sequence[Gpu], notes: list[Assumption]
+    options: StepOptions, mode: str, tuning: Tuning | None, gpus: Sequence[Gpu], notes: list[Assumption]
 ) -> dict[str, str]:
-    """The usual precision and optimizer, where the user gave none."""
+    """The usual precision and optimizer, where the user gave none. Adapters bring their own optimizer."""
+    model, precision, optimizer = options.model, options.precision, options.optimizer
     filled = {}
     if precision == "int4" and mode == "train":
         raise BadValue("a model cannot be trained in int4", hint="train in amp or bf16; int4 weights are for inference")
     if not precision:
-        filled["precision"], why = _usual_precision(mode, gpus)
+        filled["precision"], why = (
+            (usual_low(gpus), "what frozen weights are held in") if tuning else _usual_precision(mode, gpus)
+        )
         notes.append(assumed("precision", filled["precision"], f"{why}; change it with `--precision`"))
-    if not optimizer and mode == "train":
+    if tuning:
+        filled["optimizer"] = "none"
+    elif not optimizer and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
         filled["optimizer"] = usual or "adamw"
         why = "what this model is usually trained with" if usual else "the most common choice"
@@ -345,7 +359,7 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
     """The model's workload: from the zoo, a file, the cache, or captured."""
     if not find.tells_itself(query.capture.request.model):
         check_precision(query.capture.request.settings.precision, query.gpus)
-    workload = captured(query.capture, progress)
+    workload = step_of(query.capture, query.tuning, query.run, progress)
     check_precision(workload.precision, query.gpus)
     if query.run.decoder and not takes_images(workload):
         raise BadValue(

@@ -19,6 +19,7 @@ from gpuwise.questions.common.options import (
     Inputs,
     LoaderRate,
     Measured,
+    Method,
     Mode,
     Model,
     Optimizer,
@@ -26,8 +27,10 @@ from gpuwise.questions.common.options import (
     Phase,
     PowerLimit,
     Precision,
+    Rank,
     Seq,
     Stack,
+    Targets,
     Timeout,
 )
 
@@ -52,6 +55,9 @@ class StepOptions:
     channels_last: ChannelsLast = False
     accumulate: Accumulate = None
     checkpoint: Checkpoint = False
+    method: Method = ""
+    rank: Rank = None
+    targets: Targets = ""
     input: Inputs = ()
     stack: Stack = ""
     cpu: Cpu = ""

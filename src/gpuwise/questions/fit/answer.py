@@ -24,6 +24,7 @@ from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.generating import asked_for_text
 from gpuwise.questions.common.predictions import sized
+from gpuwise.questions.common.rewriting import choices_of
 from gpuwise.questions.common.step import StepQuery
 from gpuwise.questions.face import face
 from gpuwise.questions.fit.ask import FitQuery, ask
@@ -34,7 +35,6 @@ from gpuwise.questions.fit.text_answer import fit_text
 from gpuwise.questions.fit.types import Fit, FitAnswer
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo
-from gpuwise.workload.transform.checkpoint import blocks_of
 
 __all__ = ["answer", "fit", "fit_step"]
 
@@ -62,7 +62,7 @@ def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: Non
     ask = asker(query.capture, query.gpus, progress)
     workload = ask(None)
     check_precision(workload.precision, query.gpus)
-    now = _choices(query, workload)
+    now = choices_of(query.capture, query.tuning, query.run, workload)
     ways = Ways(lambda choices: ask(choices if _asks_more(choices, now) else None))
     found = _correction(workload, query)
     shared = (*query.assumptions, *_size_notes(query, workload), *found.notes())
@@ -103,7 +103,8 @@ def _fit(asked: FitQuery, workload: Workload, trial: Trial, shared: Iterable[Ass
         gpu_count=query.run.gpu_count,
         mode=workload.mode,
         precision=workload.precision,
-        optimizer=workload.optimizer,
+        optimizer=trial.workload(now).optimizer,
+        method=query.tuning.title(workload.precision) if query.tuning else "",
         batch=trial.batch,
         seq=workload.seq,
         memory=memory,
@@ -139,24 +140,6 @@ def _asks_more(choices: Choices, now: Choices) -> bool:
     """Whether these choices need another workload than the user's own."""
     names = ("precision", "optimizer", "implementation", "channels_last", "image")
     return any(getattr(choices, name) != getattr(now, name) for name in names)
-
-
-def _choices(query: StepQuery, workload: Workload) -> Choices:
-    """How the user wants to run it."""
-    request = query.capture.request
-    return Choices(
-        precision=workload.precision,
-        optimizer=workload.optimizer,
-        implementation=request.settings.implementation,
-        channels_last=request.settings.channels_last,
-        seq=workload.seq,
-        image=request.image,
-        compiled=query.capture.compiled,
-        checkpoint=(1, len(blocks_of(workload))) if request.settings.checkpoint else (0, 0),
-        accumulate=request.settings.accumulate,
-        fused_attention=query.run.setting.stack.fused_attention,
-        gpu_count=query.run.gpu_count,
-    )
 
 
 def _size_notes(query: StepQuery, workload: Workload) -> list[Assumption]:

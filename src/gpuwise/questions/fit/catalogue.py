@@ -15,8 +15,8 @@ from gpuwise.engine.ways import Needs, as_computed, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu, supported
-from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.options import Shown
+from gpuwise.questions.common.rewriting import step_of
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.memory.peak import Memory, MemorySetting
@@ -66,12 +66,14 @@ class CatalogueFit(Shown):
     results: tuple[CatalogueRow, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
+    method: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
         return {
             "model": self.model,
             "mode": self.mode,
+            **({"method": self.method} if self.method else {}),
             "precision": self.precision,
             "batch": self.batch,
             "seq": self.seq,
@@ -89,7 +91,7 @@ def catalogue_query(options: StepOptions) -> StepQuery:
 
 def fit_catalogue(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> CatalogueFit:
     """The step on every GPU of the query."""
-    workload = as_computed(captured(query.capture, progress))
+    workload = as_computed(step_of(query.capture, query.tuning, query.run, progress))
     batch = query.batch or workload.batch
     needs = Needs(workload, MemorySetting(gpu_count=query.run.gpu_count))
     steps = predict_steps(workload, query.gpus, query.run, [batch], needs=needs, dtype=np.float32, by_kind=False)
@@ -116,4 +118,5 @@ def fit_catalogue(query: StepQuery, progress: Callable[[str], None] = lambda tex
         results=tuple(rows),
         assumptions=(*query.assumptions, *notes),
         data_date=tables.data_date(),
+        method=query.tuning.title(workload.precision) if query.tuning else "",
     )

@@ -12,7 +12,7 @@ from gpuwise.step.memory.peak import Memory
 
 __all__ = ["memory_figure"]
 
-_KINDS = ("weights", "gradients", "optimizer", "activations", "libraries and allocator")
+_KINDS = ("weights", "gradients", "optimizer", "activations and temporaries", "libraries and allocator")
 
 
 def memory_figure(answer: FitAnswer) -> Figure:

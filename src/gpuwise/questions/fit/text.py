@@ -18,6 +18,7 @@ _KINDS = (
     ("W", "weights", "weight_bytes"),
     ("G", "gradients", "gradient_bytes"),
     ("O", "optimizer", "optimizer_bytes"),
+    ("T", "the update's temporaries", "update_bytes"),
     ("A", "activations", "activation_bytes"),
     ("L", "libraries and allocator", ""),
 )
@@ -40,7 +41,8 @@ def render(answer: FitAnswer, *, width: int | None = None, colour: bool = False,
 
 def _head(model: str, result: Fit | CatalogueFit, colour: bool) -> str:
     size = f"batch {result.batch}" + (f", sequence {result.seq}" if result.seq is not None else "")
-    return f"{bold(model, colour=colour)}  {result.mode}, {result.precision}, {size}"
+    how = f"{result.mode} ({result.method})" if result.method else result.mode
+    return f"{bold(model, colour=colour)}  {how}, {result.precision}, {size}"
 
 
 # ---------------------------------------------------------------- one GPU
@@ -114,6 +116,8 @@ def bar_of(parts: Sequence[tuple[str, float]], usable_bytes: float) -> str:
 
 def _bytes_of(memory: Memory, letter: str) -> float:
     name = next(field for kind, _, field in _KINDS if kind == letter)
+    if letter == "A":
+        return memory.activation_bytes - memory.update_bytes
     return float(getattr(memory, name)) if name else memory.workspace_bytes + memory.framework_bytes
 
 

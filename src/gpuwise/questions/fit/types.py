@@ -41,6 +41,7 @@ class Fit:
     advice: Advice
     serving: Serving | None
     assumptions: tuple[Assumption, ...]
+    method: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of the JSON contract."""
@@ -48,6 +49,7 @@ class Fit:
             "gpu": self.gpu.name,
             "gpu_count": self.gpu_count,
             "mode": self.mode,
+            **({"method": self.method} if self.method else {}),
             "precision": self.precision,
             "optimizer": self.optimizer,
             "batch": self.batch,

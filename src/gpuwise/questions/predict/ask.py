@@ -27,7 +27,7 @@ def ask(options: PredictOptions) -> StepQuery:
 
 def ask_for_text(options: PredictOptions) -> TextQuery | None:
     """A language model that generates text; None where a step is asked for. A curve begins with its first number of users."""
-    if options.on_this_machine:
+    if options.on_this_machine or options.method:
         return None
     check_text_bounds(options)
     users = asked_users(options) or ((1,) if asks_for_curve(options) else ())

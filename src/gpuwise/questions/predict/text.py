@@ -11,6 +11,7 @@ from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, 
 __all__ = ["render"]
 
 _WORTH_A_ROW = 0.02  # of a step: ops below that are left out of a brief answer
+_SHOWN = 2**20  # bytes: what holds less is not named
 _MEANING = {
     "compute": "the arithmetic of its cores",
     "memory": "its memory bandwidth",
@@ -32,7 +33,8 @@ def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = Fa
 
 def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
     size = f"batch {result.batch}" + (f", sequence {result.seq}" if result.seq is not None else "")
-    return f"{bold(answer.model, colour=colour)}  {result.mode}, {result.precision}, {size}"
+    how = f"{result.mode} ({result.method})" if result.method else result.mode
+    return f"{bold(answer.model, colour=colour)}  {how}, {result.precision}, {size}"
 
 
 def _sheet(answer: PredictAnswer, width: int | None, colour: bool, verbose: bool) -> str:
@@ -43,7 +45,7 @@ def _sheet(answer: PredictAnswer, width: int | None, colour: bool, verbose: bool
         f"{_head(answer, result, colour)} on {_cards(result, colour)}",
         "",
         f"  step       {_time(result.step_s)}   ({_range(result)})",
-        f"  speed      {_rate(result.samples_per_s)} samples/s" + (f", {used}" if used else ""),
+        f"  speed      {_speed(result)}" + (f", {used}" if used else ""),
         f"  limited by {_MEANING[result.bound]}",
         "             " + ", ".join(f"{name} {share:.0%}" for share, name in shares),
         wrapped(f"  memory     {_memory(result)}", width, " " * 13),
@@ -51,6 +53,12 @@ def _sheet(answer: PredictAnswer, width: int | None, colour: bool, verbose: bool
         _ops(result, colour, verbose),
     ]
     return "\n".join(lines)
+
+
+def _speed(result: Prediction) -> str:
+    """Tokens first where there are any: that is how people compare language models."""
+    samples = f"{_rate(result.samples_per_s)} samples/s"
+    return samples if result.tokens_per_s is None else f"{_rate(result.tokens_per_s)} tokens/s, {samples}"
 
 
 def _used(result: Prediction) -> str:
@@ -91,10 +99,11 @@ def _memory(result: Prediction) -> str:
         ("weights", memory.weight_bytes),
         ("gradients", memory.gradient_bytes),
         ("optimizer", memory.optimizer_bytes),
-        ("activations", memory.activation_bytes),
+        ("the update's temporaries", memory.update_bytes),
+        ("activations", memory.activation_bytes - memory.update_bytes),
         ("workspace and framework", memory.workspace_bytes + memory.framework_bytes),
     ]
-    held = ", ".join(f"{name} {_bytes(value)}" for name, value in parts if value > 0)
+    held = ", ".join(f"{name} {_bytes(value)}" for name, value in parts if value >= _SHOWN)
     return f"{_bytes(memory.total_bytes)} of {_bytes(has)}: {verdict} ({held})"
 
 
@@ -120,7 +129,8 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
         Column(title="batch", cells=[str(result.batch) for result in results], drop=2),
         Column(title="step", cells=[_time(result.step_s) for result in results]),
         Column(title="range", cells=[format_span(result.step_low_s, result.step_high_s, "s") for result in results], drop=3),
-        Column(title="samples/s", cells=[_rate(result.samples_per_s) for result in results]),
+        *_tokens(results),
+        Column(title="samples/s", cells=[_rate(result.samples_per_s) for result in results], drop=5 if results[0].tokens else 0),
         Column(title="speed", cells=[_against(result, results) for result in results]),
         Column(title="limited by", cells=[result.bound for result in results], right=False),
         Column(title="memory", cells=[_bytes(result.memory.total_bytes) for result in results], drop=4),
@@ -129,6 +139,11 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
     many = f" on each of {results[0].gpu_count} GPUs" if results[0].gpu_count > 1 else ""
     shown = table(columns, width=width or WIDTH, colour=colour)
     return f"{_head(answer, results[0], colour)}{many}\n\n{shown}\n\n{wrapped(_why(results), width)}"
+
+
+def _tokens(results: Sequence[Prediction]) -> list[Column]:
+    rates = [result.tokens_per_s for result in results if result.tokens_per_s is not None]
+    return [Column(title="tokens/s", cells=[_rate(rate) for rate in rates])] if len(rates) == len(results) else []
 
 
 def _against(result: Prediction, results: Sequence[Prediction]) -> str:

@@ -109,6 +109,11 @@ class Memory:
         )
 
     @property
+    def update_bytes(self) -> float:
+        """Temporaries of the optimizer, where the peak stands in its update: part of `activation_bytes`, but no activations."""
+        return self.temporary_bytes if self.peak is not None and self.peak.phase == "optimizer" else 0.0
+
+    @property
     def device_bytes(self) -> float:
         """What nvidia-smi would show."""
         return self.total_bytes

@@ -1,24 +1,46 @@
-"""Low-rank adapters on a captured step, and weights held in fewer bits.
+"""Low-rank adapters on a captured step.
 
-LoRA (Hu et al. 2021): the weights of a model are frozen, and every linear layer of its blocks gets two thin matrices that are
-trained instead. The product that made a layer's weight gradient gives way to the thin ones; what only served the gradients of
-frozen weights goes away. QLoRA (Dettmers et al. 2023) also holds those weights in 4 bits and widens them before each use.
+LoRA (Hu et al. 2021): the weights of a model are frozen, and linear layers of its blocks get two thin matrices that are trained
+instead. The product that made a layer's weight gradient gives way to the thin ones; what only served the gradients of frozen
+weights goes away. QLoRA (Dettmers et al. 2023) also holds those weights in 4 bits and widens them before each use. DoRA (Liu et
+al. 2024) also trains the length of each row of the weights, which it has to measure in every step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpuwise.workload.model.edit import Draft
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Op, Workload
-from gpuwise.workload.transform.checkpoint import blocks_of
+from gpuwise.workload.transform.packed import compute_in, pack
+from gpuwise.workload.transform.targets import chosen_modules, linear_modules
 
-__all__ = ["adapted", "linear_modules", "quantised"]
+__all__ = ["Adapters", "adapted"]
 
 _FORWARD, _BACKWARD, _UPDATE = range(len(PHASES))
 _WEIGHT = CATEGORIES.index("weight")
 _GONE = tuple(CATEGORIES.index(name) for name in ("gradient", "optimizer"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapters:
+    """What is trained, and how frozen weights are held.
+
+    `targets` are as in `chosen_modules`. `dtype` is what the adapters compute in, where that is not the type of their layer: PEFT
+    keeps them in fp32 and casts what they read. With `weight_bytes` a parameter, frozen weights are packed and widened before
+    each use, by passes that move `unpacked_bytes` more of each (0 for one kernel that does it all). `computed_in` is the type of
+    frozen products in a step whose other tensors are in fp32. With `lengths` the rows of weights are scaled too (DoRA).
+    """
+
+    rank: int
+    targets: str = "all"
+    dtype: str = ""
+    dropout: bool = False
+    lengths: bool = False
+    weight_bytes: float | None = None
+    unpacked_bytes: float = 0.0
+    computed_in: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,48 +52,37 @@ class _Linear:
     weight: list[int]
 
 
-def linear_modules(workload: Workload) -> dict[str, list[int]]:
-    """The linear layers inside the model's repeated blocks, with their forward calls."""
-    prefixes = tuple(f"{block}." for block in blocks_of(workload))
-    inside = [path.startswith(prefixes) for path in workload.modules]
-    found: dict[str, list[int]] = {}
-    held = _holding_weights(workload)
-    for number, call in enumerate(workload.calls):
-        if call.phase == _FORWARD and inside[call.module] and _is_product(workload, call) and held & set(call.reads[1:2]):
-            found.setdefault(workload.modules[call.module], []).append(number)
-    return found
-
-
 def _is_product(workload: Workload, call: Call) -> bool:
     return workload.ops[call.op].kind == "matmul"
-
-
-def _holding_weights(workload: Workload) -> set[int]:
-    """Buffers of weights, and of copies of them in another type."""
-    held = {row for row, buffer in enumerate(workload.buffers) if buffer.category == _WEIGHT}
-    for call in workload.calls:
-        if call.phase == _FORWARD and workload.ops[call.op].kind == "cast" and held & set(call.reads):
-            held.update(call.writes)
-    return held
 
 
 # ---------------------------------------------------------------- adapters
 
 
-def adapted(workload: Workload, rank: int, weight_bytes: float | None = None) -> Workload:
-    """A training step with frozen weights and adapters of this rank; `weight_bytes` a parameter where frozen ones are packed."""
+def adapted(workload: Workload, how: Adapters) -> Workload:
+    """A training step with frozen weights and adapters."""
     draft = Draft(workload)
     layers = _layers(draft, linear_modules(workload))
-    if weight_bytes is not None:
-        _pack(draft, (number for layer in layers.values() for number in (*layer.forward, *layer.data)), weight_bytes)
+    products = [number for layer in layers.values() for number in (*layer.forward, *layer.data)]
+    if how.weight_bytes is not None:
+        pack(draft, products, how.weight_bytes, dtype=how.computed_in, unpacked_bytes=how.unpacked_bytes)
+    if how.computed_in:
+        compute_in(draft, products, how.computed_in)
+    chosen = chosen_modules(layers, how.targets)
     trained: list[int] = []
     needed: set[int] = set()
-    for layer in layers.values():
-        trained += _adapt(draft, layer, rank, needed)
+    for path in chosen:
+        trained += _adapt(draft, layers[path], how, needed)
     _leave_out(draft, needed)
     _update(draft, trained)
     draft.by_use(row for row, buffer in enumerate(workload.buffers) if buffer.category in _GONE)
-    return draft.done(optimizer="adamw", options={**workload.options, "lora_rank": rank})
+    count = sum(_elements(draft, row) for row in trained if draft.buffers[row].category == _WEIGHT)
+    told = {"lora_rank": how.rank, "trained_parameters": int(count)}
+    return draft.done(optimizer="adamw", options={**workload.options, **told})
+
+
+def _elements(draft: Draft, row: int) -> float:
+    return draft.value(draft.tensors[draft.buffers[row].tensor].elements) or 0.0
 
 
 def _layers(draft: Draft, found: dict[str, list[int]]) -> dict[str, _Linear]:
@@ -87,46 +98,173 @@ def _layers(draft: Draft, found: dict[str, list[int]]) -> dict[str, _Linear]:
     return {path: layer for path, layer in layers.items() if layer.weight}
 
 
-def _adapt(draft: Draft, layer: _Linear, rank: int, needed: set[int]) -> list[int]:
-    """Two thin products forward, four backward. Returns the new weights."""
+class _Side:
+    """Writes the small calls that stand beside those of one layer."""
+
+    def __init__(self, draft: Draft, call: Call, dtype: str) -> None:
+        self._draft, self._module, self._dtype = draft, call.module, dtype
+
+    def new(self, size: int, category: str, dtype: str = "") -> int:
+        """A buffer of so many elements."""
+        return self._draft.buffer(self._draft.tensor(dtype or self._dtype, size), category)
+
+    def product(self, name: str, at: int, phase: int, sizes: tuple[int, int, int], reads: list[int], write: int) -> None:
+        """A matrix product of `sizes` (m, n, k) behind the call `at`."""
+        draft = self._draft
+        tensors = tuple(draft.buffers[row].tensor for row in reads)
+        op = draft.matmul(name, self._dtype, (draft.constant(1.0), *sizes), tensors, draft.buffers[write].tensor)
+        draft.after(at, Call(op, phase, self._module, tuple(reads), (write,)))
+
+    def like(self, row: int, category: str, dtype: str = "") -> int:
+        """A buffer of as many elements as another."""
+        return self.new(self._draft.tensors[self._draft.buffers[row].tensor].elements, category, dtype)
+
+    def each(self, name: str, at: int, phase: int, reads: list[int], writes: list[int], kind: str = "elementwise") -> None:
+        """A pass over all elements of what it writes first."""
+        into = self._draft.tensors[self._draft.buffers[writes[0]].tensor]
+        self._call(kind, name, at, phase, (into.elements,), reads, writes)
+
+    def reduce(self, name: str, at: int, phase: int, reads: list[int], write: int) -> None:
+        """A sum over most of what it reads first."""
+        sizes = tuple(self._draft.tensors[self._draft.buffers[row].tensor].elements for row in (reads[0], write))
+        self._call("reduction", name, at, phase, sizes, reads, [write])
+
+    def _call(
+        self, kind: str, name: str, at: int, phase: int, sizes: tuple[int, ...], reads: list[int], writes: list[int]
+    ) -> None:
+        draft = self._draft
+        sides = [tuple(draft.buffers[row].tensor for row in rows) for rows in (reads, writes)]
+        op = draft.op(Op(kind, name, draft.tensors[sides[1][0]].dtype, sizes, {}, *sides))
+        draft.after(at, Call(op, phase, self._module, tuple(reads), tuple(writes)))
+
+    def cast(self, row: int, at: int, phase: int, category: str = "temporary") -> int:
+        """This buffer in the type that the adapters compute in."""
+        draft = self._draft
+        tensor = draft.tensors[draft.buffers[row].tensor]
+        if tensor.dtype == self._dtype:
+            return row
+        made = self.new(tensor.elements, category)
+        self.each("lora_cast", at, phase, [row], [made], kind="cast")
+        return made
+
+
+@dataclass(slots=True, kw_only=True)
+class _Kept:
+    """What the forward pass of one adapted layer leaves for the backward pass. `lengths` are those of DoRA: the trained ones, the
+    measured ones, and what they scale."""
+
+    x: int
+    mask: int | None
+    held: int
+    matrices: tuple[int, int]
+    lengths: tuple[int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sizes:
+    """Sizes of a layer with an adapter."""
+
+    tokens: int
+    wide: int
+    deep: int
+    thin: int
+    out: int
+    into: int
+
+    @classmethod
+    def of(cls, draft: Draft, op: Op, rank: int) -> _Sizes:
+        batch, rows, wide, deep = op.sizes
+        out, into = draft.times(batch, rows, wide), draft.times(batch, rows, deep)
+        return cls(tokens=draft.times(batch, rows), wide=wide, deep=deep, thin=draft.constant(rank), out=out, into=into)
+
+
+def _adapt(draft: Draft, layer: _Linear, how: Adapters, needed: set[int]) -> list[int]:
+    """The adapters of one layer in place of its weight's gradient. Returns what is trained, and its gradients."""
     workload = draft.workload
     trained: list[int] = []
-    thin = draft.constant(rank)
     for place, number in enumerate(layer.forward):
         call = workload.calls[number]
         op = workload.ops[call.op]
-        batch, rows, wide, deep = op.sizes
-        one = draft.constant(1.0)
-        narrow = draft.tensor(op.dtype, draft.times(batch, rows, thin))
-        sides = [draft.tensor("fp32", draft.times(size, thin)) for size in (deep, wide)]
-        down, up = (draft.buffer(tensor, "weight", stays=True) for tensor in sides)
-        trained += [down, up]
-        tokens = draft.times(batch, rows)
-        held = draft.buffer(narrow, "activation")
-
-        def thin_call(name: str, phase: int, sizes: tuple[int, int, int], reads: list[int], write: int, of: Call = call) -> Call:
-            tensors = tuple(draft.buffers[row].tensor for row in reads)
-            row = draft.matmul(name, op.dtype, (one, *sizes), tensors, draft.buffers[write].tensor)  # noqa: B023
-            return Call(row, phase, of.module, tuple(reads), (write,))
-
-        draft.after(number, thin_call("lora_down", _FORWARD, (tokens, thin, deep), [call.reads[0], down], held))
-        draft.after(number, thin_call("lora_up", _FORWARD, (tokens, wide, thin), [held, up, call.writes[0]], call.writes[0]))
+        size = _Sizes.of(draft, op, how.rank)
+        side = _Side(draft, call, how.dtype or how.computed_in or op.dtype)
+        kept = _forward(draft, side, number, size, how)
+        trained += kept.matrices
+        trained += kept.lengths[:1] if kept.lengths else ()
         if place >= len(layer.weight):
             continue
         at = layer.weight[len(layer.weight) - 1 - place]
         needed.update(workload.calls[at].reads)
-        slope, x = _slope(workload, at, call), call.reads[0]
-        grads = [draft.buffer(tensor, "gradient") for tensor in sides]
-        inner = draft.buffer(narrow, "temporary")
-        draft.after(at, thin_call("lora_up_weight", _BACKWARD, (thin, wide, tokens), [held, slope], grads[1]))
-        draft.after(at, thin_call("lora_up_data", _BACKWARD, (tokens, thin, wide), [slope, up], inner))
-        draft.after(at, thin_call("lora_down_weight", _BACKWARD, (deep, thin, tokens), [x, inner], grads[0]))
-        for data in layer.data[len(layer.data) - 1 - place : len(layer.data) - place]:
-            into = workload.calls[data].writes[0]
-            draft.after(max(at, data), thin_call("lora_down_data", _BACKWARD, (tokens, deep, thin), [inner, down, into], into))
-        trained += grads
+        data = layer.data[len(layer.data) - 1 - place : len(layer.data) - place]
+        trained += _backward(draft, side, at, data, size, kept, _slope(workload, at, call))
         draft.drop(at)
     return trained
+
+
+def _forward(draft: Draft, side: _Side, at: int, size: _Sizes, how: Adapters) -> _Kept:
+    """Two thin products, whose result is scaled and added, as PEFT does it: each a pass of its own."""
+    call = draft.workload.calls[at]
+    down, up = (
+        draft.buffer(draft.tensor("fp32", draft.times(side_size, size.thin)), "weight", stays=True)
+        for side_size in (size.deep, size.wide)
+    )
+    x, mask = _input(side, call.reads[0], at, how.dropout)
+    held = side.new(draft.times(size.tokens, size.thin), "activation")
+    added, scaled = side.new(size.out, "temporary"), side.new(size.out, "temporary")
+    side.product("lora_down", at, _FORWARD, (size.tokens, size.thin, size.deep), [x, down], held)
+    side.product("lora_up", at, _FORWARD, (size.tokens, size.wide, size.thin), [held, up], added)
+    side.each("lora_scale", at, _FORWARD, [added], [scaled])
+    lengths = _lengths(draft, side, at, size, (down, up)) if how.lengths else None
+    side.each("lora_add", at, _FORWARD, [call.writes[0], scaled], [call.writes[0]])
+    return _Kept(x=x, mask=mask, held=held, matrices=(down, up), lengths=lengths)
+
+
+def _input(side: _Side, row: int, at: int, dropout: bool) -> tuple[int, int | None]:
+    """What the adapters read, which is kept for their gradients, and the mask of its dropout."""
+    x = side.cast(row, at, _FORWARD, "activation")
+    if not dropout:
+        return x, None
+    dropped, mask = side.like(x, "activation"), side.like(x, "activation", "bool")
+    side.each("native_dropout", at, _FORWARD, [x], [dropped, mask])
+    return dropped, mask
+
+
+def _lengths(draft: Draft, side: _Side, at: int, size: _Sizes, matrices: tuple[int, int]) -> tuple[int, int, int]:
+    """DoRA: the lengths of the rows of weight and adapters together, measured in every forward pass, scale what a layer gives."""
+    call = draft.calls[at] or draft.workload.calls[at]
+    whole, summed = (side.new(draft.times(size.deep, size.wide), "temporary") for _ in range(2))
+    per_row = draft.tensor("fp32", size.wide)
+    trained, norms = draft.buffer(per_row, "weight", stays=True), draft.buffer(per_row, "activation")
+    side.product("dora_weight", at, _FORWARD, (size.wide, size.deep, size.thin), [*matrices], whole)
+    side.each("dora_add", at, _FORWARD, [call.reads[1], whole], [summed])
+    side.reduce("dora_norm", at, _FORWARD, [summed], norms)
+    scaled = side.new(size.out, "activation")
+    side.each("dora_scale", at, _FORWARD, [call.writes[0], norms, trained], [scaled])
+    return trained, norms, scaled
+
+
+def _backward(draft: Draft, side: _Side, at: int, data: Iterable[int], size: _Sizes, kept: _Kept, slope: int) -> list[int]:
+    """Four thin products for each two forward. Returns the gradients."""
+    down, up = kept.matrices
+    grads = [draft.buffer(draft.buffers[row].tensor, "gradient") for row in kept.matrices]
+    slope = side.cast(slope, at, _BACKWARD)
+    if kept.lengths:
+        trained, norms, scaled = kept.lengths
+        grads.append(draft.buffer(draft.buffers[trained].tensor, "gradient"))
+        side.reduce("dora_lengths", at, _BACKWARD, [slope, scaled], grads[2])
+        side.each("dora_scale", at, _BACKWARD, [slope, norms, trained], [slope])
+    inner, scaled_slope = side.new(draft.times(size.tokens, size.thin), "temporary"), side.new(size.out, "temporary")
+    side.each("lora_scale", at, _BACKWARD, [slope], [scaled_slope])
+    side.product("lora_up_weight", at, _BACKWARD, (size.thin, size.wide, size.tokens), [kept.held, scaled_slope], grads[1])
+    side.product("lora_up_data", at, _BACKWARD, (size.tokens, size.thin, size.wide), [scaled_slope, up], inner)
+    side.product("lora_down_weight", at, _BACKWARD, (size.deep, size.thin, size.tokens), [kept.x, inner], grads[0])
+    for number in data:
+        into, last = draft.workload.calls[number].writes[0], max(at, number)
+        through = side.new(size.into, "temporary")
+        side.product("lora_down_data", last, _BACKWARD, (size.tokens, size.deep, size.thin), [inner, down], through)
+        if kept.mask is not None:
+            side.each("native_dropout_backward", last, _BACKWARD, [through, kept.mask], [through])
+        side.each("lora_add_data", last, _BACKWARD, [into, through], [into])
+    return grads
 
 
 def _slope(workload: Workload, at: int, forward: Call) -> int:
@@ -164,45 +302,3 @@ def _update(draft: Draft, trained: list[int]) -> None:
     sizes = (draft.constant(elements), draft.constant(float(len(weights))))
     row = draft.op(Op("optimizer", "_fused_adamw_", "fp32", sizes, {}, *sides))
     draft.before(end, Call(row, _UPDATE, 0, tuple(read), tuple(written)))
-
-
-# ---------------------------------------------------------------- weights in fewer bits
-
-
-def _pack(draft: Draft, calls: Iterable[int], weight_bytes: float) -> None:
-    """Hold the weights these products read in few bits, and widen them before each."""
-    done: set[int] = set()
-    for number in calls:
-        call = draft.calls[number]
-        if call is None:
-            continue
-        for place, row in enumerate(call.reads):
-            if draft.buffers[row].category != _WEIGHT or draft.workload.calls[number].reads[place] != row:
-                continue
-            wide = draft.ops[call.op].reads[place]
-            packed = draft.tensor("uint8", draft.scaled(draft.tensors[wide].elements, weight_bytes))
-            if row not in done:
-                done.add(row)
-                draft.buffers[row] = replace(draft.buffers[row], tensor=packed)
-            widened = draft.buffer(wide, "temporary")
-            size = (draft.tensors[wide].elements,)
-            op = draft.op(Op("cast", "dequantise", draft.tensors[wide].dtype, size, {}, (packed,), (wide,)))
-            draft.before(number, Call(op, call.phase, call.module, (row,), (widened,)))
-            reads = tuple(widened if other == row else other for other in call.reads)
-            call = Call(call.op, call.phase, call.module, reads, call.writes)
-        draft.calls[number] = call
-
-
-def quantised(workload: Workload, weight_bytes: float) -> Workload:
-    """Inference with the weights of linear layers in so many bytes each, widened inside the kernels that read them."""
-    draft = Draft(workload)
-    for numbers in linear_modules(workload).values():
-        for number in numbers:
-            call = workload.calls[number]
-            op = workload.ops[call.op]
-            wide = op.reads[1]
-            packed = draft.tensor("uint8", draft.scaled(draft.tensors[wide].elements, weight_bytes))
-            row = draft.op(replace(op, name=f"{op.name}_packed", reads=(op.reads[0], packed, *op.reads[2:])))
-            draft.calls[number] = Call(row, call.phase, call.module, call.reads, call.writes)
-            draft.buffers[call.reads[1]] = replace(draft.buffers[call.reads[1]], tensor=packed)
-    return draft.done(options={**workload.options, "weight_bytes": weight_bytes})

@@ -1,0 +1,219 @@
+"""Rows of fine-tuning: adapters, recomputation and accumulated gradients, as the sources' own code says they were run.
+
+A row names its method; what it leaves out (rank, layers, the loss, how the base is prepared) was read in the source's code and
+is kept in `data/tuning.json`. One figure there is fitted: how fast attention with a mask runs (`tools/fit_tuning.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from gpuwise.workload.capture.request import Request
+from gpuwise.workload.language.find import find_shape
+from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.model.edit import Draft
+from gpuwise.workload.model.types import Call, Op, Settings, Workload
+from gpuwise.workload.store import zoo
+from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
+from gpuwise.workload.transform.lora import Adapters, adapted
+
+__all__ = ["Practice", "Tuned", "fitted_rate", "request_of", "tuned_row", "tuned_workload"]
+
+_METHOD = re.compile(r"\s*(full|q-?lora|lora)(?:-parameter)?\s*(.*)", re.IGNORECASE)
+_PASSES = re.compile(r"one it = (\d{1,4}) micro-batches")
+_RANK = re.compile(r"\br(?:ank)?\s*=?\s*(\d{1,4})\b", re.IGNORECASE)
+_USUAL_RANK = 16
+_LOSSES = ("_log_softmax", "nll_loss")
+_SAME_SHAPES = {"llama318b": "llama-3-8b", "llama38b": "llama-3-8b"}  # models of the zoo under other names
+
+
+class Practice(msgspec.Struct, frozen=True):
+    """How a source fine-tunes. `prepared`: the base of QLoRA went through PEFT's `prepare_model_for_kbit_training`, so that all
+    but the packed products is in fp32. `masked`: attention gets a mask, which only the memory-efficient kernel takes (inferred:
+    its times agree with no other kernel). `own_loss`: on logits in their own type, after a copy of all but the last position.
+    `counter` is what its memory figures read."""
+
+    source: str = ""
+    rank: int = _USUAL_RANK
+    targets: Mapping[str, str] = {}
+    dropout: bool = False
+    adapters_in: str = ""
+    checkpoint: bool = False
+    prepared: bool = False
+    masked: bool = False
+    own_loss: bool = False
+    counter: str = ""
+
+
+class _Packed(msgspec.Struct, frozen=True):
+    """`unpacked_bytes` of a weight are written by the passes that unpack it, where no kernel does it in one: for GPTQ's, PyTorch
+    shifts to int32 (4), narrows (1), masks (1), gathers scales (2) and zeros (1), and subtracts (1)."""
+
+    weight_bytes: float
+    unpacked_bytes: float = 0.0
+
+
+class _Fitted(msgspec.Struct, frozen=True):
+    masked_attention_rate: float
+
+
+class _File(msgspec.Struct, frozen=True):
+    practices: dict[str, Practice]
+    packed: dict[str, _Packed]
+    fitted: _Fitted
+
+
+@cache
+def _file() -> _File:
+    return msgspec.json.decode((files("gpuwise.evidence") / "data" / "tuning.json").read_bytes(), type=_File)
+
+
+def fitted_rate() -> float:
+    """How fast attention with a mask runs, against the usual kernel and the same products."""
+    return _file().fitted.masked_attention_rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """A row, understood. `passes` micro-batches make a step; `packed` is how the base is held, empty for 16 bits."""
+
+    method: str
+    rank: int
+    targets: str
+    packed: str
+    passes: int
+    practice: Practice = field(hash=False)
+
+
+def tuned_row(cells: Mapping[str, str]) -> Tuned | str | None:
+    """A row of fine-tuning, the reason it cannot be asked, or None where it is no such row."""
+    said = f"{cells['stack']} {cells.get('note', '')}"
+    found = _METHOD.fullmatch(cells["stack"].partition(";")[0])
+    if cells["mode"] != "train" or found is None:
+        return None
+    method, rest = found[1].lower().replace("-", ""), found[2]
+    if rest or cells["gpu_count"] not in ("", "1"):
+        return "several GPUs, or more than adapters, in a way that the row does not describe fully"
+    packed = cells["quantisation"].partition(" ")[0].lower()
+    if packed and packed not in _file().packed:
+        return f"adapters on weights in {cells['quantisation']} are not predicted"
+    practice = _file().practices.get(cells["source"], Practice(checkpoint="checkpointing" in said))
+    rank, passes = _RANK.search(said), _PASSES.search(said)
+    family = next((key for key in practice.targets if cells["model"].lower().startswith(key)), "")
+    return Tuned(
+        method=method,
+        rank=int(rank[1]) if rank else practice.rank,
+        targets=practice.targets.get(family, "all"),
+        packed=packed or ("nf4" if method == "qlora" else ""),
+        passes=int(passes[1]) if passes else 1,
+        practice=practice,
+    )
+
+
+# ---------------------------------------------------------------- the step
+
+
+def request_of(cells: Mapping[str, str], row: Tuned) -> Request:
+    """The plain step that the row's is made from: of the zoo, or of a decoder like Llama with the sizes of the row's model."""
+    prepared = row.practice.prepared and row.packed
+    settings = Settings(precision="fp32" if prepared else "bf16", optimizer="adamw" if row.method == "full" else "none")
+    key = re.sub(r"[^a-z0-9]", "", cells["model"].lower())
+    name = _SAME_SHAPES.get(key, cells["model"])
+    if zoo.has(name):
+        return Request(model=zoo.entry(name).name, settings=settings)
+    return Request(model=_config(find_shape(name)), batch=2, seq=512, settings=settings)
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="gpuwise-shapes-")
+
+
+def _config(shape: LanguageShape) -> str:
+    """A configuration of Llama with these sizes, as a file that can be captured."""
+    path = Path(_folder().name) / re.sub(r"\W+", "-", shape.name) / "config.json"
+    path.parent.mkdir(exist_ok=True)
+    sizes = {
+        "hidden_size": shape.hidden,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "intermediate_size": shape.intermediate,
+        "vocab_size": shape.vocabulary,
+        "tie_word_embeddings": shape.tied,
+        "max_position_embeddings": max(shape.context, 2**17),
+    }
+    kind = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "dtype": "bfloat16"}
+    path.write_text(json.dumps(kind | sizes), encoding="utf-8")
+    return str(path)
+
+
+def tuned_workload(plain: Workload, row: Tuned, rate: float | None = None) -> Workload:
+    """The step of a row from the plain one; `rate` in place of the fitted one."""
+    practice, packed = row.practice, _file().packed.get(row.packed)
+    found = plain
+    if row.method != "full":
+        how = Adapters(
+            rank=row.rank,
+            targets=row.targets,
+            dtype=practice.adapters_in,
+            dropout=practice.dropout,
+            weight_bytes=packed.weight_bytes if packed else None,
+            unpacked_bytes=packed.unpacked_bytes if packed else 0.0,
+            computed_in="bf16" if practice.prepared and packed else "",
+        )
+        found = adapted(found, how)
+    if practice.checkpoint:
+        found = checkpointed(found, blocks_of(found))
+    if practice.own_loss:
+        found = _on_a_copy(found) if found.precision == "fp32" else _in_own_type(found)
+    return _masked(found, fitted_rate() if rate is None else rate) if practice.masked else found
+
+
+def _masked(workload: Workload, rate: float) -> Workload:
+    """Attention that looks at all pairs of tokens, hidden or not, with the kernel that takes a mask."""
+    ops = (
+        replace(op, attrs={**op.attrs, "causal": False, "mask": True, "rate": rate}) if op.kind == "attention" else op
+        for op in workload.ops
+    )
+    return replace(workload, ops=tuple(ops))
+
+
+def _in_own_type(workload: Workload) -> Workload:
+    """The loss on logits in 16 bits; the cast before it becomes the copy of all but the last position."""
+    rows = {call.op for call in workload.calls if workload.ops[call.op].name.startswith(_LOSSES)}
+    wide = {tensor for row in rows for tensor in (*workload.ops[row].reads, *workload.ops[row].writes)}
+    sizes = {
+        workload.tensors[tensor].elements for tensor in wide if len(workload.products[workload.tensors[tensor].elements]) > 1
+    }
+    low = [
+        replace(tensor, dtype=workload.precision) if tensor.dtype == "fp32" and tensor.elements in sizes else tensor
+        for tensor in workload.tensors
+    ]
+    ops = [replace(op, dtype=workload.precision) if number in rows else op for number, op in enumerate(workload.ops)]
+    return replace(workload, tensors=tuple(low), ops=tuple(ops))
+
+
+def _on_a_copy(workload: Workload) -> Workload:
+    """The loss on a copy of the logits, which stay."""
+    draft = Draft(workload)
+    for number, call in enumerate(workload.calls):
+        if workload.ops[call.op].name == "_log_softmax":
+            logits = call.reads[0]
+            tensor = workload.buffers[logits].tensor
+            copy = draft.buffer(tensor, "temporary")
+            spec = workload.tensors[tensor]
+            op = draft.op(Op("copy", "clone", spec.dtype, (spec.elements,), {}, (tensor,), (tensor,)))
+            draft.before(number, Call(op, call.phase, call.module, (logits,), (copy,)))
+            draft.calls[number] = Call(call.op, call.phase, call.module, (copy, *call.reads[1:]), call.writes)
+    return draft.done()

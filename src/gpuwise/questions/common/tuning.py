@@ -1,0 +1,122 @@
+"""What is trained: all weights, or adapters on frozen ones (LoRA, QLoRA, DoRA); checked as a user asks for it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.engine.choices import METHODS, RANK
+from gpuwise.hardware.types import Gpu, supported
+from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.workload import find
+from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.targets import TARGETS, chosen_modules, linear_modules
+
+__all__ = ["TITLES", "Tuning", "check_targets", "tuning_of", "usual_low"]
+
+TITLES = {"lora": "LoRA", "qlora": "QLoRA", "dora": "DoRA"}
+_KNOWN = ("full", *METHODS)
+_OPTIMIZERS = ("", "adam", "adamw")
+_NO_BITSANDBYTES = ("Apple", "Google")
+_HELD_IN = {"qlora": "nf4"}
+_MOST_RANK = 2**16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Adapters of this `rank` on the linear layers that `targets` names; `method` is one of `METHODS`."""
+
+    method: str
+    rank: int = RANK
+    targets: str = "all"
+
+    def title(self, precision: str) -> str:
+        """As an answer states it: `QLoRA, rank 16, weights in nf4`."""
+        where = "" if self.targets == "all" else f" on {self.targets}"
+        return f"{TITLES[self.method]}, rank {self.rank}{where}, weights in {_HELD_IN.get(self.method, precision)}"
+
+
+def tuning_of(options: StepOptions, gpus: Sequence[Gpu], notes: list[Assumption]) -> Tuning | None:
+    """The adapters that are asked for; None where all weights are trained. What is assumed is added to `notes`."""
+    method = options.method.strip().lower()
+    if method and method not in _KNOWN:
+        near = difflib.get_close_matches(method, _KNOWN, n=1)
+        hint = f"did you mean `--method {near[0]}`?" if near else "for example `--method lora`"
+        raise BadValue(f"unknown method '{options.method}'", looked_in=", ".join(_KNOWN), hint=hint)
+    if method in ("", "full"):
+        _refuse_without_adapters(options)
+        if method and options.mode == "infer":
+            raise _not_trained(method)
+        return None
+    if options.mode == "infer" or options.phase:
+        raise _not_trained(method)
+    _check_model(options, method, gpus)
+    if options.rank is None:
+        notes.append(assumed("rank", str(RANK), "a usual rank of adapters; change it with `--rank`"))
+    elif not 1 <= options.rank <= _MOST_RANK:
+        raise BadValue(f"invalid --rank {options.rank}", hint=f"give a number between 1 and {_MOST_RANK}; 8 to 64 are usual")
+    return Tuning(method=method, rank=options.rank or RANK, targets=options.targets.strip() or "all")
+
+
+def _refuse_without_adapters(options: StepOptions) -> None:
+    for flag, given in (("--rank", options.rank is not None), ("--targets", bool(options.targets))):
+        if given:
+            raise BadValue(
+                f"{flag} describes adapters, but all weights are trained", hint=f"add `--method lora`, or leave out {flag}"
+            )
+
+
+def _not_trained(method: str) -> BadValue:
+    hint = "leave out --method, or use `--mode train`"
+    if method == "qlora":
+        hint += "; for inference with weights in 4 bits use `--weights nf4`"
+    return BadValue(f"--method {method} has no effect on inference", hint=hint)
+
+
+def _check_model(options: StepOptions, method: str, gpus: Sequence[Gpu]) -> None:
+    """Refuse what adapters cannot be put on, trained with, or run on."""
+    if find.tells_itself(options.model):
+        raise BadValue(
+            f"{options.model} sets its own run options, so --method {method} cannot change what it trains",
+            hint="name a model instead, such as `llama-3-8b`",
+        )
+    if options.optimizer not in _OPTIMIZERS:
+        raise BadValue(
+            f"--method {method} is predicted with AdamW, not with {options.optimizer}",
+            hint="leave out --optimizer: the states of adapters are small",
+        )
+    if options.precision not in ("", "bf16", "fp16"):
+        raise BadValue(
+            f"--method {method} holds frozen weights in a 16-bit type, not in {options.precision}",
+            hint="use `--precision bf16` or `--precision fp16`, or leave it out",
+        )
+    for gpu in gpus:
+        if method == "qlora" and gpu.vendor in _NO_BITSANDBYTES:
+            raise BadValue(
+                f"the kernels of QLoRA (bitsandbytes) do not run on {gpu.name}", hint="use `--method lora`, or another GPU"
+            )
+
+
+def usual_low(gpus: Sequence[Gpu]) -> str:
+    """The 16-bit type that frozen weights are held in on these GPUs."""
+    return "bf16" if all("bf16" in supported(gpu) for gpu in gpus) else "fp16"
+
+
+def check_targets(workload: Workload, tuning: Tuning) -> None:
+    """Refuse a model without the layers that adapters go on."""
+    layers = linear_modules(workload)
+    if not layers or "batch" not in workload.symbols:
+        raise BadValue(
+            f"{workload.model} has no linear layers in repeated blocks for adapters to go on",
+            hint="leave out `--method` to train all of its weights",
+        )
+    if not chosen_modules(layers, tuning.targets):
+        names = sorted({path.rpartition(".")[2] for path in layers})
+        raise BadValue(
+            f"no linear layer of {workload.model} is called '{tuning.targets}'",
+            looked_in=", ".join(names),
+            hint=f"use {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or names of layers such as `--targets {names[0]}`",
+        )
