@@ -15,8 +15,8 @@ from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
 from gpuwise.engine.generation import Serving, fits, generation_memory
 from gpuwise.engine.text_memory import longest_context, with_context
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.questions.common.generating import text_query
-from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.questions.common.text.ask import text_query
+from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.fit.answer import FitAnswer
 from gpuwise.questions.fit.generation_text import render
 from gpuwise.questions.fit.text_figure import text_memory_figure

@@ -136,7 +136,7 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 4, "data": 4}, "does not divide 4 GPUs"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 3}, "is not divisible by --data 4"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "whole micro-batches of 7"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks do not split into 8 equal chunks"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks cannot be split into 8 equal chunks"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "random"}, "unknown schedule 'random'"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "gpipe", "chunks": 2}, "one chunk per stage"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "zero": 4}, "unknown ZeRO stage 4"),

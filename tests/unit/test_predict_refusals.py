@@ -110,9 +110,11 @@ def test_a_stack_that_replaces_the_one_asked_for_is_named_in_the_brief_answer() 
 
 def test_int4_is_refused_by_what_is_asked_of_it() -> None:
     with pytest.raises(BadValue, match="cannot be trained in int4"):
-        results("RTX 3090", model="llama-2-7b", precision="int4")
+        results("RTX 3090", model="llama-2-7b", precision="int4", mode="train")
     with pytest.raises(BadValue, match="unknown precision 'int4'"):
-        results("RTX 3090", model="llama-2-7b", precision="int4", mode="infer")
+        results("RTX 3090", model="resnet50", precision="int4", mode="infer")
+    (found,) = results("RTX 3090", model="llama-2-7b", precision="int4", mode="infer")
+    assert found.to_dict()["generation"]["weights"] == "int4"  # a language model generates text with packed weights
 
 
 def test_a_device_without_fp32_is_asked_in_what_it_has() -> None:

@@ -6,10 +6,11 @@ tensor cores, FLOPS. Made better one at a time on cards of 2017 and 2018, at usu
 - transformers: tensor cores first, and FLOPS before bandwidth;
 - without tensor cores (GTX 1080 Ti, fp32): FLOPS before bandwidth for CNNs and transformers, bandwidth before FLOPS for RNNs, and
   16 bits last;
-- RNNs: 16 bits and bandwidth before tensor cores, FLOPS last.
+- RNNs on RTX cards: bandwidth before FLOPS.
 
-It differs in two. 16 bits weigh more on RTX cards than the guide has it: their other cores run fp16 at twice the rate too, and
-half the bytes move. And with tensor cores in use a ResNet-50 waits for memory, so bandwidth comes before more FLOPS.
+It differs in three. PyTorch adds up products in fp32, so 16 bits gain hardly anything without tensor cores (a P100 does 8.4
+TFLOP/s in fp16 and 8.6 in fp32), and tensor cores come first for RNNs too: with them come the 16 bits. And with tensor cores
+in use a ResNet-50 waits for memory, so bandwidth comes before more FLOPS.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ def test_tensor_cores_come_first_for_transformers(gpu: str) -> None:
 
 
 @pytest.mark.parametrize("gpu", RTX)
-def test_bandwidth_and_16_bit_come_before_arithmetic_for_rnns(gpu: str) -> None:
+def test_bandwidth_comes_before_arithmetic_for_rnns(gpu: str) -> None:
     gain = found(gpu, RNN)
-    assert min(gain["16-bit"], gain["bandwidth"]) > gain["tensor cores"] > gain["flops"]
+    assert gain["bandwidth"] > gain["flops"]
+    assert gain["tensor cores"] > 1.2 > gain["16-bit"]  # 16 bits pay with tensor cores, not without
 
 
 @pytest.mark.parametrize("kind", [CNN, TRANSFORMER])

@@ -17,7 +17,7 @@ from gpuwise.engine.ways import as_computed
 from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.types import Gpu, Host, Loader, has_matrix_cores, supported
-from gpuwise.questions.common.capturing import CaptureQuery, capture_query, check_precision
+from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision
 from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rewriting import is_rewritten, step_of
@@ -359,7 +359,9 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
     """The model's workload: from the zoo, a file, the cache, or captured."""
     if not find.tells_itself(query.capture.request.model):
         check_precision(query.capture.request.settings.precision, query.gpus)
-    workload = step_of(query.capture, query.tuning, query.run, progress)
+    settings = query.capture.request.settings
+    plain = query.tuning is None and not settings.checkpoint and settings.accumulate == 1
+    workload = captured(query.capture, progress) if plain else step_of(query.capture, query.tuning, query.run, progress)
     check_precision(workload.precision, query.gpus)
     if query.run.decoder and not takes_images(workload):
         raise BadValue(

@@ -8,12 +8,12 @@ from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook, price_now, price_text
-from gpuwise.questions.common.generations import TextPrediction
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.predictions import predict
 from gpuwise.questions.common.rigs import Rig, Throughput
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.common.text.answer import TextPrediction
 from gpuwise.questions.compare import words
 from gpuwise.questions.compare.ask import ask
 from gpuwise.questions.compare.jobs import ComparedJob, assumptions_of, run

@@ -10,7 +10,7 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.rigs import Rig, Throughput, throughput
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.text_jobs import text_throughput
 
 __all__ = ["COMMON_JOBS", "ComparedJob", "RunJob", "assumptions_of", "run"]

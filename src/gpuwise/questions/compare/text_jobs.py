@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from gpuwise.core.errors import BadValue
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.generating import asked_for_text
-from gpuwise.questions.common.generations import TextAnswer, TextPrediction, predict_text
 from gpuwise.questions.common.peaks import peak_in
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.rigs import Rig, Throughput
-from gpuwise.questions.common.text_bounds import check_text_bounds
-from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction, predict_text
+from gpuwise.questions.common.text.ask import asked_for_text
+from gpuwise.questions.common.text.bounds import check_text_bounds
+from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.step.time.engines import engine_range, find_engine
 

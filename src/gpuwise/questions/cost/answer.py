@@ -20,7 +20,7 @@ from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
 from gpuwise.questions.face import face
 
 if TYPE_CHECKING:
-    from gpuwise.questions.common.generations import TextAnswer
+    from gpuwise.questions.common.text.answer import TextAnswer
 
 __all__ = ["SHARES", "answer", "cost"]
 

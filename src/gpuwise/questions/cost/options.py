@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional, Union
 
 from gpuwise.questions.common.options import CurrencyRate, Names, Option, Precision, PriceFile
-from gpuwise.questions.common.text_options import CacheType, Context, Engine, Output, Prompt, Users, Weights
+from gpuwise.questions.common.text.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 
 __all__ = ["CostOptions"]
 

@@ -9,8 +9,8 @@ from gpuwise.questions.cost.tokens import TokenCosts
 from gpuwise.questions.cost.types import CostAnswer
 
 if TYPE_CHECKING:  # a model needs the whole machinery; money alone does not
-    from gpuwise.questions.common.generations import TextPrediction
-    from gpuwise.questions.common.token_costs import TokenPrice
+    from gpuwise.questions.common.text.answer import TextPrediction
+    from gpuwise.questions.common.text.costs import TokenPrice
 
 __all__ = ["token_rows"]
 

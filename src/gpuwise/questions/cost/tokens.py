@@ -10,8 +10,8 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.cost.options import CostOptions
 
 if TYPE_CHECKING:  # a model needs the whole machinery; money alone does not
-    from gpuwise.questions.common.generations import TextAnswer, TextPrediction
-    from gpuwise.questions.common.token_costs import TokenPrice
+    from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction
+    from gpuwise.questions.common.text.costs import TokenPrice
 
 __all__ = ["TokenCosts", "TokenJob", "predict_tokens", "token_costs", "token_job"]
 
@@ -76,30 +76,30 @@ def token_job(options: CostOptions) -> TokenJob | None:
         )
     if trained or not (given or _is_language_model(options.model)):
         return None
-    from gpuwise.questions.common.text_bounds import check_text_bounds
+    from gpuwise.questions.common.text.bounds import check_text_bounds
 
     check_text_bounds(options)
     return TokenJob(model=options.model, precision=options.precision, **{name: getattr(options, name) for name in _TEXT})
 
 
 def _is_language_model(model: str) -> bool:
-    from gpuwise.questions.common.generating import language_shape
+    from gpuwise.questions.common.text.ask import language_shape
 
     return language_shape(model) is not None
 
 
 def predict_tokens(job: TokenJob, gpus: list[Gpu], gpu_count: int) -> TextAnswer:
     """The model on each of these GPUs, or on so many of each."""
-    from gpuwise.questions.common.generating import text_query
-    from gpuwise.questions.common.generations import predict_text
+    from gpuwise.questions.common.text.answer import predict_text
+    from gpuwise.questions.common.text.ask import text_query
 
     return predict_text(text_query(job.model, job, gpus, gpu_count=gpu_count, precision=job.precision))
 
 
 def token_costs(job: TokenJob, answer: TextAnswer, own_usd: float | None, rent_usd: float | None) -> TokenCosts:
     """At so many dollars an hour for all GPUs; of the answer, the first is owned and the last rented."""
-    from gpuwise.questions.common.generations import TextPrediction
-    from gpuwise.questions.common.token_costs import token_price
+    from gpuwise.questions.common.text.answer import TextPrediction
+    from gpuwise.questions.common.text.costs import token_price
 
     told = [result for result in answer.results if isinstance(result, TextPrediction)]
     return TokenCosts(

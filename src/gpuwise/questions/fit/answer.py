@@ -22,10 +22,10 @@ from gpuwise.hardware.types import supported
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes
-from gpuwise.questions.common.generating import asked_for_text
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.rewriting import choices_of
 from gpuwise.questions.common.step import StepQuery
+from gpuwise.questions.common.text.ask import asked_for_text
 from gpuwise.questions.face import face
 from gpuwise.questions.fit.ask import FitQuery, ask
 from gpuwise.questions.fit.catalogue import CatalogueFit, catalogue_query, fit_catalogue

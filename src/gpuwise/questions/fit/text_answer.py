@@ -17,8 +17,8 @@ from gpuwise.engine.ways import Room, largest, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook
-from gpuwise.questions.common.generating import TextQuery
-from gpuwise.questions.common.generations import generated, placed
+from gpuwise.questions.common.text.answer import generated, placed
+from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.questions.fit.larger import larger_than
 from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
 from gpuwise.step.memory.lifetimes import memory_data

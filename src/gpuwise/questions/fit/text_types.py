@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpuwise.advise.text_remedies import TextRung
-from gpuwise.questions.common.generations import Generated
+from gpuwise.questions.common.text.answer import Generated
 from gpuwise.questions.fit.types import Fit, FitAnswer
 
 __all__ = ["TextFit", "TextFitAnswer"]

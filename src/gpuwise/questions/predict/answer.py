@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuwise.questions.common.drawing import predict_images
-from gpuwise.questions.common.generations import predict_text
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.predictions import predict as predict_step
+from gpuwise.questions.common.text.answer import predict_text
 from gpuwise.questions.face import face
 from gpuwise.questions.predict.ask import ask, ask_for_images, ask_for_text
 from gpuwise.questions.predict.grid import is_grid, predict_grid

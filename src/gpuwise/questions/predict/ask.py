@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuwise.questions.common.drawing import ImageQuery, asked_for_images
-from gpuwise.questions.common.generating import TextQuery, asked_for_text
 from gpuwise.questions.common.step import StepQuery, step_query
-from gpuwise.questions.common.text_bounds import check_text_bounds
+from gpuwise.questions.common.text.ask import TextQuery, asked_for_text
+from gpuwise.questions.common.text.bounds import check_text_bounds
 from gpuwise.questions.predict.options import PredictOptions
 from gpuwise.questions.predict.service import asked_users, asks_for_curve
 
@@ -27,7 +27,7 @@ def ask(options: PredictOptions) -> StepQuery:
 
 def ask_for_text(options: PredictOptions) -> TextQuery | None:
     """A language model that generates text; None where a step is asked for. A curve begins with its first number of users."""
-    if options.on_this_machine or options.method:
+    if options.on_this_machine:
         return None
     check_text_bounds(options)
     users = asked_users(options) or ((1,) if asks_for_curve(options) else ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.units import format_si
-from gpuwise.questions.common.generations import TextAnswer, TextPrediction
+from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction
 from gpuwise.questions.predict.priced import PricedText
 from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional, Union
 
 from gpuwise.questions.common.options import Link, Option
-from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.questions.common.text.options import TextOptions
 
 __all__ = ["PredictOptions"]
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from gpuwise.money.prices import PriceBook
-from gpuwise.questions.common.generations import TextAnswer, TextPrediction
-from gpuwise.questions.common.token_costs import RentedTokens, rented_tokens
+from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction
+from gpuwise.questions.common.text.costs import RentedTokens, rented_tokens
 
 __all__ = ["PricedText", "priced"]
 

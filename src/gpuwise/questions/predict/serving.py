@@ -12,8 +12,8 @@ import numpy as np
 from gpuwise.engine.generation import Generations, curve, most_users
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.generating import TextQuery
-from gpuwise.questions.common.generations import TextAnswer, TextPrediction, placed, predicted
+from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction, placed, predicted
+from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.questions.predict.service import MOST_POINTS, MOST_USERS, ServiceLevel
 from gpuwise.questions.predict.what_ifs import WhatIf, what_ifs
 

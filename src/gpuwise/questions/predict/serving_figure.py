@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.units import format_si
-from gpuwise.questions.common.generations import TextPrediction
+from gpuwise.questions.common.text.answer import TextPrediction
 from gpuwise.questions.predict.serving import ServingAnswer
 from gpuwise.render.chart import Axis, Figure, Line, Mark, Plot, Series
 from gpuwise.render.text import range_words

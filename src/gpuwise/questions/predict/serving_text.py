@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.core.units import format_si
-from gpuwise.questions.common.generations import TextPrediction
+from gpuwise.questions.common.text.answer import TextPrediction
 from gpuwise.questions.predict.generation_text import bytes_text, head, rate
 from gpuwise.questions.predict.serving import ServingAnswer, Within
 from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrapped

@@ -44,6 +44,7 @@ from gpuwise.questions.which.survey import (
     failures,
     make_survey,
     spent,
+    wants_remedies,
 )
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import more_for_text
@@ -66,7 +67,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     if query.general and shown:  # the verdict and what would change it are about a card that is shown
         chosen = replace(chosen, bought=min(shown, key=lambda option: option.usd_per_run or 0.0))
     best = chosen.best if not query.general else None
-    spared = remedied(survey, chosen, progress)
+    spared = remedied(survey, chosen, progress) if wants_remedies(survey, chosen) else ()
     builds = {option.key: check_parts(survey, option) for option in shown if option.key in survey.build}
     return WhichAnswer(
         query=query,

@@ -78,7 +78,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     _check_together(options)
     models = names(options.model)
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, today=today)
-    text = text_asked(options, models)
+    text = text_asked(options, models) if models or options.task or options.asks_for_text else None
     title, jobs = _jobs(options, models, text, notes)
     owns, name_notes = _find_owned(names(options.have))
     notes += name_notes

@@ -20,7 +20,7 @@ from gpuwise.questions.common.options import (
     Stack,
     Timeout,
 )
-from gpuwise.questions.common.text_options import CacheType, Context, Engine, Output, Prompt, Users, Weights
+from gpuwise.questions.common.text.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 
 __all__ = ["CHARTS", "WhichLooks", "WhichOptions", "check_chart"]
 
@@ -109,3 +109,9 @@ class WhichOptions:
     output: Output = None
     context: Context = None
     timeout: Timeout = 120.0
+
+    @property
+    def asks_for_text(self) -> bool:
+        """Whether an option says that text is generated."""
+        numbers = (self.users, self.prompt, self.output, self.context)
+        return bool(self.weights or self.kv or self.engine) or any(value is not None for value in numbers)

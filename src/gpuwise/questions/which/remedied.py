@@ -16,7 +16,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.jobs import trial_on, width
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.survey import Survey, describe_card, time_text
+from gpuwise.questions.which.survey import Survey, describe_card, short_of_memory, time_text
 
 __all__ = ["Remedied", "describe_remedy", "remedied"]
 
@@ -33,17 +33,15 @@ class Remedied:
 
 
 def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None]) -> tuple[Remedied, ...]:
-    """Cards within the limits that hold every job as asked; none where that was not the trouble. With a budget the fastest is
+    """Cards within the limits that hold every job as asked. With a budget the fastest is
     first, else the one whose runs cost least.
 
     What the user has is tried first, then from most memory to least; less never holds more, so after one that fails only larger
     ones are tried.
     """
-    if not _is_wanted(survey, chosen):
-        return ()
     found: list[Remedied] = []
     too_little = 0.0
-    for option in (*_short(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
+    for option in (*short_of_memory(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
         if option.gpu.memory_bytes <= too_little:
             continue
         progress(f"looking for memory savings on {option.gpu.name}")
@@ -56,27 +54,10 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
     return tuple(sorted(found, key=lambda one: (one.option.usd_per_run or inf) if free else one.option.run.seconds))
 
 
-def _is_wanted(survey: Survey, chosen: Selection) -> bool:
-    """Whether jobs run in another way than asked, or do not fit what the user has or could buy."""
-    if survey.query.general or survey.query.text or not survey.query.kinds & {"buy new", "buy used"}:
-        return False
-    otherwise = any(priced.skipped for priced in survey.priced)
-    bought = chosen.best is not None and chosen.best.kind.startswith("buy")
-    return otherwise or bool(_short(survey, ("keep",))) or not bought
-
-
-def _short(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
-    """Single GPUs within the budget that do not hold what was asked for, fastest first."""
-    budget, otherwise = survey.query.limits.budget_usd, any(priced.skipped for priced in survey.priced)
-    single = [one for one in survey.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
-    reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
-    return sorted(reached, key=lambda one: one.run.seconds)
-
-
 def _by_memory(survey: Survey) -> list[Candidate]:
     """The fastest card on sale of each memory size, most memory first."""
     sizes: dict[float, Candidate] = {}
-    for option in _short(survey, ("buy new", "buy used")):
+    for option in short_of_memory(survey, ("buy new", "buy used")):
         sizes.setdefault(option.gpu.memory_bytes, option)
     return [sizes[size] for size in sorted(sizes, reverse=True)]
 

@@ -9,7 +9,7 @@ from math import inf
 import msgspec
 
 from gpuwise.advise.candidates import Candidate, TaskRun, buy_kind, buyable, kept, older, owned, rentable, rented, run_on, whole
-from gpuwise.advise.choosing import UserLimits, best_bought, shortfall
+from gpuwise.advise.choosing import Selection, UserLimits, best_bought, shortfall
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
 from gpuwise.box.types import Cards, CheckLine
@@ -40,8 +40,10 @@ __all__ = [
     "pick_at",
     "price_kind",
     "rate_text",
+    "short_of_memory",
     "spent",
     "time_text",
+    "wants_remedies",
 ]
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
@@ -281,3 +283,20 @@ def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
         if best is not None:
             found.setdefault(best.key, best)
     return tuple(found.values())
+
+
+def wants_remedies(survey: Survey, chosen: Selection) -> bool:
+    """Whether jobs run in another way than asked, or do not fit what the user has or could buy."""
+    if survey.query.general or survey.query.text or not survey.query.kinds & {"buy new", "buy used"}:
+        return False
+    otherwise = any(priced.skipped for priced in survey.priced)
+    bought = chosen.best is not None and chosen.best.kind.startswith("buy")
+    return otherwise or bool(short_of_memory(survey, ("keep",))) or not bought
+
+
+def short_of_memory(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
+    """Single GPUs within the budget that do not hold what was asked for, fastest first."""
+    budget, otherwise = survey.query.limits.budget_usd, any(priced.skipped for priced in survey.priced)
+    single = [one for one in survey.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
+    reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
+    return sorted(reached, key=lambda one: one.run.seconds)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuwise.advise.jobs import Job, find_task
 from gpuwise.core.errors import BadValue
-from gpuwise.questions.common.generating import language_shape
+from gpuwise.questions.common.text.ask import language_shape
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.text_paces import TextAsked
 from gpuwise.step.time.engines import find_engine

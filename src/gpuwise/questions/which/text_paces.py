@@ -15,8 +15,8 @@ from gpuwise.engine.choices import Choices
 from gpuwise.engine.generation import Generations, generate, generation_memory, room_bytes
 from gpuwise.engine.text_memory import HIGH
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.generating import TextQuery, text_query
 from gpuwise.questions.common.jobs import Priced
+from gpuwise.questions.common.text.ask import TextQuery, text_query
 
 __all__ = ["TextAsked", "TextPace", "TextPacer", "price_text"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook, rent_offers
 from gpuwise.money.types import Offer
-from gpuwise.questions.common.generations import TextPrediction
+from gpuwise.questions.common.text.answer import TextPrediction
 
 __all__ = ["RentedTokens", "TokenPrice", "cheapest_rent", "rented_tokens", "token_price"]
 

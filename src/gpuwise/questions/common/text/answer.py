@@ -23,8 +23,9 @@ from gpuwise.engine.steps import Steps
 from gpuwise.engine.text_memory import memory_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.generating import TextQuery
+from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
+from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.step.types import BOUNDS
 
 __all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "placed", "predict_text", "predicted"]
@@ -181,10 +182,27 @@ def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
 
 
 def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ...]:
-    short = [result.gpu.name for result in results if not result.fits]
+    short = [result.gpu for result in results if not result.fits]
     if not short:
         return ()
-    return (f"it does not fit on {', '.join(short)}; `--weights q4_k_m` needs about 0.3 times the memory of 16-bit weights",)
+    names = ", ".join(gpu.name for gpu in short)
+    return (f"it does not fit on {names}; to see what would make it fit, run `{_fit_command(query, short)}`",)
+
+
+def _fit_command(query: TextQuery, short: Sequence[Gpu]) -> str:
+    """The same question, put to `fit`."""
+    serving = query.serving
+    return fit_command(
+        query.model,
+        short,
+        gpus=serving.gpu_count if serving.gpu_count > 1 else None,
+        weights=query.format_name,
+        kv=serving.cache if serving.cache != "fp16" else None,
+        engine=serving.engine.name,
+        users=serving.users if serving.users > 1 else None,
+        prompt=serving.prompt,
+        output=serving.output,
+    )
 
 
 def _by_op(steps: Steps, point: int) -> tuple[OpShare, ...]:

@@ -14,7 +14,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import check_count
-from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.step.time.engines import Engine, engines, find_engine, refusal, usual_split
 from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.formats import FORMATS, find_cache, find_format
@@ -135,12 +135,19 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
 
     Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text.
     GPUs that were found already may be given, with how many of each, in place of those that the options name."""
+    if options.method:
+        if options.asks_for_text:
+            raise BadValue(
+                f"`--method {options.method}` trains a model, but you also gave options for generating text",
+                hint="leave out `--method`, or `--weights`, `--engine`, `--users` and the like",
+            )
+        return None
     plain = _is_only_known_by_its_sizes(options.model) or options.mode == "infer"
     plain = plain and options.mode != "train" and not _asks_for_a_step(options)
     if not options.asks_for_text and not plain and not (options.precision == "int4" and options.mode != "train"):
         return None
     if language_shape(options.model) is None:
-        if plain and not options.asks_for_text:
+        if not options.asks_for_text:
             return None
         find_shape(options.model)  # says what it looked for
     if options.mode == "train":

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.common.options import declared
-from gpuwise.questions.common.text_options import TextOptions
+from gpuwise.questions.common.text.options import TextOptions
 
 __all__ = ["check_text_bounds"]
 

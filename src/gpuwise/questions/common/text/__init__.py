@@ -1,0 +1,1 @@
+"""What questions about generated text share: their options, their defaults, and the answer in tokens."""
