@@ -27,11 +27,13 @@ def test_what_does_not_fit_as_asked_gets_the_remedies_of_fit() -> None:
     (first, *_) = found["remedied"]
     assert first["gpu"] == "RTX 3090"
     told = json.loads(CliRunner().invoke(app, ["fit", "gpt2-xl", "--gpu", "RTX 3090", "--json"]).stdout)
-    assert [one["title"] for one in first["remedies"]] == [rung["title"] for rung in told["ladder"]]
-    last, rung = first["remedies"][-1], told["ladder"][-1]
-    assert (last["step_s"], last["cost"]) == (pytest.approx(rung["step_s"]), pytest.approx(rung["cost"]))
-    assert first["run_s"] == pytest.approx(1e6 / told["batch"] * rung["step_s"])
-    assert first["needed_bytes"] == rung["memory_bytes"]
+    alone = {one["title"]: one for one in told["remedies"]}
+    one, *_, last = first["remedies"]
+    assert one["title"] in alone  # where only the result as asked counts, `fit` would begin with adapters
+    assert one["step_s"] == pytest.approx(alone[one["title"]]["step_s"])
+    assert not any("LoRA" in remedy["title"] for remedy in first["remedies"])
+    assert first["run_s"] == pytest.approx(1e6 / told["batch"] * last["step_s"])
+    assert first["needed_bytes"] <= 24 * 2**30
     assert re.search(r"an RTX 3090 \(\$700, .*\) can run it as you asked", found["verdict"])
     assert f"at batch {told['batch']}" in first["text"]
 

@@ -45,7 +45,7 @@ def tuning_of(options: StepOptions, gpus: Sequence[Gpu], notes: list[Assumption]
     if method and method not in _KNOWN:
         near = difflib.get_close_matches(method, _KNOWN, n=1)
         hint = f"did you mean `--method {near[0]}`?" if near else "for example `--method lora`"
-        raise BadValue(f"unknown method '{options.method}'", looked_in=", ".join(_KNOWN), hint=hint)
+        raise BadValue(f"unknown method '{options.method}'", known=", ".join(_KNOWN), hint=hint)
     if method in ("", "full"):
         _refuse_without_adapters(options)
         if method and options.mode == "infer":
