@@ -117,6 +117,6 @@ def check_targets(workload: Workload, tuning: Tuning) -> None:
         names = sorted({path.rpartition(".")[2] for path in layers})
         raise BadValue(
             f"no linear layer of {workload.model} is called '{tuning.targets}'",
-            looked_in=", ".join(names),
+            known=", ".join(names),
             hint=f"use {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or names of layers such as `--targets {names[0]}`",
         )
