@@ -256,7 +256,9 @@ class _Builder:
 
     def _experts(self, block: str, given: tuple[int, int]) -> tuple[int, int]:
         shape = self.shape
-        self._linear(f"{block}.router", given, shape.hidden, shape.experts, self.dtype)
+        scores = self._linear(f"{block}.router", given, shape.hidden, shape.experts, self.dtype)
+        for name in ("softmax", "top_k", "sort_tokens"):  # who goes where: small, but kernels of their own
+            scores = self._loop(f"{block}.router", name, (scores,), shape.experts)
         width, rows = shape.expert_intermediate, (*self.tokens, float(shape.chosen))
         up = (2 if shape.gated else 1) * width
         wide = self._chosen(f"{block}.experts.up", given, shape.hidden, up)
