@@ -95,9 +95,9 @@ def ladder(now: TextWay) -> tuple[TextRung, ...]:
     cache, then more GPUs, at last layers on the CPU; none where it fits already or never does."""
     if now.fits:
         return ()
-    choices = (_more_gpus(now, _MOST_GPUS), _smaller_caches(now), _smaller_formats(now))
-    for margin in (HIGH, 1.0):
-        for count, cache, weights in product(*((None, *found) for found in choices)):
+    held = list(product((None, *_smaller_caches(now)), (None, *_smaller_formats(now))))
+    for count, margin in product((None, *_more_gpus(now, _MOST_GPUS)), (HIGH, 1.0)):  # more GPUs only where nothing else helps
+        for cache, weights in held:
             taken = _together(now, [step for step in (weights, cache, count) if step], margin)
             if taken:
                 return tuple(_rung(now, one) for one in taken)

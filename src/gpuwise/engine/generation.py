@@ -15,10 +15,12 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from gpuwise.core.units import GIB
 from gpuwise.engine.run import Run
 from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
 from gpuwise.engine.ways import room_of
 from gpuwise.hardware.types import Gpu, Host
+from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.step.memory.generation import GenerationMemory, block_bytes, held_memory, read_block_bytes
 from gpuwise.step.time.engines import Engine, engine_stack
 from gpuwise.step.types import Array, Setting
@@ -36,14 +38,18 @@ __all__ = [
     "fits",
     "generate",
     "generation_memory",
+    "host_memory_bytes",
     "least_offloaded",
     "most_users",
     "room_bytes",
     "unread_fraction",
+    "usable_bytes",
     "verified_s",
 ]
 
 _PIPELINED = 0.5  # of what layers over several GPUs could gain in reading a prompt, seen with llama.cpp: 1.7 times on 2, 2.7 on 4
+_HOST_FLOPS_A_CORE = 5e10  # a second, by a core with AVX2 on packed weights, assumed
+_HOST_GIB = ((16, 64.0), (10**6, 512.0))  # memory of a host with up to so many cores, assumed
 _HOST_REACHES = 0.7  # of its memory bandwidth, by layers that run on the CPU, assumed
 _MOST_USERS = 2**20
 
@@ -116,15 +122,15 @@ class Generations:
 
     @cached_property
     def _host_s(self) -> float:
-        """What layers on the CPU add to a step: their weights are read from its memory."""
-        serving = self.serving
+        """What layers on the CPU add to a step: its memory is read for weights and caches, and its cores multiply."""
+        serving, shape = self.serving, self.serving.shape
         if not serving.offloaded:
             return 0.0
-        return (
-            serving.offloaded
-            * read_block_bytes(serving.shape, serving.weights, serving.users)
-            / (serving.host.memory_bytes_per_s * _HOST_REACHES)
-        )
+        cached = shape.cached_tokens(serving.mean_context) * shape.cache_elements * DTYPE_BYTES[serving.cache] * serving.users
+        read = read_block_bytes(shape, serving.weights, serving.users) + cached
+        flops = 2.0 * shape.active_block_weights * serving.users
+        moving = read / (serving.host.memory_bytes_per_s * _HOST_REACHES)
+        return serving.offloaded * max(moving, flops / (serving.host.core_count * _HOST_FLOPS_A_CORE))
 
     @cached_property
     def token_s(self) -> Array:
@@ -244,8 +250,12 @@ def generation_memory(serving: Serving, users: int | None = None) -> GenerationM
 
 def room_bytes(serving: Serving, gpu: Gpu) -> float:
     """What an engine may use of this GPU."""
-    usable = room_of(gpu).usable_bytes
-    return usable * serving.engine.reserves_fraction if serving.engine.reserves_fraction else usable
+    return usable_bytes(serving.engine, gpu)
+
+
+def usable_bytes(engine: Engine, gpu: Gpu) -> float:
+    """What this engine may use of this GPU."""
+    return room_of(gpu).usable_bytes * (engine.reserves_fraction or 1.0)
 
 
 def fits(serving: Serving, gpu: Gpu) -> bool:
@@ -261,9 +271,15 @@ def most_users(serving: Serving, gpu: Gpu) -> int:
 
 
 def least_offloaded(serving: Serving, gpu: Gpu) -> float | None:
-    """The smallest fraction of layers on the CPU with which this serving fits; None where no fraction helps."""
+    """The smallest fraction of layers on the CPU with which this serving fits; None where no fraction helps, or where the host's
+    memory does not hold them either."""
     for layers in range(serving.shape.layers + 1):
-        fraction = layers / serving.shape.layers
-        if fits(replace(serving, offloaded=fraction), gpu):
-            return fraction
+        moved = replace(serving, offloaded=layers / serving.shape.layers)
+        if fits(moved, gpu):
+            return moved.offloaded if generation_memory(moved).host_bytes <= host_memory_bytes(serving.host) else None
     return None
+
+
+def host_memory_bytes(host: Host) -> float:
+    """Memory that a usual host of this size has."""
+    return next(gib for cores, gib in _HOST_GIB if host.core_count <= cores) * GIB

@@ -47,9 +47,13 @@ class Drawings:
     def call_s(self) -> Array:
         """From a prompt to its images."""
         texts = sum((one.step_s[0] for one in self.texts), np.zeros(len(self.denoiser.gpus)))
-        beside = shipped().call_s.get(SCRIPT, 0.0)
-        found: Array = texts + self.step_count * self.iteration_s + self.decoder.step_s[0] + beside
+        found: Array = texts + self.step_count * self.iteration_s + self.decoder.step_s[0] + self.program_s
         return found
+
+    @property
+    def program_s(self) -> float:
+        """What a program does beside its models in a call, fitted on whole calls."""
+        return shipped().call_s.get(SCRIPT, 0.0)
 
     def memory(self, place: int) -> Memory:
         """With all models in memory: the part that needs most, and the weights of the others."""

@@ -9,6 +9,8 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine.images import Drawings, draw
 from gpuwise.hardware import tables
+from gpuwise.questions.common.gpu_list import counted
+from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import prediction_of
 from gpuwise.questions.common.step import StepQuery, parse_batch, step_query
@@ -19,6 +21,7 @@ from gpuwise.workload.store.pipelines import Pipeline, pipeline_of
 __all__ = ["Drawn", "ImageAnswer", "ImagePrediction", "ImageQuery", "asked_for_images", "predict_images"]
 
 _STEPS = 20  # what most programs start with
+_MOST_STEPS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class Drawn:
     text_s: float
     denoising_s: float
     decoding_s: float
+    program_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,7 @@ def asked_for_images(options: StepOptions, steps: int | None) -> ImageQuery | No
         )
     if pipeline is None:
         return None
+    _check(options, pipeline, steps)
     images = parse_batch(options.batch) or 1
     named = {field.name: getattr(options, field.name) for field in fields(StepOptions)}
     query = step_query(StepOptions(**{**named, "model": pipeline.denoiser, "batch": None, "mode": "infer"}))
@@ -90,6 +95,22 @@ def asked_for_images(options: StepOptions, steps: int | None) -> ImageQuery | No
     return ImageQuery(
         step=query, pipeline=pipeline, precision=precision, images=images, step_count=steps or _STEPS, assumptions=tuple(said)
     )
+
+
+def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
+    """Refuse what would change nothing, and numbers that no image has."""
+    if steps is not None and not 1 <= steps <= _MOST_STEPS:
+        raise BadValue(f"invalid --steps {steps:,}", hint=f"give a number between 1 and {_MOST_STEPS:,}")
+    if options.batch is not None and parse_batch(options.batch) == 0:
+        raise BadValue("`--batch auto` is not known for images", hint="give the number of images at once, such as `--batch 4`")
+    size = zoo.entry(pipeline.denoiser).image
+    if options.image is not None and options.image != size:
+        raise BadValue(
+            f"{options.model} is known at {size} pixels only, so --image {options.image} cannot be used",
+            hint="leave out --image, or capture the denoiser and predict a step at another size",
+        )
+    if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
+        raise BadValue("one image is made by one GPU", hint="name one GPU; several make as many times the images")
 
 
 def _pipeline(options: StepOptions) -> Pipeline | None:
@@ -145,4 +166,5 @@ def _drawn(drawn: Drawings, place: int) -> Drawn:
         text_s=float(sum(one.step_s[0, place] for one in drawn.texts)),
         denoising_s=float(drawn.step_count * drawn.iteration_s[place]),
         decoding_s=float(drawn.decoder.step_s[0, place]),
+        program_s=drawn.program_s,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from gpuwise.core.units import format_si
+from gpuwise.engine.generation import usable_bytes
 from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction
 from gpuwise.questions.predict.priced import PricedText
 from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
+from gpuwise.step.time.engines import find_engine
 
 __all__ = ["bytes_text", "head", "money", "rate", "render"]
 
@@ -40,8 +42,9 @@ def head(answer: TextAnswer, result: TextPrediction, colour: bool, *, with_users
 def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour: bool) -> str:
     told = result.generation
     name = result.gpu.name if result.gpu_count == 1 else f"{result.gpu_count}x {result.gpu.name}"
-    basis = "80% of measurements fall between" if result.range_basis == "measured" else "assumed range:"
-    ends = f"{rate(told.tokens_per_s_low)} and {rate(told.tokens_per_s_high)}"
+    is_measured = result.range_basis == "measured"
+    basis = "80% of measurements fall between" if is_measured else "assumed range:"
+    ends = f"{rate(told.tokens_per_s_low)} {'and' if is_measured else 'to'} {rate(told.tokens_per_s_high)}"
     each = "" if told.users == 1 else f", {rate(told.tokens_per_s_per_user)} for each user"
     lines = [
         f"{head(answer, result, colour)} on {bold(name, colour=colour)}",
@@ -61,8 +64,8 @@ def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour
 def _cost(answer: TextAnswer, result: TextPrediction) -> list[str]:
     rents = answer.rents if isinstance(answer, PricedText) else ()
     return [
-        f"  cost         {money(rent.price.whole_usd_per_million)} per million tokens written, prompts included, rented at "
-        f"${rent.usd_per_gpu_hour:.2f} per hour ({rent.cloud}, {rent.dated})"
+        f"  cost         {money(rent.price.whole_usd_per_million)} per million tokens written, prompts included, at the cheapest "
+        f"rent, ${rent.usd_per_gpu_hour:.2f} per {'GPU and ' if result.gpu_count > 1 else ''}hour ({rent.cloud}, {rent.dated})"
         for rent in rents
         if rent.gpu == result.gpu.name
     ]
@@ -79,7 +82,7 @@ def _users(count: int) -> str:
 
 def _memory(result: TextPrediction) -> str:
     memory = result.memory
-    has = result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
+    has = usable_bytes(find_engine(result.generation.engine), result.gpu)
     parts = [
         ("weights", memory.weight_bytes),
         ("key-value cache", memory.kv_cache_bytes),
@@ -90,7 +93,7 @@ def _memory(result: TextPrediction) -> str:
     each = " on each GPU" if result.gpu_count > 1 else ""
     verdict = "fits" if result.fits else "DOES NOT FIT"
     if result.generation.offloaded_fraction:
-        verdict = f"fits with {bytes_text(result.generation.host_bytes)} in system memory"
+        verdict = f"runs with {bytes_text(result.generation.host_bytes)} of layers in system memory"
     return f"{bytes_text(memory.total_bytes)} of {bytes_text(has)}{each}: {verdict} ({held})"
 
 

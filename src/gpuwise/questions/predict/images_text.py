@@ -27,9 +27,16 @@ def _head(answer: ImageAnswer, result: ImagePrediction, colour: bool) -> str:
 
 def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colour: bool) -> str:
     told = result.image_generation
-    basis = "80% of measurements fall between" if result.range_basis == "measured" else "assumed range:"
-    ends = f"{format_si(told.seconds_per_image_low, 's')} and {format_si(told.seconds_per_image_high, 's')}"
-    parts = (("text", told.text_s), ("denoising", told.denoising_s), ("decoding", told.decoding_s))
+    is_measured = result.range_basis == "measured"
+    basis = "80% of measurements fall between" if is_measured else "assumed range:"
+    low, high = (format_si(end, "s") for end in (told.seconds_per_image_low, told.seconds_per_image_high))
+    ends = f"{low} {'and' if is_measured else 'to'} {high}"
+    parts = (
+        ("text", told.text_s),
+        ("denoising", told.denoising_s),
+        ("decoding", told.decoding_s),
+        ("the program", told.program_s),
+    )
     lines = [
         f"{_head(answer, result, colour)} on {bold(result.gpu.name, colour=colour)}",
         "",

@@ -50,11 +50,13 @@ def held_memory(
     offloaded: float = 0.0,
 ) -> GenerationMemory:
     """What the fullest of the GPUs holds for so many requests of `context` tokens, with prompts of `prompt`."""
-    share = tables = 1.0
+    share = tables = kept = 1.0
     if gpu_count > 1 and split == "tensor":
         share = tables = 1.0 / gpu_count
+        kept = 1.0 / min(gpu_count, 1 if shape.latent else shape.kv_heads)  # heads of keys are divided, and repeated beyond
     elif gpu_count > 1:
         share = -(-shape.layers // gpu_count) / shape.layers
+        kept = share
         tables = 0.5  # the table of words is on the first GPU, the last layer on the last
     here = share * (1.0 - offloaded)
     cached = shape.cached_tokens(context) * shape.cache_elements * DTYPE_BYTES[cache] * users
@@ -64,7 +66,7 @@ def held_memory(
     blocks = block_bytes(shape, weights)
     return GenerationMemory(
         weight_bytes=blocks * here + _table_bytes(shape, weights) * tables,
-        cache_bytes=cached * here,
+        cache_bytes=cached * kept * (1.0 - offloaded),
         activation_bytes=float(active),
         engine_bytes=engine.fixed_bytes,
         host_bytes=(blocks + cached) * offloaded,

@@ -38,7 +38,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
     `batching`: continuous (requests join and leave at every step) or static. A pass reads at most `chunk` tokens of a prompt.
     `reserves_fraction` of a GPU's memory is taken at once; `fixed_bytes` come on top of weights and cache. `offloads`: layers
-    that do not fit run on the CPU. `needs` are formats that take a newer NVIDIA GPU than the engine does, by its capability.
+    that do not fit run on the CPU. `needs` are formats that take a newer NVIDIA GPU than the engine does, by its capability;
+    `amd` are the generations of AMD GPUs that it runs on, where it does not run on all.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     runs_on_cpu: bool = False
     offloads: bool = False
     least_capability: float = 0.0
+    amd: tuple[str, ...] = ()
     needs: dict[str, float] = {}
     batching: str = "static"
     chunk: int = 0
@@ -126,9 +128,11 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
     """Why this engine cannot run on this device in these formats, with what would work; None where it can."""
     others = [one.name for one in engines().values() if _runs_on(one, gpu)]
     if not _runs_on(engine, gpu):
+        needs = f"only on devices from {either(engine.vendors)}" + (" and on CPUs" if engine.runs_on_cpu else "")
+        if gpu.vendor in engine.vendors and not gpu.is_cpu:
+            needs = f"which is too old for it (it needs {_least(engine, gpu)} or newer)"
         return BadValue(
-            f"{engine.title} does not run on {gpu.name}, only on devices from {either(engine.vendors)}"
-            + (" and on CPUs" if engine.runs_on_cpu else ""),
+            f"{engine.title} does not run on {gpu.name}, {needs}",
             hint=f"these engines do: {', '.join(others)}" if others else "no engine that gpuwise knows runs on it",
         )
     if weights and weights not in engine.formats:
@@ -166,7 +170,14 @@ def _runs_on(engine: Engine, gpu: Gpu) -> bool:
         return engine.runs_on_cpu
     if gpu.vendor not in engine.vendors:
         return False
+    if gpu.vendor == "AMD" and engine.amd and gpu.architecture.generation not in engine.amd:
+        return False
     return _capability(gpu) >= engine.least_capability
+
+
+def _least(engine: Engine, gpu: Gpu) -> str:
+    """The oldest GPU of this maker that an engine runs on."""
+    return engine.amd[0].upper() if gpu.vendor == "AMD" else f"compute capability {engine.least_capability:g}"
 
 
 def _capability(gpu: Gpu) -> float:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.units import GIB
 from gpuwise.engine.generation import (
     Generations,
     Serving,
     fits,
     generate,
     generation_memory,
+    host_memory_bytes,
     least_offloaded,
     most_users,
     room_bytes,
@@ -178,7 +180,9 @@ def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
         return ()
     layers = round(serving.offloaded * serving.shape.layers)
     value = f"{layers} of {serving.shape.layers} layers on the CPU"
-    return (assumed(f"{gpu.name} offload", value, "not all layers fit in its memory", code="offload"),)
+    ram = host_memory_bytes(serving.host) / GIB
+    effect = f"not all layers fit in its memory; a {serving.host.name} with {ram:.0f} GiB of system memory is assumed"
+    return (assumed(f"{gpu.name} offload", value, effect, code="offload"),)
 
 
 def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import check_count
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.step.time.engines import Engine, engines, find_engine, refusal, usual_split
-from gpuwise.workload.language.find import find_shape
+from gpuwise.workload.language.find import find_shape, published_format
 from gpuwise.workload.language.formats import FORMATS, find_cache, find_format
 from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.store import zoo
@@ -26,7 +26,6 @@ __all__ = ["AsksForText", "TextQuery", "asked_for_text", "language_shape", "text
 _PROMPT, _OUTPUT = 512, 256  # tokens of a turn of chat, assumed
 _PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")
 _GGUF = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k")
-_PACKED_EXPERTS = "gpt-oss"  # published with its experts in MXFP4
 _HOST = "desktop"
 _PACKED_PRECISIONS = ("int4", "int8", "fp8", "fp16", "bf16")
 
@@ -93,7 +92,7 @@ def text_query(
     said = list(notes)
     _check_numbers(options)
     shape = find_shape(model)
-    name = _format_name(shape, options, precision, gpus, said)
+    name = _format_name(model, shape, options, precision, gpus, said)
     engine = _engine(options.engine, name, gpus, said)
     cache = find_cache(options.kv) if options.kv else "fp16"
     for gpu in gpus:
@@ -142,6 +141,8 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
                 hint="leave out `--method`, or `--weights`, `--engine`, `--users` and the like",
             )
         return None
+    if options.model.endswith(".gguf"):
+        find_shape(options.model)  # says what is wrong with the file
     plain = _is_only_known_by_its_sizes(options.model) or options.mode == "infer"
     plain = plain and options.mode != "train" and not _asks_for_a_step(options)
     if not options.asks_for_text and not plain and not (options.precision == "int4" and options.mode != "train"):
@@ -150,6 +151,7 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
         if not options.asks_for_text:
             return None
         find_shape(options.model)  # says what it looked for
+    _check_step_options(options)
     if options.mode == "train":
         raise BadValue(
             "`--mode train` and options for generating text exclude each other",
@@ -180,21 +182,35 @@ def _is_only_known_by_its_sizes(model: str) -> bool:
     return ":" not in model and not zoo.has(model) and not model.endswith((".py", ".gz")) and language_shape(model) is not None
 
 
+_INSTEAD = {"batch": "users", "seq": "prompt"}  # of a step, and what it is called where text is generated
+
+
+def _check_step_options(options: TextOptions) -> None:
+    """Refuse options of a step beside those of generating text: they would change nothing."""
+    for name in ("batch", "seq", "phase", "compile", "stack", "input", "measured"):
+        if getattr(options, name):
+            instead = f"use `--{_INSTEAD[name]} {getattr(options, name)}`" if name in _INSTEAD else f"leave out `--{name}`"
+            raise BadValue(f"`--{name}` describes a step, but you asked for generated text", hint=instead)
+
+
 def _asks_for_a_step(options: TextOptions) -> bool:
     given = (options.batch, options.seq, options.image, options.phase, options.compile, options.stack, options.input)
     return any(given) or bool(options.precision and options.precision not in _PACKED_PRECISIONS) or bool(options.measured)
 
 
-def _format_name(shape: LanguageShape, options: AsksForText, precision: str, gpus: Sequence[Gpu], said: list[Assumption]) -> str:
+def _format_name(
+    model: str, shape: LanguageShape, options: AsksForText, precision: str, gpus: Sequence[Gpu], said: list[Assumption]
+) -> str:
     """The form the weights are in, as the user or the publisher of the model has it."""
     text = options.weights or (precision if precision in _PACKED_PRECISIONS else "")
     if text:
         found = find_format(text)
         names = [name for name, one in FORMATS.items() if one == found]
         return next((name for name in names if name == text.strip().lower()), names[0])
-    if _PACKED_EXPERTS in shape.name.lower():
-        said.append(assumed("weights", "mxfp4", "what this model is published in; change it with `--weights bf16`"))
-        return "mxfp4"
+    published = published_format(model, shape)
+    if published:
+        said.append(assumed("weights", published, "what this model is published in; change it with `--weights`"))
+        return published
     engine = find_engine(options.engine) if options.engine else None
     name = engine.default_format if engine else "fp16"
     if engine and any(refusal(engine, gpu, name) is not None for gpu in gpus) and name == "bf16":
