@@ -53,3 +53,18 @@ def test_steps_belong_to_images() -> None:
     with pytest.raises(BadValue, match="does not make images"):
         gpuwise.predict("resnet50", gpu="RTX 4090", steps=20)
     assert not isinstance(gpuwise.predict("sdxl", gpu="RTX 4090", mode="train", batch=1).results[0], ImagePrediction)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [({"steps": 0}, "--steps 0"), ({"steps": -5}, "--steps -5"), ({"image": 100}, "1024 pixels"), ({"batch": "auto"}, "auto")],
+)
+def test_what_no_image_has_is_refused(options: dict[str, object], part: str) -> None:
+    with pytest.raises(BadValue) as caught:
+        gpuwise.predict("sdxl", gpu="RTX 4090", **options)
+    assert part in str(caught.value)
+
+
+def test_one_image_is_made_by_one_gpu() -> None:
+    with pytest.raises(BadValue, match="one GPU"):
+        gpuwise.predict("sdxl", gpu="2x RTX 4090")

@@ -111,3 +111,28 @@ def test_what_an_engine_cannot_run_is_refused_with_what_can(engine: str, card: s
     fault = refusal(find_engine(engine), gpu(card), weights, cache)
     assert fault is not None
     assert fault.hint
+
+
+def test_layers_on_the_cpu_read_their_cache_and_multiply_too() -> None:
+    card = [gpu("RTX 4060")]
+    half = serving(engine="llama.cpp", weights="q4_k_m", offloaded=0.5)
+    short, long = (float(generate(replace(half, prompt=prompt), card).decode_s[0]) for prompt in (512, 7000))
+    few, many = (float(generate(replace(half, users=users), card).tokens_per_s[0]) for users in (16, 512))
+    assert long > 1.1 * short
+    assert many < 2 * few  # the cores are busy: more users gain little
+
+
+def test_no_host_holds_more_than_its_memory() -> None:
+    card, asked = gpu("RTX 4090"), serving("deepseek-v3", "llama.cpp", "q4_k_m")
+    assert least_offloaded(asked, card) is None
+
+
+def test_a_latent_cache_is_repeated_on_every_gpu() -> None:
+    latent, heads = (serving(model, weights="fp8", users=64) for model in ("deepseek-v3", "llama-3-70b"))
+    whole, parts = (
+        generation_memory(latent).cache_bytes,
+        generation_memory(replace(latent, gpu_count=8, split="tensor")).cache_bytes,
+    )
+    assert parts == whole
+    divided = generation_memory(replace(heads, gpu_count=8, split="tensor")).cache_bytes
+    assert divided == pytest.approx(generation_memory(heads).cache_bytes / 8)

@@ -131,7 +131,14 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in buys(survey))
-        return f"no faster {'single card' if several else 'option'} costs {survey.money(limits.budget_usd)} or less"
+        most = survey.money(limits.budget_usd)
+        held = [
+            one for one in survey.refused if not shortfall(one, limits) and one.run.seconds < fastest.run.seconds / (1 + SAME)
+        ]
+        if held and not several:
+            faster = min(held, key=lambda one: one.run.seconds)
+            return f"only sets that a typical machine cannot power or hold, such as {faster.name}, are faster for {most} or less"
+        return f"no faster {'single card' if several else 'option'} costs {most} or less"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
     return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
 

@@ -14,12 +14,11 @@ from gpuwise.core.errors import BadFile, UnknownName
 from gpuwise.hardware.tables import parse_toml
 from gpuwise.workload.capture.huggingface import configs as huggingface
 from gpuwise.workload.language.configs import model_types, shape_of_config
-from gpuwise.workload.language.formats import FORMATS
 from gpuwise.workload.language.gguf import read_gguf
 from gpuwise.workload.language.names import key_of, shorter, without_sizes
 from gpuwise.workload.language.shape import LanguageShape
 
-__all__ = ["find_shape", "is_known_name", "known_names", "published_format"]
+__all__ = ["find_shape", "is_known_name", "known_names"]
 
 _KEPT = 256
 # Models with layers that keep a state of fixed size, by the names they have.
@@ -48,25 +47,6 @@ def is_known_name(name: str) -> bool:
     if "/" in name:
         return name.lower() in {row.lower() for row in _configs()}
     return not name.endswith(_FILES) and not set(name) & set(":\\") and _row_of(name) is not None
-
-
-_PUBLISHED = {"gpt-oss": "mxfp4", "deepseek-v3": "fp8", "deepseek-r1": "fp8"}  # in fewer bits than 16, by their model cards
-_METHODS = ("awq", "gptq", "fp8", "mxfp4")  # of `quantization_config` that are formats here
-
-
-def published_format(name: str, shape: LanguageShape) -> str:
-    """The weight format that a file says, or that a model is published in where that is not 16 bits; else nothing."""
-    path = Path(name)
-    if path.suffix == ".gguf" and _is(path.is_file):
-        known = read_gguf(path, allow_header_only=True).format.lower()
-        alike = (known, re.sub(r"_[sl]$", "_m", known), re.sub(r"_[slm]$", "", known))
-        return next((held for held in alike if held in FORMATS), "")
-    if path.suffix == ".json" and _is(path.is_file):
-        said = huggingface.read_config(path).get("quantization_config")
-        method = str(said.get("quant_method", "")).lower() if isinstance(said, dict) else ""
-        return method if method in _METHODS else ""
-    title = shape.name.lower()
-    return next((held for known, held in _PUBLISHED.items() if known in title and "distill" not in title), "")
 
 
 def known_names() -> tuple[str, ...]:

@@ -11,13 +11,18 @@ Bits of a weight are those of the matrices in the blocks, scales included (`kern
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpuwise.core.errors import BadValue
 from gpuwise.kernels.types import DTYPE_BYTES
+from gpuwise.workload.capture.huggingface.configs import read_config
+from gpuwise.workload.language.gguf import read_gguf
+from gpuwise.workload.language.shape import LanguageShape
 
-__all__ = ["CACHES", "FORMATS", "Format", "find_cache", "find_format"]
+__all__ = ["CACHES", "FORMATS", "Format", "find_cache", "find_format", "published_format"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +90,24 @@ def find_cache(text: str) -> str:
     if name not in CACHES:
         raise BadValue(f"unknown key-value cache type '{text}'", known=", ".join(CACHES), hint="for example `--kv fp8`")
     return CACHES[name]
+
+
+# ---------------------------------------------------------------- what a model is published in
+
+_PUBLISHED = {"gpt-oss": "mxfp4", "deepseek-v3": "fp8", "deepseek-r1": "fp8"}  # in fewer bits than 16, by their model cards
+_METHODS = ("awq", "gptq", "fp8", "mxfp4")  # of `quantization_config` that are formats here
+
+
+def published_format(name: str, shape: LanguageShape) -> str:
+    """The weight format that a file says, or that a model is published in where that is not 16 bits; else nothing."""
+    path = Path(name)
+    if path.suffix == ".gguf" and path.is_file():
+        known = read_gguf(path, allow_header_only=True).format.lower()
+        alike = (known, re.sub(r"_[sl]$", "_m", known), re.sub(r"_[slm]$", "", known))
+        return next((held for held in alike if held in FORMATS), "")
+    if path.suffix == ".json" and path.is_file():
+        said = read_config(path).get("quantization_config")
+        method = str(said.get("quant_method", "")).lower() if isinstance(said, dict) else ""
+        return method if method in _METHODS else ""
+    title = shape.name.lower()
+    return next((held for known, held in _PUBLISHED.items() if known in title and "distill" not in title), "")

@@ -7,7 +7,7 @@ import pytest
 
 from gpuwise.workload.language.build import generation_pass
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import FORMATS
+from gpuwise.workload.language.formats import FORMATS, published_format
 from gpuwise.workload.model.evaluate import call_counts, op_flops, peak_memory, product_values
 from gpuwise.workload.transform.share import split
 
@@ -77,3 +77,10 @@ def test_every_call_names_as_many_buffers_as_its_op_names_tensors() -> None:
             assert all(len(call.reads) == len(step.ops[call.op].reads) for call in step.calls)
             assert all(len(call.writes) == len(step.ops[call.op].writes) for call in step.calls)
             assert np.isfinite(product_values(step, 2.0)).all()
+
+
+def test_a_model_keeps_the_format_it_is_published_in() -> None:
+    found = {name: published_format(name, find_shape(name)) for name in ("gpt-oss-20b", "deepseek-r1", "llama-3-8b")}
+    assert found == {"gpt-oss-20b": "mxfp4", "deepseek-r1": "fp8", "llama-3-8b": ""}
+    distilled = "deepseek-r1-distill-qwen-7b"
+    assert published_format(distilled, find_shape(distilled)) == ""

@@ -16,8 +16,8 @@ from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import check_count
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.step.time.engines import Engine, engines, find_engine, refusal, usual_split
-from gpuwise.workload.language.find import find_shape, published_format
-from gpuwise.workload.language.formats import FORMATS, find_cache, find_format
+from gpuwise.workload.language.find import find_shape
+from gpuwise.workload.language.formats import FORMATS, find_cache, find_format, published_format
 from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.store import zoo
 
