@@ -22,7 +22,7 @@ from gpuwise.engine.ways import room_of
 from gpuwise.hardware.types import Gpu, Host
 from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.step.memory.generation import GenerationMemory, block_bytes, held_memory, read_block_bytes
-from gpuwise.step.time.engines import Engine, engine_stack
+from gpuwise.step.time.engines import Engine, engine_stack, prompt_gain
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.language.build import generation_pass
 from gpuwise.workload.language.formats import Format
@@ -47,7 +47,6 @@ __all__ = [
     "verified_s",
 ]
 
-_PIPELINED = 0.5  # of what layers over several GPUs could gain in reading a prompt, seen with llama.cpp: 1.7 times on 2, 2.7 on 4
 _HOST_FLOPS_A_CORE = 5e10  # a second, by a core with AVX2 on packed weights, assumed
 _HOST_GIB = ((16, 64.0), (10**6, 512.0))  # memory of a host with up to so many cores, assumed
 _HOST_REACHES = 0.7  # of its memory bandwidth, by layers that run on the CPU, assumed
@@ -112,9 +111,7 @@ class Generations:
         serving = self.serving
         seconds: Array = self.prefill.step_s[0] * self.unread
         if serving.split == "layers" and serving.gpu_count > 1:
-            chunks = -(-serving.prompt // (serving.engine.chunk or serving.prompt))
-            gain = chunks * serving.gpu_count / (chunks + serving.gpu_count - 1)
-            seconds = seconds / gain**_PIPELINED
+            seconds = seconds / prompt_gain(serving.engine, serving.prompt, serving.gpu_count)
         if serving.offloaded:
             moved = serving.offloaded * block_bytes(serving.shape, serving.weights)
             seconds = np.maximum(seconds, np.array([moved / link_bytes_per_s(gpu) for gpu in self.gpus]))

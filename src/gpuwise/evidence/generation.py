@@ -6,7 +6,6 @@ not described well enough to be asked is left out with its reason.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.split.data_parallel import all_reduce_s
 from gpuwise.step.memory.generation import held_memory
-from gpuwise.step.time.engines import Engine, engine_range, engine_stack, engines
+from gpuwise.step.time.engines import Engine, engine_range, engine_stack, engines, prompt_gain
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Array, Setting, Stack
 from gpuwise.workload.language.build import generation_pass
@@ -77,7 +76,6 @@ _FORMATS = (
 )
 _K_QUANTS = {"2": "q2_k", "3": "q3_k_m", "4": "q4_k_m", "5": "q5_k_m", "6": "q6_k"}
 _PLAIN = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
-_PIPELINED = 0.5  # as `engine/generation.py` has it
 _SAME_SIZE = 1.2  # times: a file whose size is farther off holds another model, or another format
 _MEMORY_RANGE = 1.05  # times: 8 of 10 rows with transformers are within 5 %
 _SHORT = 64  # tokens of a prompt or answer that is only called short
@@ -372,10 +370,9 @@ def _sums_s(shape: LanguageShape, phase: str, point: tuple[int, int], gpu: Gpu, 
 
 def _gain(row: GenerationRow, one: Pass) -> float:
     """How much faster layers on several GPUs read a prompt that is long enough to keep them all busy."""
-    if one.phase != "prefill" or row.split != "layers" or not row.engine.chunk:
+    if one.phase != "prefill" or row.split != "layers":
         return 1.0
-    chunks = math.ceil(one.seq / row.engine.chunk)
-    return float((chunks * row.gpu_count / (chunks + row.gpu_count - 1)) ** _PIPELINED)
+    return prompt_gain(row.engine, one.seq, row.gpu_count)
 
 
 @lru_cache(maxsize=512)

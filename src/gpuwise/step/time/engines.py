@@ -28,6 +28,7 @@ __all__ = [
     "engines",
     "find_engine",
     "fitted_engines",
+    "prompt_gain",
     "refusal",
     "usual_split",
 ]
@@ -186,6 +187,17 @@ def _capability(gpu: Gpu) -> float:
         return float(gpu.architecture.capability) if gpu.vendor == "NVIDIA" else inf
     except ValueError:
         return inf
+
+
+# Of what layers over several GPUs could gain in reading a prompt, as an exponent: llama.cpp reads one 1.7 times as fast on 2 GPUs
+# and 2.7 times on 4.
+_PIPELINED = 0.5
+
+
+def prompt_gain(engine: Engine, prompt: int, gpu_count: int) -> float:
+    """How much faster layers on several GPUs read a prompt than on one: its chunks follow each other through them."""
+    chunks = -(-prompt // (engine.chunk or prompt))
+    return float((chunks * gpu_count / (chunks + gpu_count - 1)) ** _PIPELINED)
 
 
 def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> Stack:

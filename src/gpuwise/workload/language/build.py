@@ -15,12 +15,10 @@ from gpuwise.workload.language.formats import Format
 from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.model.types import CATEGORIES, AttrValue, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
-__all__ = ["PASSES", "generation_pass"]
+__all__ = ["generation_pass"]
 
-PASSES = ("prefill", "decode")
 _BATCH, _SEQ = (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)
 _WEIGHT, _INPUT, _ACTIVATION = (CATEGORIES.index(name) for name in ("weight", "input", "activation"))
-_LIVES = 3  # calls that a result stays for: it is read by what follows, and added to what comes after
 
 
 def generation_pass(
