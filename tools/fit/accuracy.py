@@ -63,8 +63,8 @@ def _coverage(problem: Problem, widths: Widths, seen: Array) -> str:
     for source in [*sorted(set(sources)), ""]:
         rows = sources == source if source else np.ones(len(sources), bool)
         if rows.sum() >= _FEWEST:
-            own = f"{100 * np.mean(widths.known[rows & seen]):.0f} %" if (rows & seen).any() else ""
-            lines.append(f"| {source or 'all'} | {rows.sum():,} | {own} | {100 * np.mean(widths.unknown[rows]):.0f} % |")
+            own = f"{100 * np.mean(widths.known[rows & seen]):.0f}%" if (rows & seen).any() else ""
+            lines.append(f"| {source or 'all'} | {rows.sum():,} | {own} | {100 * np.mean(widths.unknown[rows]):.0f}% |")
     head = ["| source | rows | source known, GPU unseen | both unseen |", "|---|---|---|---|"]
     return "\n".join([*head, *lines])
 
@@ -99,8 +99,8 @@ def _nested(problem: Problem, left: LeftOut, held: Array) -> str:
     lines = []
     for title, chosen in _kinds(problem).items():
         line = _line(title, accuracy([row for row, wanted in zip(rows, chosen, strict=True) if wanted]))
-        lines.append(f"{line} {100 * np.mean(held[chosen]):.0f} % |")
-    return _table("rows of", lines, ("in range",))
+        lines.append(f"{line} {100 * np.mean(held[chosen]):.0f}% |")
+    return _table("group", lines, ("in range",))
 
 
 def _goals(problem: Problem, theta: Array, left: Mapping[str, LeftOut]) -> str:
@@ -110,14 +110,14 @@ def _goals(problem: Problem, theta: Array, left: Mapping[str, LeftOut]) -> str:
         "unseen family": left["family"].predicted,
         "unseen generation": left["generation"].predicted,
         "unseen GPU and source": left["pair"].predicted,
-        "the same with one measured number": _measured(problem, left["pair"].predicted),
+        "the same, with one measured number": _measured(problem, left["pair"].predicted),
     }
     lines = []
     for title, chosen in _kinds(problem).items():
         for view, predicted in views.items():
             rows = [row for row, wanted in zip(_residuals(problem, predicted), chosen, strict=True) if wanted]
             lines.append(_line(f"{title} | {view}", accuracy([row for row in rows if np.isfinite(row.predicted_s)])))
-    return _table("rows of | how", lines)
+    return _table("group | test", lines)
 
 
 def _measured(problem: Problem, predicted: Array) -> Array:
@@ -139,7 +139,7 @@ def _by(problem: Problem, left: LeftOut, label: str, held: Array | None = None) 
     lines = []
     for name in sorted(set(labels)):
         line = _line(name, accuracy([row for row, own in zip(rows, labels, strict=True) if own == name]))
-        lines.append(line if held is None else f"{line} {100 * np.mean(held[labels == name]):.0f} % |")
+        lines.append(line if held is None else f"{line} {100 * np.mean(held[labels == name]):.0f}% |")
     return _table(label, lines, () if held is None else ("in range",))
 
 
@@ -161,7 +161,7 @@ def _operators(rows: Sequence[Residual]) -> str:
         signs = ", ".join(f"{gpu} {100 * (own.bias or 0):+.0f}" for gpu, own in gpus.items())
         shares = " | ".join(map(_percent, (found.median_ape, found.p90_ape, found.bias, found.coverage_fraction)))
         lines.append(f"| {name} | {found.rows:,} | {shares} | {signs} |")
-    head = "| operator | rows | median | 90 % | bias | in range | bias by GPU, % |"
+    head = "| operator | rows | median | 90% | bias | in range | bias by GPU, % |"
     return "\n".join([head, "|---|---|---|---|---|---|---|", *lines])
 
 
@@ -179,15 +179,14 @@ def _power(problem: Problem, left: LeftOut) -> str:
     for (name, limit), places in sorted(groups.items()):
         own, found = float(np.median(published[places])), float(np.median(predicted[places]))
         top = float(np.median([points[place][0].limits_watts[-1] for place in places]))
-        off = f"{100 * (found / own - 1):+.0f} %"
+        off = f"{100 * (found / own - 1):+.0f}%"
         lines.append(f"| {name} | {limit:.0f} W of {top:.0f} | {len(places)} | {own:.2f} | {found:.2f} | {off} |")
     error = np.abs(predicted / published - 1)
     fitted = np.array([curve.fitted and limit < curve.limits_watts[-1] for curve, limit in points])
-    middle = (
-        f"{fitted.sum()} points of fitted workloads one by one: median error {_percent(float(np.median(error[fitted])))}, mean "
-    )
+    middle, mean = (_percent(float(of(error[fitted]))) for of in (np.median, np.mean))
     head = ["| GPU | limit | workloads | published | predicted | error |", "|---|---|---|---|---|---|"]
-    return "\n".join([*head, *lines, "", f"{middle}{_percent(float(np.mean(error[fitted])))}."])
+    summary = f"On the {fitted.sum()} points for fitted workloads, the median error is {middle} and the mean error is {mean}."
+    return "\n".join([*head, *lines, "", summary])
 
 
 def _baselines(problem: Problem, theta: Array, left: LeftOut) -> str:
@@ -200,11 +199,11 @@ def _baselines(problem: Problem, theta: Array, left: LeftOut) -> str:
         f"| {name.replace('_', ' ')} | {_percent(figures['median_ape'])} | {_percent(figures['p90_ape'])} |"
         for name, figures in baselines(rows).items()
     ]
-    return "\n".join(["| rule | median | 90 % |", "|---|---|---|", *lines])
+    return "\n".join(["| rule | median | 90% |", "|---|---|---|", *lines])
 
 
 def _table(head: str, lines: Sequence[str], more: Sequence[str] = ()) -> str:
-    titles = [*head.split(" | "), "rows", "median", "mean", "90 %", "bias", "tau", "ratio"]
+    titles = [*head.split(" | "), "rows", "median", "mean", "90%", "bias", "tau", "ratio"]
     return "\n".join([f"| {' | '.join([*titles, *more])} |", "|---" * (len(titles) + len(more)) + "|", *lines])
 
 
@@ -216,4 +215,4 @@ def _line(name: str, figures: Accuracy) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
+    return "" if value is None else f"{100 * value:.1f}%"
