@@ -97,10 +97,10 @@ def neusight(options: argparse.Namespace) -> list[Row]:
     if not ours:
         raise Absent("none of its rows could be asked")
     gpus = ", ".join(sorted({question.gpu.name for question in found}))
-    note = f"{len(ours)} of {len(rows)} rows on {gpus}. NeuSight was trained on operators measured on these GPUs; "
-    note += "each of our predictions comes from a fit without any rows for that GPU."
+    note = f"The comparison uses {len(ours)} of {len(rows)} rows, for these GPUs: {gpus}. NeuSight was trained on operators "
+    note += "measured on these GPUs, while each of our predictions comes from a fit without any rows for that GPU."
     if skipped:
-        note += f" Left out: {', '.join(f'{reason} ({count})' for reason, count in skipped.items())}."
+        note += f" Rows left out: {', '.join(f'{reason} ({count})' for reason, count in skipped.items())}."
     figures = [(name, pick(theirs), pick(ours)) for name, pick in (("median", np.median), ("mean", np.mean))]
     return [
         Row(
@@ -108,7 +108,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
             asked=f"{asked}, {name}",
             theirs=f"{their:.1%}",
             ours=f"{own:.1%}",
-            ratio=f"{own / their:.2f} of its error",
+            ratio=f"{own / their:.2f}x its error",
             why=note if name == "median" else "",
         )
         for name, their, own in figures
@@ -128,7 +128,7 @@ def hta(options: argparse.Namespace) -> list[Row]:
         ours, theirs = why.run([sys.executable, "-c", why.OURS, str(path)]), why.run([str(python), "-c", why.HTA, str(path)])
     asked = f"reading and diagnosing a {size:,.0f} MB Kineto trace"
     version = _version(python, "HolisticTraceAnalysis")
-    note = f"HTA {version} loads the trace and computes four breakdowns; gpuwise loads it and runs all checks."
+    note = f"HTA {version} loads the trace and computes four breakdowns, while gpuwise loads it and runs all checks."
     return [
         Row(
             peer="HTA",
@@ -143,7 +143,7 @@ def hta(options: argparse.Namespace) -> list[Row]:
             asked=f"{asked}: peak memory",
             theirs=f"{theirs[1] / 1e6:,.0f} MB",
             ours=f"{ours[1] / 1e6:,.0f} MB",
-            ratio=f"{ours[1] / theirs[1]:.2f} of its memory",
+            ratio=f"{ours[1] / theirs[1]:.2f}x its memory",
         ),
     ]
 
@@ -203,11 +203,15 @@ def memory(options: argparse.Namespace) -> list[Row]:
     ours = np.median(np.abs(np.array([predicted_bytes(entry) for entry in asked]) / measured - 1))
     names = ", ".join(dict.fromkeys(str(entry.cells["model"]) for entry in asked))
     title = "device memory for training timm models on an A100: median error"
-    note = f"{len(asked)} rows: {names}, at their smallest and largest batch sizes. "
+    note = f"The comparison uses {len(asked)} rows: {names}, at their smallest and largest batch sizes. "
     note += "The tool counts only weights, gradients and states."
     told = (
         ("accelerate estimate-memory", 0, note),
-        ("torch MemTracker", 1, "The rows are the same. The tool counts tensors, but neither the allocator nor the context."),
+        (
+            "torch MemTracker",
+            1,
+            "The comparison uses the same rows. The tool counts tensors, but neither the allocator nor the context.",
+        ),
     )
     return [
         Row(
@@ -215,7 +219,7 @@ def memory(options: argparse.Namespace) -> list[Row]:
             asked=title,
             theirs=f"{(error := float(np.median(np.abs(np.array([row[place] for row in theirs]) / measured - 1)))):.1%}",
             ours=f"{ours:.1%}",
-            ratio=f"{ours / error:.2f} of its error",
+            ratio=f"{ours / error:.2f}x its error",
             why=why,
         )
         for name, place, why in told
@@ -248,10 +252,10 @@ def page() -> str:
         "# Compared with other tools",
         "",
         f"`benchmarks/peers.py` wrote this page ({'; '.join(runs)}; Python {platform.python_version()}, {platform.machine()}).",
-        "Each tool ran in its own environment, in the same run as gpuwise, on a machine that was also used by others.",
-        "Look at the ratios rather than the seconds.",
+        "Each tool ran in its own environment, in the same run as gpuwise, on a shared machine.",
+        "The ratios are therefore more meaningful than the times.",
         "",
-        "| tool | question | its answer | gpuwise | ratio |",
+        "| tool | task and metric | tool result | gpuwise result | ratio |",
         "|---|---|---|---|---|",
     ]
     lines += [f"| {row.peer} | {row.asked} | {row.theirs} | {row.ours} | {row.ratio} |" for row in rows]

@@ -43,14 +43,14 @@ QUESTIONS = (
 )
 HEAD = """# JSON
 
-`tools/build_json_reference.py` writes this page from real answers, and a test keeps it up to date. Every command takes `--json`
-and then prints one object to stdout and nothing else. `POST /api/…` on [the page](../guides/page.md) returns the same object.
+`tools/build_json_reference.py` writes this page from real output, and a test keeps it up to date. With `--json`, every command
+prints one JSON object to stdout and nothing else. `POST /api/…` on [the web page](../guides/page.md) returns the same object.
 Keys may be added but are never renamed or removed.
 
-Quantities are in SI units, with the unit in the key: `_s` seconds, `_bytes`, `_flops` (a count), `_flops_per_s`, `_bytes_per_s`,
-`_hz`, `_watts`, `_usd`, `_kwh`, `_kg`. Shares end in `_fraction` and are between 0 and 1. `[]` stands for each entry in a list,
-and `{…}` for each entry in an object whose keys are names. A key may be null if nothing is known. `assumptions` (`name`, `value`,
-`basis`, `effect`) lists what you did not specify, and `data_date` is the date of the data.
+Quantities are in SI units, and the key names the unit: `_s` (seconds), `_bytes`, `_flops` (a count), `_flops_per_s`,
+`_bytes_per_s`, `_hz`, `_watts`, `_usd`, `_kwh`, `_kg`. Shares end in `_fraction` and are between 0 and 1. `[]` means each entry
+in a list, and `{…}` means each entry in an object with names as keys. A value may be null if it is unknown. `assumptions`
+(`name`, `value`, `basis`, `effect`) lists everything you did not specify, and `data_date` is the date of the data.
 """
 _COMMON = ("assumptions", "data_date")
 _TYPES = {bool: "yes or no", int: "number", float: "number", str: "text", type(None): "null"}
@@ -83,7 +83,7 @@ def _section(question: str) -> str:
         if key.split(".")[0].removesuffix("[]") not in _COMMON:
             kinds.setdefault(key, set()).add(kind)
     rows = [f"| `{key}` | {_joined(found)} |" for key, found in kinds.items()]
-    return "\n".join([f"## gpuwise {question}", "", "| key | holds |", "|---|---|", *rows, ""])
+    return "\n".join([f"## gpuwise {question}", "", "| key | type |", "|---|---|", *rows, ""])
 
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, str]]:

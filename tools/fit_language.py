@@ -352,7 +352,7 @@ def page(tested: Sequence[Tested]) -> str:
     lines = [_WORDS.strip(), ""]
     for phase in ("decode", "prefill"):
         chosen = [one for one in tested if one.row.cells["mode"] == phase]
-        lines += ["", f"## {_TITLES[phase]}", "", f"{len(chosen):,} rows.", "", _header("how", ""), _rule(6)]
+        lines += ["", f"## {_TITLES[phase]}", "", f"{len(chosen):,} rows.", "", _header("test", ""), _rule(6)]
         for fold, name in enumerate(head):
             lines.append(
                 f"| {name} | {statistics(np.array([one.errors[fold] for one in chosen]))} | {kendall(chosen, fold):.2f} |"
@@ -369,7 +369,7 @@ def page(tested: Sequence[Tested]) -> str:
 
 
 def _header(first: str, more: str) -> str:
-    return f"| {first} | {more}median | 90 % | bias |" + (" order of GPUs (tau) |" if not more else "")
+    return f"| {first} | {more}median | 90% | bias |" + (" rank correlation (tau) |" if not more else "")
 
 
 def _rule(columns: int) -> str:
@@ -385,14 +385,14 @@ _GROUPS: dict[str, Callable[[GenerationRow], str]] = {
 _WORDS = """
 # How accurate are predictions for language models?
 
-`python tools/fit_language.py` writes this page. It compares predicted speeds of engines that generate text with published
-measurements. An error is |predicted / measured - 1|; *bias* is the median of predicted / measured - 1.
+`python tools/fit_language.py` writes this page. It compares predicted speeds for text-generation engines with published
+measurements. The error of a prediction is |predicted / measured - 1|, and *bias* is the median of predicted / measured - 1.
 
-An engine (vLLM, llama.cpp, ...) has few constants of its own; the kernel models of GPUs are those that training steps were fitted
-with, and no row on this page was used for them. *GPU unseen* leaves out every row of one GPU, *model unseen* every row of one
-model. *GPU and source unseen* leaves out both: most engines were measured by a single source, so this shows what to expect of an
-engine that nobody has measured. Several engines were measured on the A100 only; with the A100 left out, nothing but the priors is
-known of them.
+Each engine (vLLM, llama.cpp, ...) has only a few constants. The kernel models for GPUs were fitted to training steps, and no row
+on this page was used for them. *GPU unseen* leaves out every row for one GPU, and *model unseen* leaves out every row for one
+model. *GPU and source unseen* leaves out both the GPU and the source. Most engines were measured by a single source, so this test
+shows what to expect for an engine without measurements. Several engines were measured only on the A100. When the A100 is left
+out, their constants come from the priors alone.
 """
 
 

@@ -142,12 +142,14 @@ def _page(
         "GOALS": _table(
             {
                 UNFITTED: scored["not fitted"],
-                "GPUMemNet, families that were fitted": scored["fitted half"],
-                "GPUMemNet, families that were not": scored["other half"],
-                "the same, halves swapped": scored["swapped"],
-                "GPUMemNet, every family by the fit without it": both,
+                "GPUMemNet, fitted families": scored["fitted half"],
+                "GPUMemNet, other families": scored["other half"],
+                "GPUMemNet, swapped": scored["swapped"],
+                "GPUMemNet, each family left out of the fit": both,
                 "LitGPT": [row for row in scored["language"] if row.labels["source"] == "litgpt"],
-                "transformers' pages": [row for row in scored["language"] if row.labels["source"] == "hf_transformers_docs"],
+                "transformers documentation": [
+                    row for row in scored["language"] if row.labels["source"] == "hf_transformers_docs"
+                ],
             }
         ),
         "FAMILIES": _table(_grouped(both, "family")),
@@ -182,7 +184,7 @@ def _grouped(rows: Sequence[Residual], label: str) -> dict[str, list[Residual]]:
 
 def _table(groups: Mapping[str, Sequence[Residual]]) -> str:
     head = [
-        "| rows | how many | median | mean | 90% | bias | more than 10% too low | in range |",
+        "| group | rows | median | mean | 90% | bias | more than 10% too low | in range |",
         "|---|---|---|---|---|---|---|---|",
     ]
     return "\n".join(head + [f"| {name} | {_line(rows, ranged=name != UNFITTED)} |" for name, rows in groups.items() if rows])

@@ -26,13 +26,13 @@ PAGE = HERE / "docs/accuracy-tuning.md"
 RATES = tuple(float(rate) for rate in np.geomspace(0.12, 1.0, 25))
 MIDDLE = 1.0  # of a source that was left out: the usual kernel
 
-HEAD = """# How accurate fine-tuning is
+HEAD = """# How accurate are fine-tuning predictions?
 
-Published steps of LoRA, QLoRA and full fine-tuning on one GPU, each predicted from what its trainer does: adapters as PEFT
-computes them, packed weights widened before every product, blocks that run again, the loss on the logits. Ranks, layers and the
-types that are computed in were read in the sources' code (`evidence/data/tuning.json`). One figure is fitted: how fast attention
-runs with a mask. The last two columns are the median errors with that figure fitted on the other GPUs or sources alone.
-Written by `tools/fit_tuning.py`.
+This page compares predictions with published steps of LoRA, QLoRA and full fine-tuning on one GPU. Each prediction follows the
+trainer that was used: adapters as in PEFT, packed weights that are dequantised before every product, recomputed blocks, and the
+loss on the logits. We read the ranks, layers and data types in the sources' code (`evidence/data/tuning.json`). One constant is
+fitted: the speed of attention with a mask. The last two columns are the median errors with that constant fitted only to the
+other GPUs or sources. `tools/fit_tuning.py` writes this page.
 
 """
 
@@ -121,7 +121,7 @@ def main(path: Path) -> int:
     lines = [HEAD]
     for title, key in _KEYS.items():
         lines += table(found, title, key)
-    lines.append(f"Attention with a mask runs at {rate:.2f} of the usual kernel's rate.")
+    lines.append(f"Attention with a mask runs at {rate:.0%} of the speed of the usual kernel.")
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines[1:]))
     return 0

@@ -43,7 +43,7 @@ def _itx(value: Mapping[str, Any]) -> Reply:
     question="four GPUs on 1,300 W",
     how="build --gpu '4x GTX 1080 Ti' --psu 1300 --lanes X99",
     given=("n",),
-    why="94% for hours, and above its rating for 100 µs; we recommend 1,600 W, as a later reader did",
+    why="the load is 94% for hours and above the rating for 100 µs; we recommend 1,600 W, as a later reader did",
 )
 def _four(value: Mapping[str, Any]) -> Reply:
     found = line("psu", f"{value['n']}x GTX 1080 Ti", psu=str(value["psu_w"]), lanes="X99")

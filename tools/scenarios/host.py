@@ -18,7 +18,7 @@ _HARD_DISK = 150.0  # MB/s, as `gpuwise matters ssd` takes it
     "S004",
     question="a quad-core CPU from 2007 with a GTX 970",
     how="matters cpu; networks from 2015 and a small MLP",
-    why="no effect where the GPU is busy; the CPU matters only for small networks",
+    why="a slow CPU has no effect while the GPU is busy; it matters only for small networks",
 )
 def _old_cpu(value: Mapping[str, Any]) -> Reply:
     return {"cpu_penalty": matters_over("cpu", "GTX 970", {**EARLY, "mnist_mlp": "128"})}
@@ -28,7 +28,7 @@ def _old_cpu(value: Mapping[str, Any]) -> Reply:
     "S009",
     question="a machine for up to four GTX 980 cards",
     how="build --gpu '4x GTX 980'; matters cpu, ssd; networks from 2015",
-    why="issuing ops is hidden behind GPU work, so a slow CPU costs typical networks nothing; as much RAM as VRAM is enough",
+    why="issuing ops is hidden behind GPU work, so a slow CPU has no effect on typical networks; as much RAM as VRAM is enough",
 )
 def _desktop(value: Mapping[str, Any]) -> Reply:
     reads = [matter("ssd", model, "GTX 980", batch=batch).value for model, batch in EARLY.items()]
@@ -55,7 +55,7 @@ def _hot(value: Mapping[str, Any]) -> Reply:
 _equal_cards = unanswered(
     "S071",
     question="two identical machines, and a third that is five times slower",
-    why="a measurement whose cause was never found; `gpuwise why` would need a profile",
+    why="the cause of this measurement was never found; `gpuwise why` would need a profile",
 )
 
 
@@ -72,8 +72,8 @@ def _clocks(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S114",
     question="a CPU at a third of its clock: MNIST, ImageNet",
-    how="predict mnist_cnn, alexnet on a GTX 970: --cpu 'old quad-core' against a desktop twice as fast",
-    why="our CPU classes differ by a factor of two at most; the network decides: an MLP loses 8%, a CNN nothing",
+    how="predict mnist_cnn, alexnet on a GTX 970: --cpu 'old quad-core' and a desktop that is twice as fast",
+    why="our CPU classes differ by a factor of two at most; the loss depends on the network: 8% for an MLP, none for a CNN",
 )
 def _third_clock(value: Mapping[str, Any]) -> Reply:
     def lost(model: str) -> float:
@@ -86,11 +86,13 @@ def _third_clock(value: Mapping[str, Any]) -> Reply:
 _offboard = unanswered(
     "S118",
     question="a drone that computes over a radio link: latency",
-    why="this is the latency of a mobile network and does not depend on a GPU",
+    why="the quoted value is the latency of a mobile network and does not depend on the GPU",
 )
 
 
-@scenario("S162", question="how much a case's fans cool", how="matters cooling: the range it gives for a case", quoted=True)
+@scenario(
+    "S162", question="how much case fans lower the temperature", how="matters cooling: the range it gives for a case", quoted=True
+)
 def _case(value: Mapping[str, Any]) -> Reply:
     low, high = _degrees(r"case by (\d+) to (\d+) °C")
     return {"case_dC": Ours(value=(low + high) / 2, low=low, high=high, unit="°C")}

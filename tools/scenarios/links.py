@@ -22,9 +22,9 @@ _COPY = f"{Path(__file__).with_name('copied.py')}:Copy"
 
 @scenario(
     "S011",
-    question="one Titan X against the four GPUs in AWS g2.8xlarge",
+    question="one Titan X vs. the four GPUs in AWS g2.8xlarge",
     how="compare '4x GRID K520' as one job; networks from 2015",
-    why="our prediction assumes no virtual machine",
+    why="our prediction does not include the overhead of a virtual machine",
     at_least=("TitanX_ge_4x_g2",),
 )
 def _g2_8xlarge(value: Mapping[str, Any]) -> Reply:
@@ -40,9 +40,9 @@ def _g2_8xlarge(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S016",
-    question="bandwidthTest on a GTX 980: which slot is it in, and is it healthy",
+    question="bandwidthTest on a GTX 980: which slot is the card in, and does it work correctly",
     how="links: PCIe 3.0 x16, 2.0 x16; predict copied.py:Copy --mode infer: bytes per second for a 32 MiB copy, as in that test",
-    why="such a short copy does not reach the spec-sheet rate (224)",
+    why="a copy this short does not reach the spec-sheet rate (224)",
 )
 def _bandwidth_test(value: Mapping[str, Any]) -> Reply:
     copy = step(_COPY, "GTX 980", "1", mode="infer", input=("x=batch,8,1024,1024:fp32",)).by_op[0]
@@ -61,7 +61,7 @@ def _razer(value: Mapping[str, Any]) -> Reply:
 _two_processes = unanswered(
     "S062",
     question="two independent processes on two cards reach 1.14 times the speed of one",
-    why="a measurement whose cause was never found; in our model, independent jobs reach 2",
+    why="the cause of this measurement was never found; in our model, independent jobs reach a factor of 2",
 )
 
 
@@ -72,9 +72,10 @@ def _lanes(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S079",
-    question="an LSTM on two GTX 1080 Ti cards, by framework; the figures are for 100 to 200 steps, and said to be lower for 24",
+    question="an LSTM on two GTX 1080 Ti cards, by framework; the values are for 100 to 200 "
+    "steps, and are said to be lower for 24",
     how="predict word_lstm --seq 150 --batch 64 --gpus 2, stacks tf-1.15 and torch-1.4; CNTK is not supported, so we use PyTorch",
-    why="for 24 steps we predict 1.1, because so short a step cannot hide its gradients; frameworks overlap differently",
+    why="for 24 steps we predict 1.1, because a step this short cannot hide its communication; frameworks overlap differently",
 )
 def _lstm(value: Mapping[str, Any]) -> Reply:
     def speedup(stack: str) -> float:
@@ -88,7 +89,7 @@ def _lstm(value: Mapping[str, Any]) -> Reply:
     "S082",
     question="two GTX 1080 Ti cards at x8 each",
     how="predict --gpus 2 and matters pcie-lanes; three kinds of work",
-    why="at these batch sizes, a CNN's gradients are hidden behind its backward pass; those of transformers and RNNs are not",
+    why="at these batch sizes, gradient exchange is hidden behind the backward pass for CNNs, but not for transformers and RNNs",
 )
 def _two_at_x8(value: Mapping[str, Any]) -> Reply:
     def speedup(model: str, batch: str) -> float:
@@ -102,7 +103,7 @@ def _two_at_x8(value: Mapping[str, Any]) -> Reply:
     "S086",
     question="GTX 1080 Ti in PCIe 2.0 slots",
     how="matters pcie-gen, one and two GPUs; three kinds of work",
-    why="next to nothing for CNNs, the quoted loss for RNNs",
+    why="almost no loss for CNNs, the quoted loss for RNNs",
 )
 def _pcie2(value: Mapping[str, Any]) -> Reply:
     return {"pcie2_1gpu": matters_over("pcie-gen", _GTX, gpus=2), "pcie2_2gpu": _together("pcie-gen", _GTX, 2)}
@@ -112,7 +113,7 @@ def _pcie2(value: Mapping[str, Any]) -> Reply:
     "S089",
     question="an external GPU for NLP",
     how="matters egpu; GTX 1080 Ti, bert-base, word_lstm, gnmt",
-    why="words take few bytes: next to nothing crosses the cable during training, so we predict no loss",
+    why="text takes few bytes, so almost nothing crosses the cable during training and we predict no loss",
 )
 def _egpu_nlp(value: Mapping[str, Any]) -> Reply:
     return {"egpu_penalty": matters_over("egpu", _GTX, {"bert-base": "16", "word_lstm": "64", "gnmt": "32"})}
@@ -122,7 +123,7 @@ def _egpu_nlp(value: Mapping[str, Any]) -> Reply:
     "S094",
     question="Thunderbolt 3: rate and loss",
     how="links: Thunderbolt 3; matters egpu",
-    why="of the 40 Gbit/s on the wire, at most 32 carry PCIe, and 2.4 GB/s arrive",
+    why="at most 32 of the 40 Gbit/s on the wire carry PCIe data, and about 2.4 GB/s are usable",
 )
 def _thunderbolt(value: Mapping[str, Any]) -> Reply:
     return {"tb3_gbs": _achieved("Thunderbolt 3"), "penalty": matters_over("egpu", _GTX)}
@@ -132,7 +133,7 @@ def _thunderbolt(value: Mapping[str, Any]) -> Reply:
     "S123",
     question="a third GPU at eight lanes",
     how="matters pcie-lanes --gpus 3; three kinds of work",
-    why="next to nothing for CNNs, the quoted loss for transformers and RNNs",
+    why="almost no loss for CNNs, the quoted loss for transformers and RNNs",
 )
 def _third(value: Mapping[str, Any]) -> Reply:
     return {"3gpu_penalty": _together("pcie-lanes", _GTX, 3)}
@@ -167,7 +168,7 @@ def _host_for_four(value: Mapping[str, Any]) -> Reply:
     "S181",
     question="NVLink between two RTX cards",
     how="matters nvlink; RTX 2080 Ti, two GPUs, three kinds of work",
-    why="the author's message count is dubious: CNNs gain nothing, but transformers and RNNs at small batch sizes do",
+    why="the author's message count is doubtful: CNNs gain nothing, but transformers and RNNs gain at small batch sizes",
 )
 def _nvlink(value: Mapping[str, Any]) -> Reply:
     found = matters_over("nvlink", "RTX 2080 Ti", gpus=2)
@@ -189,7 +190,7 @@ def _shared_lanes(gpu: str, **box: Any) -> float:
     return sum(link.lanes / link.shared for link in card_links(query.cards, query.box))
 
 
-@scenario("S184", question="the link between two CPUs against two x16 slots", how="links: QPI 9.6 GT/s, PCIe 3.0 x16")
+@scenario("S184", question="the link between two CPUs vs. two x16 slots", how="links: QPI 9.6 GT/s, PCIe 3.0 x16")
 def _sockets(value: Mapping[str, Any]) -> Reply:
     return {name: find_link(link).bytes_per_s_one_way / 1e9 for name, link in (("qpi", "QPI"), ("x16", "PCIe 3.0 x16"))}
 

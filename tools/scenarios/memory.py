@@ -30,7 +30,7 @@ def _alexnet(value: Mapping[str, Any]) -> Reply:
 _offload = unanswered(
     "S015",
     question="the cost of keeping activations in host memory at 8 GB/s",
-    why="none of our remedies offloads activations; ours offloads the optimizer (5% for vgg16 on a Titan)",
+    why="gpuwise can offload the optimizer (5% for vgg16 on a Titan) but not activations",
 )
 
 
@@ -57,7 +57,7 @@ def _nlp(value: Mapping[str, Any]) -> Reply:
 _volumes = unanswered(
     "S117",
     question="a 3D network that takes 30 to 60 GB on a CPU",
-    why="the network is not known, and its memory is what the reader measured",
+    why="the network is not known, and the quoted memory is the reader's own measurement",
 )
 
 
@@ -95,7 +95,7 @@ def _many_models(value: Mapping[str, Any]) -> Reply:
     "S190",
     question="fp32 memory to which 11 GB is equivalent in 16-bit precision",
     how="fit: largest batch in amp divided by that in fp32, times 11",
-    why="contradicts the same author's 50% rule; it depends on the model",
+    why="the quoted answer contradicts the same author's 50% rule; the gain depends on the model",
 )
 def _doubled(value: Mapping[str, Any]) -> Reply:
     found = _more_batch("RTX 2080 Ti")
@@ -134,7 +134,7 @@ def _medical(value: Mapping[str, Any]) -> Reply:
     "S200",
     question="largest batch for Faster R-CNN on 11 GB",
     how="fit mask_rcnn on a GTX 1080 Ti, fp32",
-    why="a different network at a different image size, neither stated exactly; ours is Mask R-CNN with a ResNet-50",
+    why="our network is Mask R-CNN with a ResNet-50; the question does not state its network and image size exactly",
 )
 def _detector(value: Mapping[str, Any]) -> Reply:
     return {"batch_max_11gb": float(held("mask_rcnn", "GTX 1080 Ti").max_batch)}
@@ -153,7 +153,8 @@ def _batch_gain(value: Mapping[str, Any]) -> Reply:
     "S224",
     question="fp32 memory to which 8 GB is equivalent in 16-bit precision, as a factor",
     how="fit: largest batch in amp divided by that in fp32",
-    why="a factor of two for CNNs, hardly any gain for transformers and RNNs with fp32 weights: no single factor fits all",
+    why="the factor is two for CNNs, with hardly any gain for transformers and RNNs with fp32 "
+    "weights, so no single factor fits all",
 )
 def _half_more(value: Mapping[str, Any]) -> Reply:
     return {"factor": _more_batch("RTX 2070")}

@@ -21,7 +21,7 @@ _LONG_DAYS = 365.0
     "S022",
     question="the cheapest GPU for a student to rent by the hour",
     how="prices: spot offers from clouds, with the host included",
-    why="prices for today's small GPUs; the quoted price was from 2015",
+    why="our prices are for today's small GPUs; the quoted price is from 2015",
 )
 def _spot(value: Mapping[str, Any]) -> Reply:
     listed = gpuwise.prices()
@@ -33,7 +33,9 @@ def _spot(value: Mapping[str, Any]) -> Reply:
 
 
 @scenario(
-    "S065", question="what one more kWh costs under Korea's tiers", how='cost --bills "200=19.92,600=194.7" --household-kwh 200'
+    "S065",
+    question="the cost of one more kWh under Korea's tiered rates",
+    how='cost --bills "200=19.92,600=194.7" --household-kwh 200',
 )
 def _tiers(value: Mapping[str, Any]) -> Reply:
     found = gpuwise.cost(gpu="GTX 1080", bills="200=19.92,600=194.7", household_kwh=200, job_hours=100)
@@ -66,9 +68,9 @@ def _worth(base: str, base_price: float, other: str, other_price: float, premium
 
 @scenario(
     "S108",
-    question="a GTX 1080 for 120 EUR a month, four GTX 1070 for 660: good?",
+    question="a GTX 1080 for 120 EUR a month, four GTX 1070 for 660: is it a good price?",
     how="cost --gpu … --cloud-price (month / 730 h) --utilization 1: good if owning takes over half a year to become cheaper",
-    why="a GTX 1070 costs 379 USD: a few months of that rent would pay for four of them",
+    why="a GTX 1070 costs 379 USD, so a few months of that rent would pay for four of them",
 )
 def _server(value: Mapping[str, Any]) -> Reply:
     return {
@@ -91,8 +93,8 @@ def _rent_first(gpu: str, count: int, eur_a_month: float) -> Choice:
 @scenario(
     "S161",
     question="4,000 images, GoogLeNet or ResNet: a laptop's CPU, a cloud GPU or a desktop",
-    how="predict on V100 (amp) and Core i7-4770K: hours on the CPU for work that takes the GPU 5 min; cost --gpu 'GTX 1050 Ti'",
-    why="we assume 700 USD for the desktop around a card; the one in question cost about half that",
+    how="predict on V100 (amp) and Core i7-4770K: CPU hours for work that takes 5 min on the GPU; cost --gpu 'GTX 1050 Ti'",
+    why="we assume 700 USD for the rest of the desktop; the one in question cost about half that",
     given=("gpu_min",),
 )
 def _laptop_cpu(value: Mapping[str, Any]) -> Reply:

@@ -36,11 +36,16 @@ def page(found: Sequence[Judged]) -> str:
     groups = {
         "Answered": [each for each in counted if each.answered],
         "Not answered": [each for each in counted if not each.answered],
-        "Listed separately: answers that the evidence itself doubts": [each for each in found if each.doubt],
+        "Listed separately: the evidence casts doubt on the quoted answer": [each for each in found if each.doubt],
     }
     parts = [_HEAD, _summary(found)]
     for title, rows in groups.items():
-        parts += ["", f"## {title} ({len(rows)})", "", "| id | question | theirs | ours | within | how asked; why they differ |"]
+        parts += [
+            "",
+            f"## {title} ({len(rows)})",
+            "",
+            "| id | question | quoted | gpuwise | within | command; why the answers differ |",
+        ]
         parts += ["|---|---|---|---|---|---|", *(_row(each) for each in rows)]
     return "\n".join([*parts, ""])
 
@@ -48,10 +53,11 @@ def page(found: Sequence[Judged]) -> str:
 _HEAD = f"""# Buyers' questions, and what gpuwise answers
 
 `python tools/check_scenarios.py` writes this page. Readers of a GPU buying guide asked these questions between 2014 and 2019.
-The answers they got are opinions and measurements from that time. The script asks each question through the public interface,
-as a user would. If their answer is a figure, ours counts if it is within {NEAR:.0%} of it. If theirs is a range, ours counts if
-it is inside the range or within {NEAR:.0%} of the nearer end. If a question names no model, we answer with a range over several
-kinds of work; overlapping ranges then count too and are marked. A question counts as answered if all its figures count.
+The quoted answers are opinions and measurements from that time. The script asks each question through the public interface, as
+a user would. If the quoted answer is a number, ours counts if it is within {NEAR:.0%} of that number. If the quoted answer is a
+range, ours counts if it is inside the range or within {NEAR:.0%} of the nearer end. If a question names no model, we answer with
+a range over several kinds of work. In that case, overlapping ranges also count and are marked. A question counts as answered if
+all its values count.
 """
 
 
@@ -64,10 +70,10 @@ def _summary(found: Sequence[Judged]) -> str:
     quoted = sum(each.answered and each.asked.quoted for each in counted)
     silent = sum(each.asked.ask is None for each in counted)
     return textwrap.fill(
-        f"gpuwise answers {answered} of {total} questions ({answered / total:.0%}) and {near} of {len(parts)} figures "
-        f"({near / len(parts):.0%}). Of those {answered}, {loose} count only because the ranges overlap, and {quoted} only "
-        f"repeat a rule from the guide. gpuwise has no answer at all to {silent} of the others. {len(found) - total} more "
-        "questions are listed separately, because the evidence casts doubt on the quoted answer.",
+        f"gpuwise answers {answered} of {total} questions ({answered / total:.0%}) and {near} of {len(parts)} values "
+        f"({near / len(parts):.0%}). Of those {answered} questions, {loose} count only because the ranges overlap, and {quoted} "
+        f"only repeat a rule from the guide. Of the others, {silent} have no answer from gpuwise at all. "
+        f"{len(found) - total} more questions are listed separately, because the evidence casts doubt on the quoted answer.",
         _WIDTH,
     )
 
