@@ -64,12 +64,12 @@ def _save(profile: Profile) -> tuple[Path | None, str]:
     """Where it was saved, or why it was not; the measurements are shown in either case."""
     lacking = [kind for kind in NEEDED if not profile.of(kind)]
     if lacking:
-        return None, f"predictions need measurements of {', '.join(lacking)}, which are missing"
+        return None, f"these measurements are missing, and predictions need them: {', '.join(lacking)}"
     before = store.surer(profile)
     if before is not None:
         figures = f"{len(before.rows)} rows, median ±{before.spread_fraction:.1%}"
         own = f"{len(profile.rows)} rows, ±{profile.spread_fraction:.1%}"
-        kept = f"an earlier profile from today is more precise ({figures}, against {own}) and was kept"
+        kept = f"an earlier profile from today is more precise ({figures}, compared with {own}) and was kept"
         return None, f"{kept}; delete {store.path_of(before)} to replace it"
     try:
         return store.save(profile), ""

@@ -81,8 +81,8 @@ def _names_only(notes: Sequence[Assumption]) -> tuple[Assumption, ...]:
 def _speed_notes() -> tuple[Assumption, ...]:
     kinds = "; ".join(f"{kind.title}: {kind.model}, batch {kind.batch}" for kind in KINDS)
     return (
-        assumed("kinds of work", kinds, "speeds at power limits and with fewer lanes are computed for these models"),
-        assumed("bridges", "no NVLink bridge", "a bridge is sold separately; without it, GPUs exchange gradients over PCIe"),
+        assumed("kinds of work", kinds, "speeds at lower power limits and with fewer lanes are computed for these models"),
+        assumed("bridges", "no NVLink bridge", "bridges are sold separately; without one, GPUs exchange gradients over PCIe"),
         assumed(
             "power law", "fitted on V100, P100 and Quadro RTX 6000", "GeForce cards lost up to 12% more speed in measurements"
         ),

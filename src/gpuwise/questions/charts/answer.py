@@ -12,6 +12,7 @@ import msgspec
 
 from gpuwise.advise.candidates import price_for
 from gpuwise.advise.jobs import JobPace
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import knows
@@ -144,8 +145,8 @@ def chart_gpus(query: ChartsQuery, progress: Callable[[str], None] = lambda text
     missing = [work.title for work in query.work if not rows[base.name].best(work.name)]
     if missing:
         raise BadValue(
-            f"{base.name} cannot be the baseline, because {missing[0]} does not fit on it",
-            hint="for example `--baseline 'RTX 3090'`",
+            f"{the(base.name)} cannot be the baseline, because {missing[0]} does not fit on it",
+            hint="try `--baseline 'RTX 3090'`",
         )
     answer = ChartsAnswer(
         query=query,

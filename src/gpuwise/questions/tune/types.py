@@ -15,7 +15,7 @@ from gpuwise.questions.tune.predicting import Expected
 
 __all__ = ["NO_TIME", "Best", "MeasuredAnswer", "Tried"]
 
-NO_TIME = "there was no time left for it"
+NO_TIME = "there was no time left to try it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +95,12 @@ class MeasuredAnswer(Shown):
         best = self.best
         nothing = 0 if any(one.is_untried for one in self.tried) else LEAST_ROUNDS
         if min((one.gain.rounds for one in self.tried if one.gain), default=nothing) < LEAST_ROUNDS:
-            enough = f"`--seconds {self.needed_s:.0f}` should be enough" if self.needed_s else "`--seconds` allows more"
-            return f"no verdict, because there was too little time for {LEAST_ROUNDS} rounds of each change; {enough}"
+            enough = f"`--seconds {self.needed_s:.0f}` should be enough" if self.needed_s else "allow more time with `--seconds`"
+            return f"no verdict, because there was not enough time for {LEAST_ROUNDS} rounds of each change; {enough}"
         certain = [one for one in self.tried if one.gain is not None and one.gain.is_certain]
         if certain and (best is None or best.gain.rounds < LEAST_ROUNDS):
             names = ", ".join(f"{one.change.name} {one.change.value} {one.gain.middle:.2f}" for one in certain if one.gain)
-            return f"faster on their own: {names}; there was no time to measure them together; `--seconds` allows more"
+            return f"faster separately: {names}; there was no time to measure them together; allow more time with `--seconds`"
         if best is None or not best.gain.is_certain:
             return "none of the changes was faster in every round"
         names = " and ".join(f"{change.name} {change.value}" for change in best.changes)

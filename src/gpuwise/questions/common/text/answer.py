@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.core.articles import the
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.core.units import GIB
 from gpuwise.engine.generation import (
     Generations,
@@ -181,7 +183,7 @@ def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
     layers = round(serving.offloaded * serving.shape.layers)
     value = f"{layers} of {serving.shape.layers} layers on the CPU"
     ram = host_memory_bytes(serving.host) / GIB
-    effect = f"not all layers fit in its memory; a {serving.host.name} with {ram:.0f} GiB of system memory is assumed"
+    effect = f"not all layers fit in GPU memory; this assumes a {serving.host.name} CPU with {ram:.0f} GiB of system memory"
     return (assumed(f"{gpu.name} offload", value, effect, code="offload"),)
 
 
@@ -189,8 +191,8 @@ def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ..
     short = [result.gpu for result in results if not result.fits]
     if not short:
         return ()
-    names = ", ".join(gpu.name for gpu in short)
-    return (f"it does not fit on {names}; to see what would make it fit, run `{_fit_command(query, short)}`",)
+    names = either(the(gpu.name) for gpu in short)
+    return (f"the model does not fit on {names}; run `{_fit_command(query, short)}` to see what would make it fit",)
 
 
 def _fit_command(query: TextQuery, short: Sequence[Gpu]) -> str:
