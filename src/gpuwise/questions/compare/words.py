@@ -146,7 +146,7 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
     if not several:
         return []
     found = [
-        "GPU memory does not add up: a model must fit on each GPU unless it is split (see `gpuwise plan`)",
+        "memory does not add up: a model must fit on each GPU unless it is split (see `gpuwise plan`)",
         "each reason compares the slowest GPU of one set with the slowest GPU of the other",
     ]
     for rig in several:

@@ -79,11 +79,13 @@ def _parts(result: TextFit) -> tuple[tuple[str, str, float], ...]:
 
 def _verdict(result: TextFit) -> str:
     each = " on each GPU" if result.gpu_count > 1 else ""
-    need = f"needs {_bytes(result.memory.total_bytes)} of {_bytes(result.room.usable_bytes)}{each}"
+    need = f"needs {_bytes(result.memory.total_bytes)}"
     if result.fits:
+        need += f" of {_bytes(result.room.usable_bytes)}{each}"
         tight = result.memory.high_bytes > result.room.usable_bytes
         return f"{'FITS, NARROWLY' if tight else 'FITS'}: {need}"
     told = result.generation
+    need += f"{each}, but only {_bytes(result.room.usable_bytes)} is available"
     if not result.survives:
         return f"DOES NOT FIT: {need}"
     host = f"{_bytes(told.host_bytes)} of system memory"

@@ -73,9 +73,10 @@ def _sheet(answer: FitAnswer, result: Fit, width: int, colour: bool, verbose: bo
 
 def _describe_verdict(result: Fit) -> str:
     has = f"{_gib(result.room.usable_bytes)}" + (
-        (" of the system's memory" if result.gpu.is_cpu else " of memory shared with the CPU") if result.room.shared else ""
+        (" of system memory" if result.gpu.is_cpu else " of memory shared with the CPU") if result.room.shared else ""
     )
-    need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)}) of {has}"
+    need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)})"
+    need += f" of {has}" if result.fits else f", but only {has} is available"
     if 1 - _SURE < result.probability < _SURE:
         word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"
         return f"{word}: needs {need}; the probability that it runs is {result.probability:.0%}"

@@ -209,7 +209,7 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     return (
         f"The best value is {a(value.name)} ({price}). It has the lowest cost per run of the cards below.{faster}"
         f"{renting(survey, chosen, value)} "
-        "The other rows are the best cards at other budgets. Add `--model` and `--budget` for a recommendation for your own case."
+        "The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."
     )
 
 
