@@ -134,7 +134,7 @@ def _fit_note(query: StepQuery, results: Sequence[Prediction]) -> tuple[str, ...
     if not short:
         return ()
     names = either(the(gpu.name) for gpu in short)
-    return (f"the model does not fit on {names}; run `{fit_of(query, short)}` to see what would make it fit",)
+    return (f"the model does not fit on {names}; to see what would make it fit, run `{fit_of(query, short)}`",)
 
 
 def prediction_of(steps: Steps, place: int = 0) -> Prediction:

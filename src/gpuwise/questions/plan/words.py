@@ -137,7 +137,8 @@ def _describe_scaling(answer: PlanAnswer) -> list[str]:
         f"{last['gpu_count']:,} GPUs are {times:.2f} times as fast as {base} ({last['efficiency_fraction']:.0%} of ideal scaling)"
     )
     if answer.stops_at is not None:
-        text += f"; beyond {answer.stops_at} GPUs, each extra GPU adds less than half of its speed at this batch size"
+        count = "1 GPU" if answer.stops_at == 1 else f"{answer.stops_at} GPUs"
+        text += f"; beyond {count}, each extra GPU adds less than half of its speed at this batch size"
     return [f"{text}."]
 
 

@@ -192,7 +192,7 @@ def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ..
     if not short:
         return ()
     names = either(the(gpu.name) for gpu in short)
-    return (f"the model does not fit on {names}; run `{_fit_command(query, short)}` to see what would make it fit",)
+    return (f"the model does not fit on {names}; to see what would make it fit, run `{_fit_command(query, short)}`",)
 
 
 def _fit_command(query: TextQuery, short: Sequence[Gpu]) -> str:
