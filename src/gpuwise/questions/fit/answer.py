@@ -69,7 +69,7 @@ def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         if asked.remedies:
-            progress(f"trying remedies on {gpu.name}")
+            progress(f"trying remedies on the {gpu.name}")
         batch = query.batch or workload.batch
         trial = Trial(gpu=gpu, room=room_of(gpu), batch=batch, now=now, ways=ways, run=query.run, correction=found)
         trial.display = asked.display

@@ -217,7 +217,7 @@ def _this_card(device: str) -> DeviceFacts:
     facts = facts_of(device)
     if not facts.device.startswith("cuda") or not facts.uuid:
         raise BadValue(
-            f"the power limit of {facts.name} ({facts.device}) cannot be set",
+            f"the power limit of the {facts.name} ({facts.device}) cannot be set",
             hint="leave out `--apply` to get a prediction for `--gpu NAME`; power limits can be set only on NVIDIA cards",
         )
     return facts

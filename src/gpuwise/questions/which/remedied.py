@@ -44,7 +44,7 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
     for option in (*short_of_memory(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
         if option.gpu.memory_bytes <= too_little:
             continue
-        progress(f"looking for memory savings on {option.gpu.name}")
+        progress(f"looking for memory savings on the {option.gpu.name}")
         one = _with_remedies(survey, option)
         if one is None:
             too_little = option.gpu.memory_bytes
