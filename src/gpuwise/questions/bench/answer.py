@@ -29,7 +29,7 @@ _SHARE = 0.8  # of the time asked for: starting and ending take some, and the la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchAnswer(Shown):
-    """A profile, and where it was saved, or why it was not."""
+    """A profile, with the path it was saved to or the reason why it was not saved."""
 
     TEXT: ClassVar[str] = "questions.bench.text.render"
 
@@ -48,7 +48,7 @@ class BenchAnswer(Shown):
 
 
 def answer(options: BenchOptions, progress: Callable[[str, float], None] = lambda text, share: None) -> BenchAnswer:
-    """Measure a device of this machine and save its profile, unless a more certain one was saved on the same day."""
+    """Measure a device of this machine and save its profile, unless a more precise one was saved on the same day."""
     if not _SHORTEST_S <= options.seconds <= _LONGEST_S:
         raise BadValue(
             f"invalid --seconds {options.seconds:g}",
@@ -61,7 +61,7 @@ def answer(options: BenchOptions, progress: Callable[[str, float], None] = lambd
 
 
 def _save(profile: Profile) -> tuple[Path | None, str]:
-    """Where it was saved, or why it was not; the measurements are shown in either case."""
+    """The path it was saved to, or the reason why it was not saved; the measurements are shown in either case."""
     lacking = [kind for kind in NEEDED if not profile.of(kind)]
     if lacking:
         return None, f"these measurements are missing, and predictions need them: {', '.join(lacking)}"

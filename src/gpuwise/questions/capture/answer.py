@@ -1,4 +1,4 @@
-"""What does a model ask of a GPU?"""
+"""What does a model need from a GPU?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KindRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureAnswer(Shown):
-    """A workload with its totals at its own size."""
+    """A workload with its totals at the captured size."""
 
     TEXT: ClassVar[str] = "questions.capture.text.render"
 

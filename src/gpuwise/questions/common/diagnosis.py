@@ -94,7 +94,7 @@ class WhyAnswer(Shown):
         return _STEPS_BY[self.view.scene.steps.by]
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         steps = self.view.scene.steps
         return {
             "files": list(self.files),
@@ -310,7 +310,7 @@ def _loss(count: int) -> str:
 
 
 def finding_dict(finding: Finding) -> dict[str, Any]:
-    """In the names of the JSON contract."""
+    """The answer with the keys of the JSON contract."""
     return {
         "code": finding.code,
         "title": finding.title,

@@ -66,9 +66,9 @@ _MOST_SAMPLES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """How a field is offered to people. `low` and `high` bound a number, `most` the length of a list; an `argument` has its place
-    on the command line instead of a flag; a `flag` may have a short form behind a space (`--output -o`). What names a file or
-    code of the user is never taken from the page (`page=False`)."""
+    """How a field is presented to users. `low` and `high` bound a number, `most` the length of a list; an `argument` has a
+    position on the command line instead of a flag; a `flag` may have a short form after a space (`--output -o`). Files and code
+    of the user are never accepted from the page (`page=False`)."""
 
     help: str
     flag: str = ""
@@ -97,7 +97,7 @@ class Declared(NamedTuple):
 
 @cache
 def declared(options: type) -> tuple[Declared, ...]:
-    """All fields of an options class, in their order."""
+    """All fields of an options class, in order."""
     hints = get_type_hints(options, include_extras=True)
     found = []
     for one in fields(options):
@@ -181,8 +181,8 @@ _LOOKS = "gpuwise.surfaces.notebook"
 
 
 class Shown:
-    """An answer that can be looked at. `TEXT` and `FIGURE` name the functions that render and draw it; `says_no` where the answer
-    is "no", which `--strict` turns into an exit code."""
+    """An answer that can be displayed. `TEXT` and `FIGURE` name the functions that render and draw it; `says_no` is true if
+    the answer is "no", which `--strict` turns into an exit code."""
 
     __slots__ = ()
     TEXT: ClassVar[str]
@@ -194,15 +194,15 @@ class Shown:
 
     @property
     def exit_code(self) -> int:
-        """What the command line exits with: 0, or the code of a program that it ran for the answer."""
+        """The exit code of the command: 0, or the exit code of the program that it ran."""
         return 0
 
     def __init_subclass__(cls) -> None:
-        """IPython takes the first of `__repr__` and `_repr_pretty_` that it meets; a dataclass has a `__repr__` of its own."""
+        """IPython uses the first `__repr__` or `_repr_pretty_` that it finds, and a dataclass defines its own `__repr__`."""
         cls._repr_pretty_ = Shown._repr_pretty_  # type: ignore[method-assign]
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer as plain data, in the names of the JSON contract."""
+        """The answer as plain data, with the keys of the JSON contract."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -210,7 +210,7 @@ class Shown:
         return str(_looks().text_of(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The same where IPython runs in a terminal."""
+        """The same text for IPython in a terminal."""
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
@@ -218,8 +218,8 @@ class Shown:
         return str(_looks().html_of(self))
 
     def figure(self, **options: Any) -> Any:
-        """The chart of this answer as a Plotly figure. `which` has three (`chart="value"`), `charts` some more,
-        `validate` four groupings (`by`)."""
+        """The chart of this answer as a Plotly figure. `which` and `charts` have several charts (`chart="value"`), and
+        `validate` has four groupings (`by`)."""
         return _looks().plotly_of(self, **options)
 
 

@@ -1,4 +1,4 @@
-"""What does a GPU cost to own, what to rent, and after how many days has it paid for itself?"""
+"""What does a GPU cost to own and to rent, and after how many days does it pay for itself?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LITTLE, _ROUNDS = 0.001, 50  # where the search for a break-even in tiers begin
 
 
 def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: None) -> CostAnswer:
-    """Owning, renting, and where they cross."""
+    """Compare the cost of owning and renting, and find the break-even."""
     query = ask(options)
     work = _work(query, progress)
     speed = work.speed

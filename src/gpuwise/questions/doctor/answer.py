@@ -1,4 +1,4 @@
-"""What is on this machine, and does gpuwise know its GPUs?"""
+"""What is installed on this machine, and does gpuwise know its GPUs?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CheckedGpu", "Checkup", "answer", "doctor"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedGpu:
-    """A device of this machine beside the catalogue's product, if it is one we know."""
+    """A device of this machine with its catalogue entry, if it has one."""
 
     device: Device
     gpu: Gpu | None
@@ -53,7 +53,7 @@ class Checkup(Shown):
 
 
 def answer(options: DoctorOptions, progress: Callable[[str], None] = lambda text: None) -> Checkup:
-    """Look at Python, the frameworks, the drivers and the GPUs of this machine; any of them may be missing."""
+    """Inspect Python, the frameworks, the drivers and the GPUs of this machine; any of them may be missing."""
     machine = look_around()
     known = load_catalog(options.catalog)
     checked = tuple(_check(device, known) for device in machine.devices)

@@ -1,4 +1,4 @@
-"""Which GPUs are there, and what is known of them?"""
+"""Which GPUs exist, and what is known about them?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GpuAnswer(Shown):
 
     @property
     def assumptions(self) -> list[Assumption]:
-        """What was taken for granted: how ambiguous names were read, and figures that nobody gave."""
+        """The assumptions: how ambiguous names were interpreted, and values that were not given."""
         found = []
         for asked, match in self.matches:
             if match.others:

@@ -92,7 +92,7 @@ class PowerAnswer(Shown):
         return best / point.measured_step_s if best and point.measured_step_s else point.speed_fraction
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "what": "power",
             "model": self.model,

@@ -1,4 +1,4 @@
-"""What came of trying settings on this machine."""
+"""The results of trying settings on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_TIME = "there was no time left to try it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One change: what was expected, what it gained, or why it did not run."""
+    """One change: its expected gain, its measured gain, or the reason why it did not run."""
 
     change: Change
     expected: Expected | None
@@ -36,7 +36,7 @@ class Tried:
 
     @property
     def is_as_predicted(self) -> bool | None:
-        """Whether the measured gain lies in the predicted range; None where there is none of either."""
+        """Whether the measured gain is within the predicted range; None if either is missing."""
         if self.expected is None or self.gain is None:
             return None
         return self.expected.low <= self.gain.middle <= self.expected.high
@@ -62,7 +62,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """Changes measured together and anew, and the product of their gains alone."""
+    """Changes measured again together, and the product of their separate gains."""
 
     changes: Variant
     gain: Gain
@@ -91,7 +91,7 @@ class MeasuredAnswer(Shown):
 
     @property
     def verdict(self) -> str:
-        """The answer in a line."""
+        """The answer in one line."""
         best = self.best
         nothing = 0 if any(one.is_untried for one in self.tried) else LEAST_ROUNDS
         if min((one.gain.rounds for one in self.tried if one.gain), default=nothing) < LEAST_ROUNDS:
@@ -107,7 +107,7 @@ class MeasuredAnswer(Shown):
         return f"{names}: {best.gain.middle:.2f} times as fast ({best.gain.low:.2f} to {best.gain.high:.2f})"
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         best, facts = self.best, self.facts
         return {
             "model": self.model,
@@ -135,7 +135,7 @@ class MeasuredAnswer(Shown):
         }
 
     def diff(self) -> list[str]:
-        """The settings to change, as a diff; empty where nothing was certain."""
+        """The settings to change, as a diff; empty if no gain was certain."""
         if self.best is None or not self.best.gain.is_certain:
             return []
         lines = []
@@ -160,7 +160,7 @@ def _figures(trials: tuple[Trial, ...]) -> dict[str, Any]:
 
 
 def _write_setting(change: Change, answer: MeasuredAnswer) -> tuple[str, str]:
-    """A setting before and after, as it stands in code."""
+    """A setting before and after the change, as written in code."""
     kind, value, start = answer.facts.device.partition(":")[0], change.value, answer.start[0]
     dtype = "bfloat16" if value == "amp-bf16" else "float16"
     scaler = "" if value == "amp-bf16" else "  # with torch.amp.GradScaler"

@@ -1,4 +1,4 @@
-"""How wrong are the predictions, on machines and models they had never seen?"""
+"""How accurate are the predictions on unseen machines and models?"""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ValidateAnswer(Shown):
     assumptions: tuple[Assumption, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         figures = {key: value for key, value in asdict(self.overall).items() if key != "rows"}
         return {
             "table": self.table,
@@ -218,7 +218,7 @@ def _answer(table: Table, reasons: Skipped, residuals: Sequence[Residual], measu
 
 
 def _nothing(table: Table, reasons: Counter[str], measured: int) -> BadValue:
-    """That there is nothing to score, and why."""
+    """The error that explains why there is nothing to score."""
     told = [f"{_rows(count)}: {reason}" for reason, count in reasons.most_common(_NAMED)]
     told += [f"and {len(reasons) - _NAMED} other reasons"] if len(reasons) > _NAMED else []
     given = table.count - reasons.total()

@@ -55,12 +55,12 @@ __all__ = ["answer", "changes", "choose", "notes", "which"]
 
 
 def answer(options: WhichOptions, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
-    """What to take, what else there is, and why."""
+    """The recommendation, its alternatives and the reasons."""
     return choose(ask(options), progress)
 
 
 def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
-    """What to take, what else there is, and why."""
+    """The recommendation, its alternatives and the reasons."""
     survey = make_survey(query, progress)
     chosen = select(survey.options, query.limits)
     shown = best_by_budget(survey.options) if query.general else chosen.shown or _unpriced(survey)

@@ -1,4 +1,4 @@
-"""How fast does a language model write on a GPU? Answers in tokens, with the step they rest on."""
+"""How fast does a language model generate text on a GPU? Answers in tokens, with the underlying step."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class Generated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPrediction(Prediction):
-    """A step of decoding, and what it means for who waits for the text."""
+    """A decoding step, and what it means for the user who waits for the text."""
 
     generation: Generated
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of `predict`, with the figures of generation beside them."""
+        """The keys of `predict`, with the values for text generation added."""
         return {**Prediction.to_dict(self), "generation": self.generation.to_dict()}
 
 
@@ -105,7 +105,7 @@ def placed(serving: Serving, gpu: Gpu) -> Serving:
 
 
 def generated(serving: Serving, gpus: Sequence[Gpu]) -> list[Generated]:
-    """What users notice on each of these GPUs, all with the serving as it is."""
+    """The speed that users see on each of these GPUs, with the serving unchanged."""
     found = generate(serving, gpus)
     return [_generated(found, place, gpu) for place, gpu in enumerate(gpus)]
 
@@ -145,7 +145,7 @@ def _prediction(query: TextQuery, gpu: Gpu) -> TextPrediction:
 
 
 def predicted(query: TextQuery, found: Generations, gpu: Gpu) -> TextPrediction:
-    """What was found for one GPU alone, in the names of `predict`."""
+    """The result for a single GPU, with the keys of `predict`."""
     serving, point = found.serving, found.point
     said = _generated(found, 0, gpu)
     steps, memory = found.decode, memory_of(serving)
