@@ -49,7 +49,7 @@ class CaptureAnswer(Shown):
     data_date: date
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer in the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         workload = self.workload
         return {
             "model": workload.model,

@@ -45,7 +45,7 @@ def _libraries_note(gpu: Gpu) -> Assumption | None:
     if gpu.vendor != "AMD":
         return None
     constants = load_constants()
-    memory = f" and {constants['memory.slower_hbm']:.0%} of its bandwidth" if "hbm" in gpu.memory_type.lower() else ""
+    memory = f" and {constants['memory.slower_hbm']:.0%} of the memory bandwidth" if "hbm" in gpu.memory_type.lower() else ""
     reached = f"{constants['engine.amd']:.0%} of the compute efficiency of NVIDIA's libraries{memory}"
     return assumed(
         f"{gpu.name} libraries",

@@ -46,7 +46,7 @@ class GpuAnswer(Shown):
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer in the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         used = {source.id: source for gpu in self.gpus for source in _sources(gpu)}
         return {
             "gpus": [_gpu_dict(gpu) for gpu in self.gpus],

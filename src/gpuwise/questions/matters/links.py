@@ -33,8 +33,8 @@ def pcie_lanes(case: MattersCase) -> Matter:
         together=100 * shared[8],
         gpu_count=case.count,
         answer=(
-            f"One GPU is {_format_loss(lost[8])} at x8 and {_format_loss(lost[4])} at x4. {case.count} GPUs in one job are "
-            f"{_format_loss(shared[8])} at x8 and {_format_loss(shared[4])} at x4."
+            f"One GPU is {_format_losses(lost[8], 'at x8', lost[4], 'at x4')}. {case.count} GPUs in one job are "
+            f"{_format_losses(shared[8], 'at x8', shared[4], 'at x4')}."
         ),
         how=f"{_describe_copies(case)}; several GPUs exchange gradients over the same lanes during the backward pass",
         source=f"computed; {_GUIDE}",
@@ -139,13 +139,13 @@ def sli(case: MattersCase) -> Matter:
 def egpu(case: MattersCase) -> Matter:
     """A desktop card in an enclosure beside a laptop."""
     lost = {name: 1 - case.seconds(pcie=_slot(case)) / case.seconds(pcie=name) for name in ("Thunderbolt 3", "Thunderbolt 5")}
-    losses = [_format_loss(share) for share in lost.values()]
+    losses = _format_losses(lost["Thunderbolt 3"], "over Thunderbolt 3", lost["Thunderbolt 5"], "over Thunderbolt 5")
     return Matter(
         topic="egpu",
         question="How much speed does an external GPU lose?",
         value=100 * lost["Thunderbolt 3"],
         unit="% slower over Thunderbolt 3",
-        answer=f"An external GPU is {losses[0]} over Thunderbolt 3 and {losses[1]} over Thunderbolt 5.",
+        answer=f"An external GPU is {losses}.",
         how=_describe_copies(case),
         source="computed; readers of the guide measured losses of 0 to 15%, and up to 25% for small models",
         unless="the model is small and its inputs are large, or the GPU also drives the laptop's screen over the same cable",
@@ -180,6 +180,11 @@ def _lost_sharing(case: MattersCase, generation: int, lanes: int) -> float:
 
 def _format_loss(share: float) -> str:
     return "no slower" if abs(share) < 0.0005 else f"{100 * share:.1f}% slower"
+
+
+def _format_losses(one: float, where: str, other: float, there: str) -> str:
+    first, second = _format_loss(one), _format_loss(other)
+    return f"{first} {where} or {there}" if first == second else f"{first} {where} and {second} {there}"
 
 
 def _format_gain(share: float) -> str:

@@ -26,7 +26,8 @@ def memory_adds_up(case: MattersCase) -> Matter:
         unit="GiB needed on each GPU",
         answer=(
             f"No. Each of the {case.count} GPUs holds the whole model, which takes {needed:.1f} of its {usable / GIB:.1f} GiB "
-            f"at batch {step.batch}. Together, they can run {case.count} times the batch, but not a larger model."
+            f"at batch {step.batch}. "
+            f"Together, they can run {'twice' if case.count == 2 else f'{case.count} times'} the batch, but not a larger model."
         ),
         how="data parallelism works as in DataParallel and DistributedDataParallel",
         source="computed",
@@ -58,7 +59,7 @@ def mixed_cards(case: MattersCase) -> Matter:
         ),
         how="we predict each card's step at the same batch, and the exchange of gradients",
         source="computed",
-        unless="both cards have the same generation and a similar speed, or each runs its own job",
+        unless="both cards are of the same generation and a similar speed, or each runs its own job",
     )
 
 

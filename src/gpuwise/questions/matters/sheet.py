@@ -51,7 +51,8 @@ def spec_sheet(case: MattersCase) -> Matter:
         answer=f"These changes speed up the step, largest gain first: {order}.",
         how="we improve one number at a time under the same power limit; "
         "for tensor cores and 16-bit precision, we compare the step with and without them",
-        source="computed; the guide ranks tensor cores, FLOPS, bandwidth, 16-bit for CNNs and transformers, bandwidth for RNNs",
+        source="computed; for CNNs and transformers, the guide ranks tensor cores, FLOPS, bandwidth and 16-bit in this order; "
+        "for RNNs, it ranks bandwidth first",
         unless="the batch changes: small batches are limited by memory and the host, and large ones by compute",
     )
 

@@ -35,7 +35,7 @@ def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colo
         ("text", told.text_s),
         ("denoising", told.denoising_s),
         ("decoding", told.decoding_s),
-        ("the program", told.program_s),
+        ("program overhead", told.program_s),
     )
     lines = [
         f"{_head(answer, result, colour)} on {bold(result.gpu.name, colour=colour)}",
