@@ -109,10 +109,10 @@ def _contexts(result: TextFit) -> str:
         return "longest context: none" if not result.survives else ""
     whole = ", the model's maximum" if result.longest_context == result.model_context else ""
     for_all = "" if result.batch == 1 else f" for each of {result.batch:,} users"
-    room = f"{found.users_paged:,} of {found.context:,} tokens"
+    room = f"{found.users_paged:,} request{'' if found.users_paged == 1 else 's'} of {found.context:,} tokens"
     if found.reserved_context > found.context:
         room += f", or {found.users_reserved:,} of {found.reserved_context:,}"
-    return f"longest context: {result.longest_context:,} tokens{for_all}{whole}; concurrent requests that fit: {room}"
+    return f"longest context: {result.longest_context:,} tokens{for_all}{whole}; room for {room}"
 
 
 def _remedies(result: TextFit, rungs: Sequence[TextRung], width: int, colour: bool) -> str:
