@@ -50,7 +50,7 @@ def test_text_and_json_agree() -> None:
     answer = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     text = CliRunner().invoke(app, arguments).stdout
     assert (
-        f"{answer['batch_for_90']} reaches 90%, {answer['batch_for_95']} reaches 95%, {answer['batch_for_99']} reaches 99%"
+        f"{answer['batch_for_90']} reaches 90% of it, {answer['batch_for_95']} reaches 95% and {answer['batch_for_99']} reaches 99%"
         in text
     )
     assert f"doubling the batch beyond {answer['batch_where_doubling_stops_paying']}" in text
