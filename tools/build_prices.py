@@ -122,7 +122,9 @@ def _merged(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     groups: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         groups[row["cloud"], row["gpu"]].append(row)
-    return [min(group, key=lambda row: ("not stated" in row["note"], float(row["usd_per_gpu_hour"]))) for group in groups.values()]
+    return [
+        min(group, key=lambda row: ("not stated" in row["note"], float(row["usd_per_gpu_hour"]))) for group in groups.values()
+    ]
 
 
 def _history(path: Path) -> Iterable[dict[str, str]]:
