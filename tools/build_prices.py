@@ -114,7 +114,7 @@ def _meant(name: str) -> tuple[tuple[str, ...], int, str]:
         gpu, chips = SLICES[name]
         return (gpu,), chips, ""
     same = tuple(gpu.name for gpu in products(NAMES.get(name, name)))
-    return same, 1, f"form not said: {' or '.join(same)}" if len(same) > 1 else ""
+    return same, 1, f"form factor not stated: {' or '.join(same)}" if len(same) > 1 else ""
 
 
 def _merged(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
@@ -122,7 +122,9 @@ def _merged(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     groups: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         groups[row["cloud"], row["gpu"]].append(row)
-    return [min(group, key=lambda row: ("not said" in row["note"], float(row["usd_per_gpu_hour"]))) for group in groups.values()]
+    return [
+        min(group, key=lambda row: ("not stated" in row["note"], float(row["usd_per_gpu_hour"]))) for group in groups.values()
+    ]
 
 
 def _history(path: Path) -> Iterable[dict[str, str]]:

@@ -68,7 +68,7 @@ def test_filters_and_sort_hold_in_json() -> None:
 
 
 def test_ambiguous_name_is_stated_in_text_and_json() -> None:
-    assert "was read as A100 SXM 80GB" in run("gpus", "A100").stdout
+    assert "was interpreted as A100 SXM 80GB" in run("gpus", "A100").stdout
     assumption = json.loads(run("gpus", "A100", "--json").stdout)["assumptions"][0]
     assert assumption["value"] == "A100 SXM 80GB"
     assert "A100 PCIe 40GB" in assumption["effect"]

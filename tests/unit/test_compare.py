@@ -131,18 +131,18 @@ def test_two_cards_with_different_limits_are_both_explained() -> None:
 
 def test_memory_turns_the_order_only_where_the_slower_card_has_more_of_it() -> None:
     answer = gpuwise.compare(["RTX 3090", "RTX 4070 Ti"])
-    told = "models that need more than 12 GiB run only on RTX 3090"
+    told = "models that need more than 12 GiB run only on the RTX 3090"
     assert told in answer.notes
     assert told not in answer.flips
     answer = gpuwise.compare(["RTX 3090", "RTX 5080"])
-    assert "models that need more than 16 GiB run only on RTX 3090" in answer.flips
+    assert "models that need more than 16 GiB run only on the RTX 3090" in answer.flips
 
 
 @pytest.mark.parametrize("names", [("RTX 2070 Max-Q", "GTX 960M"), ("GTX 960M", "RTX 2070 Max-Q")])
 def test_the_first_line_names_the_faster_card_whichever_was_named_first(names: tuple[str, str]) -> None:
     answer = gpuwise.compare(names)
-    assert answer.verdict.startswith("RTX 2070 Max-Q is ")
-    assert "times as fast as GTX 960M; image generation (sd15) fits only on RTX 2070 Max-Q." in answer.verdict
+    assert answer.verdict.startswith("The RTX 2070 Max-Q is ")
+    assert "times as fast as the GTX 960M; image generation (sd15) fits only on the RTX 2070 Max-Q." in answer.verdict
     assert render(answer).startswith(answer.verdict.split(";", maxsplit=1)[0])
     assert answer.to_dict()["verdict"] == answer.verdict
 
@@ -150,7 +150,7 @@ def test_the_first_line_names_the_faster_card_whichever_was_named_first(names: t
 def test_where_no_card_wins_throughout_the_first_line_counts() -> None:
     answer = gpuwise.compare(["4x RTX 2060", "2x RTX 3090"])
     assert "workloads" in answer.verdict
-    assert "running separate jobs, 2x RTX 3090 is " in answer.verdict
+    assert "with separate jobs, 2x RTX 3090 are " in answer.verdict
 
 
 def test_what_fits_neither_is_said_first() -> None:
@@ -159,7 +159,7 @@ def test_what_fits_neither_is_said_first() -> None:
 
 def test_a_pair_that_could_have_a_bridge_is_told_to_have_none() -> None:
     told = gpuwise.compare(["RTX 3090", "2x RTX 3090"], model=["resnet50"]).notes
-    assert any(note.startswith("2x RTX 3090 is assumed to have no NVLink bridge") for note in told)
+    assert any(note.startswith("2x RTX 3090 are assumed to have no NVLink bridge") for note in told)
     assert not any("bridge" in note for note in gpuwise.compare(["RTX 4090", "2x RTX 4090"], model=["resnet50"]).notes)
 
 
@@ -167,7 +167,7 @@ def test_a_reason_never_tells_the_other_order() -> None:
     pairs = gpuwise.compare(["RTX 3090", "RTX 4070 Ti"]).pairs
     told = [pair for pair in pairs if pair.why.startswith("limited by compute: it has 1.13 times") and pair.ratio < 1]
     assert told
-    assert all("but 0.54 times the bandwidth" in pair.why for pair in told)
+    assert all("but 54% of the bandwidth" in pair.why for pair in told)
 
 
 def test_what_fits_neither_card_turns_nothing() -> None:
@@ -177,7 +177,7 @@ def test_what_fits_neither_card_turns_nothing() -> None:
     assert not decode.baseline_fits
     assert decode.why.startswith("does not fit on either GPU")
     assert not any("llama" in flip for flip in answer.flips)
-    assert any(flip == "models that need more than 8 GiB run only on RTX 3060 12GB" for flip in answer.flips)
+    assert any(flip == "models that need more than 8 GiB run only on the RTX 3060 12GB" for flip in answer.flips)
 
 
 # ---------------------------------------------------------------- sets of GPUs
@@ -206,7 +206,7 @@ def test_of_mixed_cards_the_slowest_sets_the_pace() -> None:
     (slow,) = gpuwise.compare(["RTX 3090", "GTX 1080 Ti"], model=["resnet50"], batch="32").pairs
     assert pair.ratio <= 2 * slow.ratio * 1.001
     assert pair.ratio_separate == pytest.approx(1 + slow.ratio)
-    assert any("the slowest GPU sets the pace" in note for note in answer.notes)
+    assert any("the slowest GPU limits the speed" in note for note in answer.notes)
     assert any("memory does not add up" in note for note in answer.notes)
 
 
@@ -227,12 +227,12 @@ def test_common_jobs_are_made_smaller_until_they_fit_both() -> None:
 def test_your_own_batch_is_never_made_smaller() -> None:
     (pair,) = gpuwise.compare(["RTX 3090", "GTX 960M"], model=["resnet50"], batch="256").pairs
     assert not pair.fits
-    assert pair.why.startswith("does not fit on GTX 960M")
+    assert pair.why.startswith("does not fit on the GTX 960M")
 
 
 def test_laptop_parts_are_told_by_their_watts() -> None:
     notes = gpuwise.compare(["RTX 2070 Max-Q", "RTX 5090 Laptop"], model=["resnet18"]).notes
-    assert any(note.startswith("RTX 2070 Max-Q draws 80 to 90 W") for note in notes)
+    assert any(note.startswith("the RTX 2070 Max-Q draws 80 to 90 W") for note in notes)
     assert any("RTX 5090 Laptop draws" in note and "% of the speed" in note for note in notes)
 
 
@@ -324,6 +324,6 @@ def test_a_brief_answer_is_short_and_a_verbose_one_gives_every_reason(names: tup
 
 def test_the_reason_names_the_cache_behind_the_l2_and_what_amds_libraries_reach() -> None:
     answer = gpuwise.compare(["RX 7900 XTX", "RTX 3090"], model=["resnet50"], precision="amp", batch="64")
-    assert "times the cache" in answer.pairs[0].why
+    assert "of the cache" in answer.pairs[0].why
     assert any(note.name == "RX 7900 XTX libraries" for note in answer.assumptions)
     assert not any(note.name == "RTX 3090 libraries" for note in answer.assumptions)

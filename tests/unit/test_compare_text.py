@@ -43,7 +43,7 @@ def test_a_set_of_gpus_shares_one_model_or_runs_one_each() -> None:
 
 def test_layers_on_the_cpu_are_the_reason() -> None:
     (pair,) = compared(["RTX 4090", "H100 SXM 80GB"], model="llama-3-70b").pairs
-    assert "of the layers run on the CPU with RTX 4090" in pair.why
+    assert "of the layers run on the CPU with the RTX 4090" in pair.why
     assert pair.ratio > 3
 
 
@@ -57,7 +57,7 @@ def test_reasons_compare_arithmetic_where_it_limits() -> None:
     [
         ({"model": ()}, "--mode works only with --model"),
         ({"model": (), "mode": ""}, "--weights works only with --model"),
-        ({"mode": "train"}, "exclude each other"),
+        ({"mode": "train"}, "cannot be combined"),
         ({"users": 0}, "invalid --users 0"),
         ({"weights": "q9"}, "q9"),
         ({"model": "resnet50"}, "no language model called 'resnet50'"),

@@ -34,9 +34,9 @@ def test_text_reads_it_too() -> None:
 @pytest.mark.parametrize(
     ("gpu", "gpus", "said"),
     [
-        (("2x RTX 3090", "4x RTX 3090"), 1, "these names say 2 and 4"),
-        (("2x RTX 3090", "RTX 4090"), 1, "these names say 1 and 2"),
-        (("2x RTX 3090",), 4, "say different numbers"),
+        (("2x RTX 3090", "4x RTX 3090"), 1, "different counts: 2 and 4"),
+        (("2x RTX 3090", "RTX 4090"), 1, "different counts: 1 and 2"),
+        (("2x RTX 3090",), 4, "specify different counts"),
         (("0x RTX 3090",), 1, "invalid number of GPUs"),
     ],
 )

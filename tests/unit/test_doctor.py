@@ -112,7 +112,7 @@ def test_unknown_device_is_an_answer_with_a_hint(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_machine_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no GPU found on this machine" in render(_checked(monkeypatch))
+    assert "no GPU was found on this machine" in render(_checked(monkeypatch))
 
 
 def _node(topology: Path, name: str, properties: str, bank: str = "") -> None:

@@ -89,7 +89,7 @@ def test_the_language_model_that_overflows_is_told_in_one_screen() -> None:
         (["resnet50", "--gpu", "RTX 3090", "--gpus", "0"], BadValue, "invalid --gpus 0"),
         (["resnet50", "--gpu", "RTX 2080 Ti", "--precision", "bf16"], BadValue, "does not support bf16"),
         (["gpt2", "--gpu", "RTX 3090", "--seq", "5000"], BadValue, "supports at most"),
-        (["resnet50", "--all", "--gpu", "RTX 3090"], BadValue, "both"),
+        (["resnet50", "--all", "--gpu", "RTX 3090"], BadValue, "cannot be combined"),
     ],
 )
 def test_bad_questions_are_refused(arguments: list[str], error: type[Exception], part: str) -> None:

@@ -179,7 +179,7 @@ def test_what_a_gpu_cannot_run_is_not_offered() -> None:
     assert "bf16" in refused["bf16"]
     assert "Triton" in refused["compile"]
     shared = dict(answer("bert-base-uncased", "M2 Max 38-core", precision="fp32").advice.not_applicable)
-    assert "host's memory" in shared["offload"]
+    assert "share the same memory" in shared["offload"]
 
 
 def test_memory_of_several_gpus_does_not_add_up_by_itself() -> None:

@@ -209,7 +209,7 @@ def test_a_brief_answer_fits_a_terminal(arguments: list[str]) -> None:
     text = CliRunner().invoke(app, ["fit", *arguments], catch_exceptions=False).stdout
     assert len(text.splitlines()) <= 25
     assert max(map(len, text.splitlines())) <= 100
-    assert "combined until it fits" in text
+    assert "remedies combined until the model fits" in text
 
 
 def test_several_gpus_stand_side_by_side() -> None:
@@ -217,7 +217,7 @@ def test_several_gpus_stand_side_by_side() -> None:
     assert isinstance(found, TextFitAnswer)
     text = render(found, width=100)
     assert "tokens/s" in text
-    assert "RTX 3060 12GB fits with " in text
+    assert "the model fits on the RTX 3060 12GB with " in text
 
 
 @pytest.mark.parametrize("gpu", ["RTX 3090", "2x RTX 3090"])
@@ -227,8 +227,8 @@ def test_the_figure_shows_what_is_printed(gpu: str) -> None:
     assert isinstance(panel, Bars)
     found = answer(BIG, gpu, weights="q4_k_m")
     bars = {bar.label: bar for bar in panel.bars}
-    assert sum(one.value for one in bars["as asked"].segments) == pytest.approx(found.memory.total_bytes / 2**30)
-    assert bars["as asked"].faint != found.fits
+    assert sum(one.value for one in bars["as requested"].segments) == pytest.approx(found.memory.total_bytes / 2**30)
+    assert bars["as requested"].faint != found.fits
     assert all(rung.title in bars for rung in found.rungs if rung.name != "bigger-gpu")
 
 
@@ -248,7 +248,7 @@ def test_it_says_no_only_where_it_does_not_fit() -> None:
         ({"weights": "fp8", "engine": "tensorrt-llm"}, BadValue, "which has compute capability 8.6"),
         ({"weights": "int5"}, BadValue, "unknown weight format 'int5'"),
         ({"kv": "q8_0", "engine": "vllm"}, BadValue, "vLLM has no key-value cache in q8_0"),
-        ({"weights": "int4", "mode": "train"}, BadValue, "exclude each other"),
+        ({"weights": "int4", "mode": "train"}, BadValue, "cannot be combined"),
         ({"weights": "int4", "gpus": 0}, BadValue, "invalid --gpus 0"),
     ],
 )
@@ -258,5 +258,5 @@ def test_what_cannot_be_run_is_refused(options: dict[str, Any], fault: type[Gpuw
 
 
 def test_the_whole_catalogue_is_not_asked_for_text() -> None:
-    with pytest.raises(BadValue, match="`--all` checks a step"):
+    with pytest.raises(BadValue, match="`--all` does not support text generation"):
         gpuwise.fit("llama-3-8b", weights="int4", all=True)

@@ -96,9 +96,9 @@ def test_ecc_costs_nothing_on_hbm() -> None:
 
 def test_a_card_without_ecc_is_told_so_before_what_it_would_cost() -> None:
     without, with_it = one("ecc", gpu="RTX 3090"), one("ecc", gpu="RTX A6000")
-    assert without.answer.startswith("RTX 3090 has no ECC; a similar GDDR card with ECC is ")
+    assert without.answer.startswith("The RTX 3090 has no ECC. A similar GDDR card with ECC is ")
     assert "lacks" in without.unit
-    assert with_it.answer.startswith("With ECC enabled, it is ")
+    assert with_it.answer.startswith("With ECC enabled, the step is ")
 
 
 def test_a_clock_never_gives_more_than_it_has(usual: dict[str, Matter]) -> None:

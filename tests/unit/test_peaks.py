@@ -67,12 +67,12 @@ def test_more_than_the_peak_is_explained() -> None:
     (found,) = answer.results
     notes = {note.name: note.effect for note in found.assumptions}
     assert found.utilisation_fraction is not None
-    assert ("Arc B580 of its peak" in notes) == (found.utilisation_fraction > 1)
+    assert ("Arc B580 utilisation" in notes) == (found.utilisation_fraction > 1)
     (fast,) = asked("Arc B580", model="vgg16", measured=[f"Arc B580={found.step_s * 1e3 / 2.5}ms"]).results
     assert fast.utilisation_fraction is not None
     assert fast.utilisation_fraction > 1
-    assert "check its batch" in next(note.effect for note in fast.assumptions if note.name == "Arc B580 of its peak")
-    assert "as counted" in render(replace(answer, results=(fast,)))
+    assert "check the batch size" in next(note.effect for note in fast.assumptions if note.name == "Arc B580 utilisation")
+    assert "(nominal)" in render(replace(answer, results=(fast,)))
 
 
 def test_winograd_is_the_reason_only_where_windows_are_three_by_three() -> None:

@@ -135,7 +135,7 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "resnet50", "cluster": "2xRTX 3090", "tensor": 2}, "convolutions"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 4, "data": 4}, "does not divide 4 GPUs"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "data": 4, "batch": 3}, "is not divisible by --data 4"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "whole micro-batches of 7"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 64, "micro_batch": 7}, "cannot be split into micro-batches of 7"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "chunks": 2, "pipeline": 4}, "12 blocks cannot be split into 8 equal chunks"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "random"}, "unknown schedule 'random'"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "schedule": "gpipe", "chunks": 2}, "one chunk per stage"),
@@ -144,7 +144,7 @@ def test_one_plan_can_be_asked_for() -> None:
         ({"model": "gpt2", "cluster": "4xRTX 3090", "batch": 0}, "invalid batch size 0"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "tensor": 0}, "invalid --tensor 0"),
         ({"model": "gpt2", "cluster": "4xRTX 3090", "on": "moon"}, "unknown executor 'moon'"),
-        ({"model": "gpt2", "cluster": "4xRTX 3090", "mode": "infer"}, "only plans training"),
+        ({"model": "gpt2", "cluster": "4xRTX 3090", "mode": "infer"}, "supports only training"),
     ],
 )
 def test_what_cannot_be_planned_says_why(options: dict[str, Any], message: str) -> None:
@@ -316,7 +316,7 @@ def test_where_adding_stops_paying_the_words_hold_for_the_figures() -> None:
     first, last = answer.scaling()
     assert answer.stops_at == 1
     assert 1 < last["samples_per_s"] / first["samples_per_s"] < 1.5
-    assert "beyond 1, each extra GPU adds less than half of its own speed at this batch size." in " ".join(render(answer).split())
+    assert "beyond 1 GPU, each extra GPU adds less than half of its speed at this batch size." in " ".join(render(answer).split())
 
 
 def test_any_number_of_gpus_is_asked_for_the_batch_of_the_question() -> None:

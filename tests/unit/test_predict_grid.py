@@ -40,7 +40,7 @@ def test_turns_name_the_fastest_and_a_precision_that_does_not_pay() -> None:
     assert answer.turns[0].startswith("fp32: at batch 1, the fastest GPUs are equally fast")
     assert "at batch 1024" in answer.turns[0] or "from batch 1024 on" in answer.turns[0]
     assert steps["RTX 2080 Ti", "amp", 1] > 1.05 * steps["RTX 2080 Ti", "fp32", 1]
-    assert any(turn.startswith("amp is slower than fp32 on RTX 2080 Ti at batch 1") for turn in answer.turns)
+    assert any(turn.startswith("amp is slower than fp32 on the RTX 2080 Ti at batch 1") for turn in answer.turns)
 
 
 def test_a_gpu_without_a_precision_is_left_out_of_its_rows_only() -> None:
@@ -57,7 +57,7 @@ def test_a_gpu_without_a_precision_is_left_out_of_its_rows_only() -> None:
         ({"batch": "auto,8"}, "invalid batch size or range"),
         ({"batch": "8,16", "precision": "fp32,fp32"}, "given twice"),
         ({"batch": "8,16", "precision": "fp8"}, "does not support fp8"),
-        ({"batch": "8,16", "measured": ["GTX 1070=5ms"]}, "applies to one batch and precision"),
+        ({"batch": "8,16", "measured": ["GTX 1070=5ms"]}, "applies to one batch size and one precision"),
         ({"batch": ",".join(str(size) for size in range(1, 50))}, "too many"),
     ],
 )

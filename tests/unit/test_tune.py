@@ -49,10 +49,8 @@ def test_text_and_json_agree() -> None:
     arguments = ["tune", "batch", "resnet50", "--gpu", "RTX 3090", "--precision", "amp"]
     answer = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     text = CliRunner().invoke(app, arguments).stdout
-    assert (
-        f"{answer['batch_for_90']} reaches 90%, {answer['batch_for_95']} reaches 95%, {answer['batch_for_99']} reaches 99%"
-        in text
-    )
+    few, more, most = (answer[f"batch_for_{share}"] for share in (90, 95, 99))
+    assert f"{few} reaches 90% of it, {more} reaches 95% and {most} reaches 99%" in text
     assert f"doubling the batch beyond {answer['batch_where_doubling_stops_paying']}" in text
 
 
@@ -68,7 +66,7 @@ def test_a_model_that_does_not_fit_and_other_odd_questions_are_refused() -> None
 def test_nothing_to_tune_is_told_in_our_own_words() -> None:
     done = CliRunner().invoke(app, ["tune"])
     assert isinstance(done.exception, BadValue)
-    assert "name something to tune" in done.exception.message
+    assert "no model or script to tune was named" in done.exception.message
     assert "gpuwise tune batch" in done.exception.hint
 
 

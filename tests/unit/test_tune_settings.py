@@ -94,7 +94,7 @@ def test_on_a_gpu_everything_it_can_do_is_tried_with_a_range_from_published_pair
 def test_what_a_prediction_rules_out_is_pruned_and_told() -> None:
     plan = planned("resnet50", AMPERE, batch=512)
     (told,) = [reason for (name, value), reason in reasons(plan).items() if name == "batch"]
-    assert "GB are free" in told
+    assert "GB is free" in told
     assert not any(change.name == "batch" for change in plan.tried)
     plan = planned("vgg16", AMPERE, batch=64, names=("batch",), mode="infer")
     assert [change.value for change in plan.tried] == ["128"]  # the first doubling is tried whatever the prediction
@@ -102,7 +102,7 @@ def test_what_a_prediction_rules_out_is_pruned_and_told() -> None:
     useless = Plan()
     useless.take(Change("compile", "on"), Expected(0.8, 0.9, 1.01))
     assert useless.tried == {}
-    assert useless.pruned[0].reason == "it is predicted to be only 0.80 to 1.01 times as fast"
+    assert useless.pruned[0].reason == "this change is predicted to be only 0.80 to 1.01 times as fast"
 
 
 def test_what_the_model_or_the_device_has_no_use_for_is_not_tried() -> None:
@@ -141,7 +141,7 @@ def test_a_run_of_a_named_model_goes_from_the_question_to_the_verdict(monkeypatc
     monkeypatch.setattr(
         tune_measuring, "run_model", lambda *order, **more: Trial(fault="out of memory at batch 8", kind="memory")
     )
-    with pytest.raises(BadValue, match="does not run even unchanged: out of memory") as refused:
+    with pytest.raises(BadValue, match="does not run even without changes: out of memory") as refused:
         gpuwise.tune("resnet18")
     assert "--batch 8" in refused.value.hint
 
@@ -195,7 +195,7 @@ def test_a_script_is_tried_by_its_flags_and_by_hooks() -> None:
     assert workers is not None
     assert workers.high == pytest.approx(0.1 / 0.04)
     assert "--set channels-last=" in reasons(plan)["channels-last", ""]
-    assert "no pinned memory" in reasons(plan)["pinned", ""]
+    assert "do not need pinned memory" in reasons(plan)["pinned", ""]
     script = Script(path=Path("train.py"), arguments=("--epochs", "1"), flags={one.name: one.flags for one in own})
     variant = (Change("compile", "on"), Change("loader", "b"), Change("workers", "2"))
     assert script.command(variant)[1:] == ["train.py", "--epochs", "1", "--compile", "--loader", "b"]
@@ -206,7 +206,7 @@ def test_a_script_that_does_not_wait_needs_no_more_workers() -> None:
     first = Trial(batch=0, step_s=0.1, wait_s=0.0001, work_low_s=0.0999, workers=2)
     told = reasons(script_plan(("workers", "batch"), [], first, AMPERE))
     assert any(name == "workers" and "times as fast" in reason for (name, _), reason in told.items())
-    assert told["batch", ""] == "the batch size of the script was not visible"
+    assert told["batch", ""] == "the script's batch size is not visible"
 
 
 def test_power_by_watt_keeps_its_word() -> None:
@@ -291,7 +291,7 @@ def test_without_a_certain_gain_nothing_is_recommended() -> None:
     assert unsure.verdict == "none of the changes was faster in every round"
     (first, *_) = answered().tried
     hurried = answered(tried=(replace(first, gain=Gain(1.7, 1.8, 1.9, 2)),))
-    assert hurried.verdict.startswith("no verdict, because there was too little time for 3 rounds")
+    assert hurried.verdict.startswith("no verdict, because there was not enough time for 3 rounds")
 
 
 def fake_torch(capability: tuple[int, int], hip: str | None = None) -> SimpleNamespace:
@@ -329,7 +329,7 @@ def test_what_a_card_can_do_follows_from_its_generation(
 def test_one_round_has_no_range_and_the_time_for_three_is_told() -> None:
     once = replace(answered().tried[0], gain=Gain(548.05, 548.05, 548.05, 1))
     late = replace(
-        once, gain=None, trials=(), fault="there was no time left for it; `--seconds 240` should be enough", kind="timeout"
+        once, gain=None, trials=(), fault="there was no time left to try it; `--seconds 240` should be enough", kind="timeout"
     )
     answer = answered(tried=(once, late), best=None, needed_s=240.0, start=answered().start[:1])
     text = render_measured(answer)

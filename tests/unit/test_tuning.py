@@ -94,7 +94,7 @@ def test_language_models_are_told_in_tokens() -> None:
 
 def test_temporaries_of_the_update_are_not_called_activations() -> None:
     text = CliRunner().invoke(app, ["predict", "llama-3-8b", "--mode", "train", "--gpu", "RTX 4090"]).stdout
-    assert "the update's temporaries" in " ".join(text.split())
+    assert "optimizer temporaries" in " ".join(text.split())
     assert "activations" not in text
     assert "0 MiB" not in CliRunner().invoke(app, ["predict", *QLORA]).stdout
 
@@ -111,7 +111,7 @@ def test_a_large_model_is_made_to_fit_as_people_do() -> None:
         (("llama-3-8b", "--method", "lora", "--rank", "0"), "rank"),
         (("llama-3-8b", "--method", "qlora", "--mode", "infer"), "no effect on inference"),
         (("llama-3-8b", "--method", "qlorra"), "did you mean `--method qlora`"),
-        (("llama-3-8b", "--rank", "8", "--mode", "train"), "--rank describes adapters"),
+        (("llama-3-8b", "--rank", "8", "--mode", "train"), "--rank applies to adapters"),
         (("llama-3-8b", "--method", "lora", "--targets", "gates"), "q_proj"),
         (("llama-3-8b", "--method", "lora", "--optimizer", "lion"), "AdamW"),
         (("llama-3-8b", "--method", "lora", "--precision", "amp"), "16-bit"),

@@ -59,7 +59,7 @@ def test_nothing_faster_is_said_only_where_no_row_is_faster() -> None:
     answer = asked("--model", "bert-large", "--budget", "2500", "--have", "GTX 1080 Ti", "--hours-per-week", "20")
     best, *others = answer["options"]
     faster = any(other["run_s"] < best["run_s"] for other in others if other["source"].startswith("buy"))
-    nothing = ("no faster option costs", "only sets that a typical machine cannot power or hold")
+    nothing = ("no faster option costs", "need more power or space than a typical machine has")
     assert any(words in answer["verdict"] for words in (("no faster single card costs",) if faster else nothing))
     assert "times as fast as on your GTX 1080 Ti" in answer["verdict"]
 
@@ -93,7 +93,7 @@ def test_rents_are_a_choice_of_their_own() -> None:
 def test_the_verdict_says_whether_the_range_keeps_the_deadline() -> None:
     question = ("--model", "bert-large", "--budget", "2500", "--deadline")
     loose = asked(*question, "2 days")
-    assert "which meets the deadline of 2 days;" in loose["verdict"]
+    assert "which meets the deadline of 2 days," in loose["verdict"]
     best = loose["options"][0]
     between = f"{(best['run_s'] + best['run_high_s']) / 2 / 3600:.3f}h"
     assert "unless the run is slower than expected" in asked(*question, between)["verdict"]
@@ -101,7 +101,7 @@ def test_the_verdict_says_whether_the_range_keeps_the_deadline() -> None:
 
 def test_the_verdict_says_what_the_supply_at_hand_lacks() -> None:
     question = ("--task", "nlp", "--budget", "1500", "--psu")
-    assert "It does not work with your power supply: " in asked(*question, "450")["verdict"]
+    assert "This does not work with your power supply: " in asked(*question, "450")["verdict"]
     assert "does not work" not in asked(*question, "1200")["verdict"]
 
 
@@ -158,10 +158,10 @@ def test_equal_speed_with_more_memory_is_mentioned() -> None:
 
 def test_renting_that_is_already_cheaper_is_not_told_as_if_it_were_not() -> None:
     found = asked()
-    assert re.search(r"Renting an? .* is cheaper for up to \d+ hours of use a week: at 25 hours, ", found["verdict"])
+    assert re.search(r"Renting an? .* is cheaper for up to \d+ hours of use a week\. At 25 hours, ", found["verdict"])
     assert not any("renting" in text for text in found["changes_if"])  # the verdict has said it
     (hours,) = (text for text in asked("--budget", "1500")["changes_if"] if "renting" in text)
-    assert "(this answer counts 25)" in hours
+    assert "(this answer assumes 25)" in hours
 
 
 def test_models_are_run_one_after_the_other() -> None:
@@ -176,7 +176,7 @@ def test_models_are_run_one_after_the_other() -> None:
 
 def test_a_large_language_model_is_run_as_what_is_at_hand_allows_and_that_is_said() -> None:
     answer = asked("--task", "llm-inference", "--budget", "700")
-    (way,) = (note for note in answer["assumptions"] if note["name"] == "way of llama-3-8b")
+    (way,) = (note for note in answer["assumptions"] if note["name"] == "method for llama-3-8b")
     assert "it would fit on smaller GPUs with 8-bit weights or with 4-bit weights" in way["effect"]
 
 

@@ -34,7 +34,7 @@ def test_what_does_not_fit_as_asked_gets_the_remedies_of_fit() -> None:
     assert not any("LoRA" in remedy["title"] for remedy in first["remedies"])
     assert first["run_s"] == pytest.approx(1e6 / told["batch"] * last["step_s"])
     assert first["needed_bytes"] <= 24 * 2**30
-    assert re.search(r"an RTX 3090 \(\$700, .*\) can run it as you asked", found["verdict"])
+    assert re.search(r"an RTX 3090 \(\$700, .*\) can run the job as requested", found["verdict"])
     assert f"at batch {told['batch']}" in first["text"]
 
 
@@ -57,7 +57,7 @@ def test_what_one_has_is_tried_with_remedies_before_anything_is_bought(budget: t
     found = asked("--model", "gpt2-xl", "--have", "RTX 3090", *budget)
     (first,) = (one for one in found["remedied"] if one["source"] == "keep")
     assert (first["gpu"], first["source"], first["upfront_usd"]) == ("RTX 3090", "keep", 0.0)
-    assert first["text"].startswith("your RTX 3090 can hold gpt2-xl at batch ")
+    assert first["text"].startswith("your RTX 3090 can run gpt2-xl at batch ")
     assert first in (found["remedied"] if budget else found["remedied"][:1])
     assert "times as fast as on your RTX 3090" not in found["verdict"]  # without remedies it does not run there
 

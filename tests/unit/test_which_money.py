@@ -105,7 +105,7 @@ def test_a_machine_that_is_to_be_bought_too_counts_in_the_budget() -> None:
 def test_nothing_within_the_budget_names_the_nearest_that_would_do() -> None:
     answer = asked("--budget", "100", "--task", "kaggle")
     assert answer["options"] == []
-    assert answer["verdict"].startswith("No option costs $100 or less; the cheapest that fits is an RTX 5050 for $249")
+    assert answer["verdict"].startswith("No option costs $100 or less; the cheapest option that fits is an RTX 5050 for $249")
     assert answer["rejected"][0]["gpu"] == "RTX 5050"
 
 
@@ -122,7 +122,7 @@ def test_a_budget_for_things_without_a_price_says_so() -> None:
 
 
 def test_nothing_in_time_names_the_fastest() -> None:
-    assert "No option meets the deadline: even the fastest" in asked("--model", "gpt2", "--deadline", "1 min")["verdict"]
+    assert "No option meets the deadline. Even the fastest" in asked("--model", "gpt2", "--deadline", "1 min")["verdict"]
 
 
 def test_nothing_that_fits_says_what_is_needed() -> None:
@@ -152,7 +152,7 @@ def test_every_reason_to_leave_an_option_out_is_true(question: dict[str, Any]) -
         if name not in every:  # a set that no usual machine carries
             continue
         if reason.startswith("slower and more expensive than ") and "renting" not in reason:
-            one, other = every[name], every[reason.removeprefix("slower and more expensive than ")]
+            one, other = every[name], every[reason.removeprefix("slower and more expensive than ").removeprefix("the ")]
             assert other.run.seconds <= one.run.seconds
             assert (other.total_usd or 0) <= (one.total_usd or 0)
             held += 1

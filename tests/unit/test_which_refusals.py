@@ -23,12 +23,12 @@ def refused(*arguments: str) -> GpuwiseError:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--budget", "0"), "a budget must be above zero, but it is 0"),
+        (("--budget", "0"), "a budget must be above zero, not 0"),
         (("--budget", "-5"), "must be above zero"),
         (("--budget", "nan"), "must be a finite number"),
         (("--budget", "inf"), "must be a finite number"),
         (("--currency", "XYZ=2"), "unknown currency 'XYZ'"),
-        (("--currency", "EUR"), "the exchange rate of EUR is missing"),
+        (("--currency", "EUR"), "the exchange rate for EUR is missing"),
         (("--task", "dancing"), "unknown task 'dancing'"),
         (("--model", "resnet50", "--task", "nlp"), "cannot be combined"),
         (("--model", "resnet5000"), "resnet5000"),
@@ -42,7 +42,7 @@ def refused(*arguments: str) -> GpuwiseError:
         (("--years", "21"), "is too long"),
         (("--years", "0"), "must be above zero"),
         (("--samples", "0", "--model", "resnet50"), "must be above zero"),
-        (("--samples", "5"), "only works with `--model`"),
+        (("--samples", "5"), "works only with `--model`"),
         (("--max-gpus", "0"), "is out of range"),
         (("--vendor", "3dfx"), "unknown vendor"),
         (("--laptop", "--rent"), "laptop GPUs cannot be rented"),

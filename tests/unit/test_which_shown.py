@@ -71,7 +71,7 @@ def test_what_is_tight_is_named_in_the_table() -> None:
     text = CliRunner().invoke(app, ["which", "-v"], env={"COLUMNS": "200"}).stdout
     (row,) = (line for line in text.splitlines() if line.strip().startswith("RTX 5090 "))
     assert row.endswith("tight: loader")
-    assert "tight: it works if you address the item named" in text
+    assert "tight: it works if you address the named item" in text
 
 
 def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
@@ -79,7 +79,7 @@ def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
     rents = [one for one in found["looked_at"] if one["source"] == "rent" and one["fits"] and one["gpu_count"] == 1]
     best = min(rents, key=lambda one: one["usd_per_run"])
     hours = 800 / (best["total_usd"] / (8760 * 25 / 168 * 3))
-    assert f"For $800 you could instead rent an {best['gpu']} for {hours:,.0f} hours " in found["verdict"]
+    assert f"For $800, you could instead rent an {best['gpu']} for {hours:,.0f} hours " in found["verdict"]
     assert f"{800 / best['usd_per_run']:,.0f} runs" in found["verdict"]
     notes = {note["name"]: note["effect"] for note in found["assumptions"]}
     assert "all 3 years" in notes["budget"]

@@ -142,7 +142,7 @@ def test_the_table_counts_tokens_and_fits_a_terminal() -> None:
         ({"model": BIG, "users": 0}, BadValue, "invalid --users 0"),
         ({"model": BIG, "context": 100_000}, BadValue, "supports at most 8,192 tokens"),
         ({"model": BIG, "weights": "q4_k_m", "engine": "vllm"}, BadValue, "vLLM cannot run weights in q4_k_m"),
-        ({"model": BIG, "weights": "int4", "mode": "train"}, BadValue, "exclude each other"),
+        ({"model": BIG, "weights": "int4", "mode": "train"}, BadValue, "cannot be combined"),
         ({"model": "resnet50", "weights": "int4"}, UnknownName, "no language model called 'resnet50'"),
         ({"weights": "int4"}, BadValue, "none was named"),
         ({"task": "vision", "users": 4}, BadValue, "none was named"),

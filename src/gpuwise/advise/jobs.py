@@ -121,7 +121,7 @@ def find_task(name: str) -> Task:
         hint = (
             "did you mean " + either(f"`{other}`" for other in near) + "?"
             if near
-            else "for example `--task vision`, or name a model with `--model`"
+            else "try `--task vision`, or name a model with `--model`"
         )
         raise UnknownName(f"unknown task '{name}'", known=", ".join(tasks()), hint=hint)
     return tasks()[wanted]
@@ -131,7 +131,7 @@ def find_task(name: str) -> Task:
 
 # What each way means, for assumptions.
 WAYS = {
-    "usual": "mixed precision, or fp32 without matrix cores",
+    "usual": "mixed precision, or fp32 on GPUs without matrix cores",
     "checkpoint": "mixed precision, recomputing the activations of repeated blocks",
     "int8": "8-bit weights",
     "int4": "4-bit weights",
@@ -140,7 +140,7 @@ WAYS = {
 }
 # The same behind a model's name in a sentence.
 SHORT_WAYS = {
-    "usual": "in the usual way",
+    "usual": "with the usual method",
     "checkpoint": "with recomputed activations",
     "int8": "with 8-bit weights",
     "int4": "with 4-bit weights",

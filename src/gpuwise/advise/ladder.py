@@ -49,7 +49,9 @@ def advise(trial: Trial, larger: Sequence[Offered] = ()) -> Advice:
     alone, refused = _each(trial, REMEDIES)
     instead = bigger(trial, larger)
     if not instead:
-        refused.append(("bigger-gpu", "it fits this GPU" if trial.fits(trial.now) else "no GPU in the catalogue can hold it"))
+        refused.append(
+            ("bigger-gpu", "the model fits on this GPU" if trial.fits(trial.now) else "the model fits on no GPU in the catalogue")
+        )
     found = [*(rung for _, rung in alone), *instead]
     climbed = [] if trial.fits(trial.now) else _climb(trial, alone)
     return Advice(
@@ -267,7 +269,7 @@ def _first(trial: Trial, offers: Sequence[Offered]) -> tuple[Offered, Trial] | N
 
 
 def _instead(trial: Trial, there: Trial, terms: str) -> Rung:
-    why = terms or "the smallest memory that can hold it; no price is known"
+    why = terms or "the smallest GPU that the model fits on; no price is known"
     title = f"{there.gpu.name} instead{f', {terms}' if terms else ''}"
     rung = there.rung("bigger-gpu", title, "hardware", why, trial.now)
     return replace(rung, cost=rung.step_s / trial.now_s)

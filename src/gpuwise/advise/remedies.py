@@ -12,6 +12,7 @@ from datetime import date
 from gpuwise.advise.proposals import Proposal, Remedy, inference_only, training_only
 from gpuwise.advise.remedies_several import split, zero
 from gpuwise.advise.trial import Trial
+from gpuwise.core.articles import the
 from gpuwise.engine.choices import Choices, DoesNotApply
 from gpuwise.engine.ways import largest
 from gpuwise.workload.model.evaluate import peak_memory
@@ -41,18 +42,18 @@ def _runs(trial: Trial, precision: str) -> bool:
 def _mixed(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     if choices.precision not in ("fp32", "tf32"):
-        raise DoesNotApply(f"it already runs in {choices.precision}")
+        raise DoesNotApply(f"the model already runs in {choices.precision}")
     if not _runs(trial, "amp"):
-        raise DoesNotApply(f"{trial.gpu.name} has no 16-bit arithmetic")
+        raise DoesNotApply(f"{the(trial.gpu.name)} does not support 16-bit arithmetic")
     return Proposal(choices=replace(choices, precision="amp"), title="mixed precision", how="--precision amp; torch.autocast")
 
 
 def _half(trial: Trial, choices: Choices) -> Proposal:
     low = "bf16" if _runs(trial, "bf16") else "fp16"
     if choices.precision in ("bf16", "fp16", "fp8"):
-        raise DoesNotApply(f"it already runs in {choices.precision}")
+        raise DoesNotApply(f"the model already runs in {choices.precision}")
     if not _runs(trial, low) or (low == "fp16" and trial.ways.plain(trial.now).mode == "train"):
-        raise DoesNotApply(f"{trial.gpu.name} has no bf16")
+        raise DoesNotApply(f"{the(trial.gpu.name)} does not support bf16")
     training = trial.ways.plain(trial.now).mode == "train"
     return Proposal(
         choices=replace(choices, precision=low),
@@ -73,12 +74,12 @@ def _eight_bit(trial: Trial, choices: Choices) -> Proposal:
 
 def _has_bitsandbytes(trial: Trial) -> None:
     if trial.gpu.vendor in ("Apple", "Google"):
-        raise DoesNotApply(f"its kernels (bitsandbytes) do not run on {trial.gpu.architecture.title}")
+        raise DoesNotApply(f"the bitsandbytes kernels do not run on {trial.gpu.architecture.title} GPUs")
 
 
 def _own_optimizer(choices: Choices) -> None:
     if choices.adapters:
-        raise DoesNotApply("adapters have almost no optimizer states")
+        raise DoesNotApply("adapters need very little optimizer state")
     if choices.offload:
         raise DoesNotApply("the optimizer runs on the host")
 
@@ -94,13 +95,17 @@ def _fused(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     _own_optimizer(choices)
     if choices.implementation == "fused" or choices.optimizer in ("adafactor", "adam8bit", "lion", "none", ""):
-        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} has no fused form, or is fused already")
+        raise DoesNotApply(
+            f"there is no fused version of {choices.optimizer}, or it is already in use"
+            if choices.optimizer
+            else "no optimizer is used"
+        )
     return Proposal(choices=replace(choices, implementation="fused"), title="fused optimizer", how="torch.optim...(fused=True)")
 
 
 def _channels_last(trial: Trial, choices: Choices) -> Proposal:
     if choices.channels_last:
-        raise DoesNotApply("it already uses channels-last")
+        raise DoesNotApply("the model already uses channels-last")
     if not any(op.kind == "conv" for op in trial.ways.plain(choices).ops):
         raise DoesNotApply("the model has no convolutions")
     how = "model.to(memory_format=torch.channels_last)"
@@ -122,8 +127,8 @@ def _accumulate(trial: Trial, choices: Choices) -> Proposal:
     size = -(-trial.batch // parts)
     changed = replace(choices, accumulate=parts)
     if plain.mode != "train":
-        return Proposal(choices=changed, title=f"{parts} batches of {size}", how="run them one after another")
-    remark = "; batch norm then sees only micro-batches" if _norms_batches(trial, choices) else ""
+        return Proposal(choices=changed, title=f"{parts} batches of {size}", how="run the batches one after another")
+    remark = "; batch norm then uses the statistics of each micro-batch" if _norms_batches(trial, choices) else ""
     how = f"one optimizer step every {parts} backward passes{remark}"
     return Proposal(choices=changed, title=f"accumulate {parts} micro-batches of {size}", how=how)
 
@@ -178,21 +183,21 @@ def _fewest(trial: Trial, choices: Choices, depth: int, most: int) -> int:
 def _compile(trial: Trial, choices: Choices) -> Proposal:
     stack, gpu = trial.run.setting.stack, trial.gpu
     if choices.compiled or stack.how != "eager":
-        raise DoesNotApply(f"it is already compiled ({stack.name})")
+        raise DoesNotApply(f"the model is already compiled ({stack.name})")
     if stack.framework != "torch" or stack.version < (2, 0):
-        raise DoesNotApply(f"{stack.name} has no torch.compile")
+        raise DoesNotApply(f"torch.compile is not available in {stack.name}")
     if gpu.vendor == "Apple" or (gpu.vendor == "NVIDIA" and gpu.architecture.introduced_on < _TRITON_SINCE):
-        raise DoesNotApply(f"Triton, which it needs, does not support {gpu.architecture.title}")
+        raise DoesNotApply(f"torch.compile needs Triton, which does not support {gpu.architecture.title} GPUs")
     return Proposal(choices=replace(choices, compiled=True), title="torch.compile", how="--compile; torch.compile(model)")
 
 
 def _offload(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     if trial.room.shared:
-        raise DoesNotApply("the GPU's memory is the host's memory")
+        raise DoesNotApply("the GPU and the host share the same memory")
     _own_optimizer(choices)
     if trial.memory(choices).optimizer_bytes < 1e6:
-        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no states")
+        raise DoesNotApply(f"{choices.optimizer} stores no state" if choices.optimizer else "no optimizer is used")
     how = "DeepSpeed's ZeRO-Offload, or torchao's CPUOffload"
     return Proposal(choices=replace(choices, offload=True), title="optimizer on the CPU", how=how)
 
@@ -201,11 +206,15 @@ def _flash(trial: Trial, choices: Choices) -> Proposal:
     """A fused kernel for attention that the model writes out, or that old software runs unfused."""
     plain = trial.ways.plain(choices)
     if trial.run.setting.stack.framework != "torch":
-        raise DoesNotApply(f"unknown for {trial.run.setting.stack.name}")
+        raise DoesNotApply(f"the attention kernels of {trial.run.setting.stack.name} are unknown")
     if not has_attention(plain):
         if choices.folded_attention or folded(plain) is None:
             soft = any(op.name == "_softmax" for op in plain.ops)
-            raise DoesNotApply("no fused kernel supports the bias added to its scores" if soft else "the model has no attention")
+            raise DoesNotApply(
+                "no fused kernel supports the bias that the model adds to its attention scores"
+                if soft
+                else "the model has no attention"
+            )
         how = "scaled_dot_product_attention instead of softmax(q @ k.T) @ v"
         return Proposal(choices=replace(choices, folded_attention=True, fused_attention=True), title="flash attention", how=how)
     if choices.fused_attention:
@@ -221,17 +230,19 @@ def _adafactor(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer not in ("adam", "adamw", "lion", "momentum"):
-        raise DoesNotApply(f"{choices.optimizer or 'no optimizer'} keeps no more state than Adafactor")
-    return _optimizer(choices, "adafactor", "Adafactor", "--optimizer adafactor; needs a different learning rate")
+        raise DoesNotApply(
+            f"{choices.optimizer} stores no more state than Adafactor" if choices.optimizer else "no optimizer is used"
+        )
+    return _optimizer(choices, "adafactor", "Adafactor", "--optimizer adafactor; it needs a different learning rate")
 
 
 def _sgd(trial: Trial, choices: Choices) -> Proposal:
     training_only(trial)
     _own_optimizer(choices)
     if choices.optimizer in ("sgd", "none", ""):
-        raise DoesNotApply("its optimizer already keeps no states")
+        raise DoesNotApply("the optimizer already stores no state")
     return _optimizer(
-        choices, "sgd", "plain SGD", "--optimizer sgd; needs a different learning rate and often gives different results"
+        choices, "sgd", "plain SGD", "--optimizer sgd; it needs a different learning rate and often gives different results"
     )
 
 
@@ -239,10 +250,10 @@ def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
     def propose(trial: Trial, choices: Choices) -> Proposal:
         training_only(trial)
         if choices.adapters == kind or (choices.adapters and kind != "qlora"):
-            raise DoesNotApply("it already trains adapters")
+            raise DoesNotApply("the run already trains adapters")
         plain = trial.ways.plain(choices)
         if "batch" not in plain.symbols or not linear_modules(plain):
-            raise DoesNotApply("adapters go on the linear layers of repeated blocks, and the model has none")
+            raise DoesNotApply("adapters are added to linear layers in repeated blocks, and the model has none")
         if kind == "qlora":
             _has_bitsandbytes(trial)
         low = "bf16" if _runs(trial, "bf16") else "fp16"
@@ -251,7 +262,7 @@ def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
         return Proposal(
             choices=changed,
             title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'}, rank {choices.rank}, {bits} weights",
-            how=f"--method {kind}; peft: trains only adapters on the linear layers",
+            how=f"--method {kind}; PEFT trains only adapters on the linear layers",
             effect="quality" if choices.adapters else "",  # the method stays, its frozen weights are rounded
         )
 
@@ -266,9 +277,9 @@ def _shorter(trial: Trial, choices: Choices) -> Proposal:
     plain = trial.ways.plain(choices)
     if "seq" not in plain.symbols or plain.seq is None:
         raise DoesNotApply(
-            "the model has no sequence length to choose"
+            "the model has no sequence length"
             if plain.seq is None
-            else f"it was captured only at sequence length {plain.seq}"
+            else f"the model was captured only at sequence length {plain.seq}"
         )
     if plain.seq <= _SHORTEST:
         raise DoesNotApply(f"a sequence length of {plain.seq} is already short")
@@ -288,9 +299,9 @@ def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
     now = choices.image or plain.options.get("image")
     if not isinstance(now, int) or plain.source == "zoo":
         what = (
-            f"the built-in {plain.model} exists only at image size {now}"
+            f"the built-in {plain.model} is available only at image size {now}"
             if now
-            else "its image size is unknown; set it with `--image`"
+            else "the image size is unknown; set it with `--image`"
         )
         raise DoesNotApply(what)
     size = max(32, now * 3 // 4 // 32 * 32)
@@ -308,11 +319,11 @@ def _packed(name: str) -> Callable[[Trial, Choices], Proposal]:
         if choices.weights:
             raise DoesNotApply(f"the weights are already in {choices.weights}")
         if not linear_modules(trial.ways.plain(choices)):
-            raise DoesNotApply("it packs the linear layers of repeated blocks, and the model has none")
+            raise DoesNotApply("only linear layers in repeated blocks can be quantized, and the model has none")
         how = (
-            "quantizes only the weights: bitsandbytes, torchao"
+            "quantize only the weights, with bitsandbytes or torchao"
             if name == "int8"
-            else "quantizes only the weights: GPTQ, AWQ, torchao"
+            else "quantize only the weights, with GPTQ, AWQ or torchao"
         )
         return Proposal(choices=replace(choices, weights=name), title=f"{name} weights", how=how)
 

@@ -28,7 +28,7 @@ def zero(stage: int) -> Callable[[Trial, Choices], Proposal]:
     def propose(trial: Trial, choices: Choices) -> Proposal:
         training_only(trial)
         if choices.zero_stage >= stage:
-            raise DoesNotApply(f"it already runs ZeRO stage {choices.zero_stage}")
+            raise DoesNotApply(f"the run already uses ZeRO stage {choices.zero_stage}")
         if choices.offload:
             raise DoesNotApply("the optimizer runs on the host")
         if trial.room.shared:

@@ -9,6 +9,7 @@ from itertools import product
 
 from gpuwise.advise.candidates import Offered
 from gpuwise.advise.types import Rung
+from gpuwise.core.articles import the
 from gpuwise.core.units import GIB
 from gpuwise.engine.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users, room_bytes
 from gpuwise.engine.text_memory import HIGH, longest_context, memory_of, with_context
@@ -170,7 +171,7 @@ def _smaller_formats(now: TextWay) -> list[_Proposal]:
 
 def _how_weights(engine: Engine, name: str) -> str:
     if name.startswith("q"):
-        return f"load the {name.upper()} file of the model"
+        return f"load the model's {name.upper()} file"
     return f"load the model with its weights in {name} into {engine.title}"
 
 
@@ -199,7 +200,7 @@ def _smaller_caches(now: TextWay) -> list[_Proposal]:
 
 def _how_cache(engine: Engine, name: str) -> str:
     told = {"vllm": f"--kv-cache-dtype {name}", _OFFLOADER: f"--cache-type-k {name} --cache-type-v {name}"}
-    return told.get(engine.measured_as, f"set the type of the cache of {engine.title} to {name}")
+    return told.get(engine.measured_as, f"set the {engine.title} cache type to {name}")
 
 
 def _more_gpus(now: TextWay, most: int = 4) -> list[_Proposal]:
@@ -222,13 +223,13 @@ def _how_many(engine: Engine, split: str, count: int) -> str:
     if engine.measured_as == "vllm":
         return f"--{'tensor' if split == 'tensor' else 'pipeline'}-parallel-size {count}"
     return (
-        f"{engine.title} spreads layers over all GPUs it finds" if split == "layers" else f"let {engine.title} use {count} GPUs"
+        f"{engine.title} spreads layers over all available GPUs" if split == "layers" else f"let {engine.title} use {count} GPUs"
     )
 
 
 def spread(split: str) -> str:
     """What is divided among several GPUs."""
-    return "every matrix" if split == "tensor" else "layers"
+    return "matrices split" if split == "tensor" else "layers split"
 
 
 def _on_cpu(now: TextWay) -> Iterator[_Proposal]:
@@ -307,12 +308,12 @@ _REMEDIES: tuple[tuple[str, Callable[[TextWay], Sequence[_Proposal] | Iterator[_
 def _why_not(name: str, now: TextWay) -> str:
     engine = now.serving.engine
     if name in ("cpu-layers", "fewer-users", "shorter-context") and now.fits:
-        return "it fits as it is"
+        return "the model fits without changes"
     return {
-        "smaller-weights": f"{engine.title} runs no smaller format on {now.gpu.name}",
-        "smaller-cache": f"{engine.title} has none that is smaller, or it would save too little",
-        "more-gpus": f"{engine.title} does not spread a model over more of them",
-        "cpu-layers": "no number of layers on the CPU leaves enough room",
+        "smaller-weights": f"{engine.title} does not support a smaller format on {the(now.gpu.name)}",
+        "smaller-cache": f"{engine.title} has no smaller cache type, or a smaller one would save too little",
+        "more-gpus": f"{engine.title} cannot split the model over more GPUs",
+        "cpu-layers": "moving layers to the CPU does not free enough memory",
         "fewer-users": "not even one request fits",
         "shorter-context": "the weights alone do not fit",
     }[name]

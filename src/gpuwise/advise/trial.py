@@ -127,6 +127,6 @@ def check_addressable(workload: Workload, batch: int) -> None:
     total = peak_memory(workload, float(batch) if "batch" in workload.symbols else None).total_bytes
     if not total < _ADDRESSABLE:
         raise BadValue(
-            f"a step of {workload.model} at batch {batch:,} would need {total:.2g} bytes, more than can be addressed",
+            f"a step of {workload.model} at batch {batch:,} would need {total:.2g} bytes, which is more than can be addressed",
             hint="use a smaller `--batch` or `--seq`; `--batch auto` finds the largest batch that fits",
         )

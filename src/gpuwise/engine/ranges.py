@@ -12,6 +12,7 @@ from statistics import median
 
 import numpy as np
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import format_si
@@ -58,8 +59,8 @@ class Correction:
             return []
         said = assumed(
             "measured",
-            f"{self.raw:.2f} times the prediction",
-            f"{TRUST:.0%} of the deviation carries over: other predictions are multiplied by {self.factor:.2f}",
+            f"{self.raw:.2f}x the predicted time",
+            f"{TRUST:.0%} of the deviation is applied to other predictions, which are multiplied by {self.factor:.2f}",
             basis="measured",
         )
         far = [(gpu, measured_s, measured_s / predicted_s) for gpu, _, measured_s, predicted_s in self.steps]
@@ -89,15 +90,15 @@ def _checked(gpu: Gpu, measured_s: float, predicted_s: float) -> float:
     if _far(ratio) <= _IMPOSSIBLE:
         return ratio
     raise BadValue(
-        f"a measured step of {format_si(measured_s, 's')} on {gpu.name} is implausible: "
+        f"a measured step of {format_si(measured_s, 's')} on {the(gpu.name)} is implausible: "
         f"it is {_words(ratio)} than the predicted {format_si(predicted_s, 's')}",
-        hint="check its unit (s, ms, µs), and whether batch, model and precision match the measurement; "
+        hint="check the unit (s, ms, µs), and that the batch, model and precision match the measurement; "
         f"a factor of up to {_IMPOSSIBLE:g} is accepted",
     )
 
 
 def _doubt(gpu: Gpu, measured_s: float, ratio: float) -> Assumption:
-    effect = "this is far from the prediction: check the unit, batch and precision of the measurement"
+    effect = "this differs greatly from the prediction; check the unit, batch and precision of the measurement"
     value = f"{format_si(measured_s, 's')}, {_words(ratio)} than predicted"
     return assumed(f"measured on {gpu.name}", value, effect, basis="measured", code="doubtful_measurement")
 
@@ -169,17 +170,17 @@ def _with_loader(run: Run, last: StepTimes, point: int, place: int, width: Range
 
 def plan_width(measured: Sequence[Measured], gpus: Sequence[Gpu], bound: str, covered: float, *, divided: bool) -> Range:
     """The range of a plan on these GPUs: that of `predict` where only samples are divided; where more is (`divided`), one that
-    also holds what published steps of split language models took."""
+    also holds what published step times of language models split over GPUs took."""
     alone = reduce(Range.around, (width_of(measured, gpu, bound, covered) for gpu in gpus))
     return alone.around(unknown_range()) if divided else alone
 
 
 def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
     """What the ranges of plans rest on, for those kinds of plans that are shown."""
-    published = f"{unknown_range().rows:,} published steps of split language models"
+    published = f"{unknown_range().rows:,} published step times of language models split over GPUs"
     kinds = (
-        ("range where only the samples are divided", alone, "contains 80% of the measured steps, as in `gpuwise predict`"),
-        ("range of other plans", divided, f"contains those and 80% of {published}"),
+        ("range where only the samples are divided", alone, "contains 80% of measured step times, as in `gpuwise predict`"),
+        ("range of other plans", divided, f"contains those step times and 80% of {published}"),
     )
     return [
         assumed(name, f"{one.low:.2f} to {one.high:.2f} times the step", effect, basis="measured")

@@ -337,7 +337,7 @@ def power_curve(
     """Speed of one step under each limit, against that under the limit the board is sold with; higher limits add nothing."""
     for limit in limits_watts:
         if not 0 < limit < math.inf:
-            raise BadValue(f"a GPU cannot be limited to {limit:g} W", hint="give a limit above 0 W")
+            raise BadValue(f"invalid power limit of {limit:g} W", hint="give a limit above 0 W")
     limits = (*map(float, limits_watts), math.inf)
     size = batch or workload.batch
     steps = predict_steps(workload, [gpu] * len(limits), run, [size], limits_watts=limits, by_kind=False)

@@ -123,7 +123,7 @@ class Ways:
     def _make(self, choices: Choices) -> Way:
         workload = self.plain(choices)
         if _is_rewritten(choices) and _alternates(workload):
-            raise DoesNotApply("the step was captured with several micro-batches; capture one")
+            raise DoesNotApply("the step was captured with several micro-batches; capture a single one")
         if choices.folded_attention:
             workload = folded(workload) or workload
         workload = _with_weights(workload, choices)
@@ -222,10 +222,10 @@ def room_of(gpu: Gpu) -> Room:
         whole = gpu.usable_memory_bytes + gpu.slow_memory_bytes
         return Room(usable_bytes=whole, nominal_bytes=gpu.memory_bytes, shared=False)
     usable = gpu.usable_memory_bytes
-    remark = "the share of memory that Metal recommends as the working set"
+    remark = "the working set size that Metal recommends"
     if gpu.vendor != "Apple":
         usable = min(usable, gpu.memory_bytes * (1.0 - _SYSTEM_FRACTION))
-        remark = f"{_SYSTEM_FRACTION:.0%} is reserved for the system and the program's own data"
+        remark = f"{_SYSTEM_FRACTION:.0%} is reserved for the operating system and program data"
     return Room(usable_bytes=usable, nominal_bytes=gpu.memory_bytes, shared=True, remark=remark)
 
 

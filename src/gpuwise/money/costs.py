@@ -135,7 +135,7 @@ _BILLS = 'write each monthly bill as its kWh and its amount: `--bills "200=19.92
 
 def flat(usd_per_kwh: float, *, basis: Basis = Basis.GIVEN, source: str = "") -> Tariff:
     """Every kWh costs the same."""
-    rate = amount(usd_per_kwh, "an electricity price", "for example `--kwh-price 0.12`", zero=True)
+    rate = amount(usd_per_kwh, "an electricity price", "try `--kwh-price 0.12`", zero=True)
     return Tariff(tiers=((math.inf, rate),), basis=basis, source=source)
 
 
@@ -154,7 +154,7 @@ def of_bills(bills: tuple[tuple[float, float], ...], household_kwh_per_month: fl
     tiers, kwh, usd = [], 0.0, 0.0
     for upper, bill in bills:
         if bill < usd:
-            raise BadValue(f"the bill of {bill:g} for {upper:g} kWh is lower than the bill for {kwh:g} kWh", hint=_BILLS)
+            raise BadValue(f"the bill for {upper:g} kWh ({bill:g}) is lower than the bill for {kwh:g} kWh", hint=_BILLS)
         tiers.append((upper, (bill - usd) / (upper - kwh)))
         kwh, usd = upper, bill
     return Tariff(tiers=tuple(tiers), household_kwh_per_month=household_kwh_per_month)
@@ -173,7 +173,7 @@ def parse_tariff(text: str, *, household_kwh_per_month: float = 0.0, usd_per_uni
 
 
 def _household(kwh: float) -> float:
-    return amount(kwh, "the household use", "for example `--household-kwh 300`", zero=True)
+    return amount(kwh, "household electricity use", "try `--household-kwh 300`", zero=True)
 
 
 def _pairs(text: str, hint: str) -> list[tuple[float, float]]:
@@ -184,7 +184,7 @@ def _pairs(text: str, hint: str) -> list[tuple[float, float]]:
             raise BadValue(f"'{entry}' is not a pair such as 200=0.0996", hint=hint)
         kwh = amount(number(upper, "a number of kWh", hint), "a number of kWh", hint)
         if pairs and kwh <= pairs[-1][0]:
-            raise BadValue(f"{kwh:g} kWh comes after {pairs[-1][0]:g} kWh, but the amounts must increase", hint=hint)
+            raise BadValue(f"{kwh:g} kWh follows {pairs[-1][0]:g} kWh, but the values must increase", hint=hint)
         pairs.append((kwh, amount(number(value, "a price", hint), "a price", hint, zero=True)))
     if not pairs:
         raise BadValue(f"'{text}' contains no tiers", hint=hint)
@@ -217,8 +217,8 @@ _MOST_YEARS = 20.0  # no GPU is of use for longer
 
 def utilization_of(hours_per_week: float) -> float:
     """Hours per week as a share of all hours."""
-    hint = "for example `--hours-per-week 20`"
-    amount(hours_per_week, "hours per week", hint, zero=True)
+    hint = "try `--hours-per-week 20`"
+    amount(hours_per_week, "the number of hours per week", hint, zero=True)
     if hours_per_week > WEEK_HOURS:
         raise BadValue(f"{hours_per_week:g} hours per week is more than the {WEEK_HOURS:g} hours in a week", hint=hint)
     return hours_per_week / WEEK_HOURS
@@ -226,9 +226,9 @@ def utilization_of(hours_per_week: float) -> float:
 
 def years_of(value: float) -> float:
     """How many years are counted; more than any GPU is used for is a slip."""
-    hint = "for example `--years 3`"
+    hint = "try `--years 3`"
     if amount(value, "the number of years", hint) > _MOST_YEARS:
-        raise BadValue(f"--years {value:g} is too long: no GPU stays useful for more than {_MOST_YEARS:g} years", hint=hint)
+        raise BadValue(f"--years {value:g} is too long; the maximum is {_MOST_YEARS:g}", hint=hint)
     return value
 
 
@@ -243,11 +243,11 @@ def own(
     resale_usd: float = 0.0,
 ) -> Ownership:
     """The total cost, part by part. `price_usd` is of all GPUs together, `watts` of everything that runs while they work."""
-    amount(price_usd, "a price", 'for example `--price "RTX 3090=700"`', zero=True)
-    amount(machine_usd, "the price of the machine", "for example `--machine 700`", zero=True)
-    amount(watts, "a power", "for example `--machine-watts 100`", zero=True)
+    amount(price_usd, "a price", 'try `--price "RTX 3090=700"`', zero=True)
+    amount(machine_usd, "the machine price", "try `--machine 700`", zero=True)
+    amount(watts, "a power", "try `--machine-watts 100`", zero=True)
     years_of(years)
-    amount(resale_usd, "a resale value", "for example `--resale 300`", zero=True)
+    amount(resale_usd, "a resale value", "try `--resale 300`", zero=True)
     fraction(utilization, "the utilization", "--utilization", "0.15")
     hours = HOURS_PER_YEAR * utilization * years
     energy_kwh = watts * hours / 1000
@@ -277,8 +277,8 @@ def rent(
     years: float = 0.0,
 ) -> Rental:
     """What these hours of work cost. A commitment (`way`) pays every hour of `years`, at a discount, used or not."""
-    amount(usd_per_gpu_hour, "the rent", "for example `--cloud-price 2.14`")
-    amount(hours, "hours of work", "for example `--hours-per-week 20`", zero=True)
+    amount(usd_per_gpu_hour, "the rental price", "try `--cloud-price 2.14`")
+    amount(hours, "the number of hours", "try `--hours-per-week 20`", zero=True)
     fraction(discount, "a discount", "--commit", "0.4")
     paid = HOURS_PER_YEAR * years if way == "commitment" else hours
     return Rental(
@@ -323,7 +323,7 @@ def find_region(name: str) -> Region:
         return known[key]
     near = difflib.get_close_matches(key, known, n=2, cutoff=0.75)
     names = ", ".join(region.aliases[0] if region.aliases else region.name for region in regions())
-    hint = f"did you mean {either(f'`{known[one].name}`' for one in near)}?" if near else f"use one of {names}"
+    hint = f"did you mean {either(f'`{known[one].name}`' for one in near)}?" if near else f"use one of these: {names}"
     raise UnknownName(f"unknown region '{name}'", looked_in=f"{len(regions())} regions", hint=hint)
 
 

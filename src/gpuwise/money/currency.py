@@ -28,7 +28,7 @@ def number(text: str, what: str, hint: str) -> float:
     try:
         return float(plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain)
     except ValueError:
-        raise BadValue(f"'{text}' cannot be {what}: it is not a number", hint=hint) from None
+        raise BadValue(f"'{text}' is not a valid number for {what}", hint=hint) from None
 
 
 def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
@@ -36,7 +36,7 @@ def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
     if not math.isfinite(value):
         raise BadValue(f"{what} must be a finite number, not {value}", hint=hint)
     if value < 0 or (value == 0 and not zero):
-        raise BadValue(f"{what} {'cannot be negative' if zero else 'must be above zero'}, but it is {value:g}", hint=hint)
+        raise BadValue(f"{what} must be {'zero or more' if zero else 'above zero'}, not {value:g}", hint=hint)
     if value > _MOST:
         raise BadValue(f"{what} of {value:g} is too large", hint=hint)
     return value
@@ -45,10 +45,10 @@ def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
 def fraction(value: float, what: str, option: str, example: str) -> float:
     """A share in 0..1; 15 is taken for 15% and refused with the way to write it."""
     if not math.isfinite(value) or value < 0:
-        raise BadValue(f"{what} of {value:g} is not a fraction between 0 and 1", hint=f"for example `{option} {example}`")
+        raise BadValue(f"{what} of {value:g} is not a fraction between 0 and 1", hint=f"try `{option} {example}`")
     if value > 1:
         percent = f"for {value:g}%, write `{option} {value / 100:g}`"
-        share = percent if value <= 100 else f"for example `{option} {example}`"
+        share = percent if value <= 100 else f"try `{option} {example}`"
         raise BadValue(f"{what} of {value:g} is above 1; give a fraction between 0 and 1", hint=share)
     return value
 
@@ -105,7 +105,7 @@ class Currency:
                 other = f"add `--currency {code}=…` with the value of one {code} in US dollars"
                 dollars = f"leave out `--currency` to use US dollars, or write the amount in {self.code}"
                 raise BadValue(
-                    f"'{text.strip()}' is in {code}, but amounts must be in {self.code}: gpuwise stores no exchange rates",
+                    f"'{text.strip()}' is in {code}, but amounts must be in {self.code}; gpuwise does not store exchange rates",
                     hint=dollars if code == "USD" else other,
                 )
         return number(found[2], what, hint)
@@ -140,10 +140,10 @@ def parse_currency(text: str) -> Currency:
         raise UnknownName(f"unknown currency '{code}'", looked_in=f"{len(CODES)} ISO 4217 codes", hint=hint)
     if not equals:
         raise BadValue(
-            f"the exchange rate of {code} is missing, and gpuwise stores none",
+            f"the exchange rate for {code} is missing, and gpuwise does not store exchange rates",
             hint=_HINT,
         )
-    value = amount(number(rate, f"the rate of {code}", _HINT), f"the rate of {code}", _HINT)
+    value = amount(number(rate, f"the exchange rate for {code}", _HINT), f"the exchange rate for {code}", _HINT)
     if code == "USD" and value != 1.0:
-        raise BadValue(f"the rate of USD is always 1, not {value:g}", hint=_HINT)
+        raise BadValue(f"the exchange rate for USD is always 1, not {value:g}", hint=_HINT)
     return Currency(code=code, usd_per_unit=value)

@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.core.provenance import Basis
 from gpuwise.hardware.catalog import load_catalog
@@ -164,7 +165,7 @@ def data_date(book: PriceBook) -> date:
 
 # ---------------------------------------------------------------- the user's own prices
 
-_PRICE = 'for example `--price "RTX 3090=700"`'
+_PRICE = 'try `--price "RTX 3090=700"`'
 _LARGEST = 4_000_000  # bytes: a larger file cannot be a price list
 _PARTS = ("currency", "dated", "buy", "rent")
 _RENT_PARTS = ("ondemand", "spot", "cloud")
@@ -189,7 +190,7 @@ def parse_price(text: str, currency: Currency, dated: date) -> Price:
     if not equals or not name.strip():
         raise BadValue(f"'{text}' does not name a GPU and its price", hint=_PRICE)
     gpu = load_catalog().find(name.strip()).gpu
-    paid = amount(currency.read(value, f"the price of {gpu.name}", _PRICE), f"the price of {gpu.name}", _PRICE)
+    paid = amount(currency.read(value, f"the price of {the(gpu.name)}", _PRICE), f"the price of {the(gpu.name)}", _PRICE)
     return given_price(gpu.name, currency.to_usd(paid), dated)
 
 
@@ -202,7 +203,9 @@ def read_price_file(path: Path, today: date) -> PriceFile:
     currency = parse_currency(str(raw.get("currency", "")))
     dated = raw.get("dated", today)
     if type(dated) is not date or dated > today:
-        raise BadFile(f"{path}: dated = {dated} is not a date up to today", hint=f"for example `dated = {today}`")
+        raise BadFile(
+            f"{path}: invalid value 'dated = {dated}'; it must be a date no later than today", hint=f"try `dated = {today}`"
+        )
     prices = tuple(
         given_price(_gpu(path, "buy", name), currency.to_usd(_amount(path, "buy", name, value)), dated, str(path))
         for name, value in _section(path, raw, "buy").items()
@@ -218,7 +221,7 @@ def _toml(path: Path) -> dict[str, Any]:
         return parse_toml(path.read_text(encoding="utf-8"))
     except OSError as fault:
         raise BadFile(
-            f"{path} cannot be read: {fault.strerror}", hint="give the name of a price file, such as `--prices my.toml`"
+            f"{path} cannot be read: {fault.strerror}", hint="give the path of a price file, such as `--prices my.toml`"
         ) from None
     except RecursionError:
         raise BadFile(f"{path} is not a price file: it is nested too deeply", hint=_see()) from None
@@ -344,4 +347,4 @@ def stale_sentence(price: Price, now: date) -> str:
     current = f'set the current one with `--price "{price.gpu}=…"`'
     whose = "your" if price.kind == "given" else f"the {_KINDS[price.kind]}"
     age = f"{age_text(price.dated, now)} ({price.dated:%Y-%m})"
-    return f"{whose} price of {price.gpu} is {age} and may have changed a lot; {current}"
+    return f"{whose} price of {the(price.gpu)} is {age} and may have changed a lot; {current}"

@@ -47,7 +47,9 @@ def refresh(today: date) -> Refreshed:
     """Fetch, translate, write whole or not at all."""
     rows, unknown = table_of(_fetch(), today)
     if not rows:
-        raise GpuwiseError("the price lists that were fetched contain no known GPU", hint="the prices in use have not changed")
+        raise GpuwiseError(
+            "the downloaded price lists contain no known GPU", hint="try again later; the current prices have not changed"
+        )
     text = io.StringIO()
     writer = csv.DictWriter(text, OFFER_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -82,9 +84,9 @@ def _fetch() -> list[Any]:
         cause = fault.__cause__ or fault
         reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
         raise GpuwiseError(
-            f"the price lists could not be fetched: {reason}",
+            f"the price lists could not be downloaded: {reason}",
             looked_in="the price lists that gpuhunt downloads",
-            hint="check the network and try again; the prices in use have not changed",
+            hint="check the network and try again; the current prices have not changed",
         ) from None
     finally:
         log.setLevel(level)
@@ -119,7 +121,7 @@ def table_of(items: Iterable[Any], today: date) -> tuple[list[dict[str, str]], d
 def _row(cloud: str, gpu: str, usual: list[float], spot: list[float], today: date, several: bool) -> dict[str, str]:
     hourly, cheap = median(usual), median(spot) if spot else None
     market = cloud in _MARKETPLACES
-    notes = ("marketplace" if market else "", "form factor not given" if several else "")
+    notes = ("marketplace" if market else "", "form factor not specified" if several else "")
     return {
         "cloud": cloud,
         "gpu": gpu,

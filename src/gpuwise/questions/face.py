@@ -28,7 +28,7 @@ _HOLDS: dict[str, tuple[type, ...]] = {
 
 
 def face(options: Callable[P, Options], answer: Callable[[Options], Answer]) -> Callable[P, Answer]:
-    """A function that takes the fields of the options class as its arguments, and answers."""
+    """A function that takes the fields of the options class as its arguments and returns the answer."""
     name = answer.__module__.split(".")[-2]
 
     def ask(*args: P.args, **kwargs: P.kwargs) -> Answer:
@@ -48,7 +48,7 @@ def face(options: Callable[P, Options], answer: Callable[[Options], Answer]) -> 
 
 
 def _check(name: str, asked: Any) -> None:
-    """Refuse values of another type than an argument takes: `compile="no"` must not count as true."""
+    """Reject values of the wrong type; for example, `compile="no"` must not count as true."""
     kind: type = type(asked)
     for one in declared(kind):
         value = getattr(asked, one.name)

@@ -73,7 +73,7 @@ def test_a_gpu_run_whose_gpu_part_is_lost_is_not_taken_for_a_cpu_run(tmp_path: P
     path.write_text(json.dumps(whole), encoding="utf-8")
     done = why(str(path))
     assert done.returncode == 2
-    assert "nothing that ran there" in done.stderr
+    assert "contains no GPU work" in done.stderr
     assert "ProfilerActivity.CUDA" in done.stderr
 
 

@@ -50,7 +50,7 @@ def test_its_json_has_the_keys_of_a_step_and_of_an_image() -> None:
 
 
 def test_steps_belong_to_images() -> None:
-    with pytest.raises(BadValue, match="does not make images"):
+    with pytest.raises(BadValue, match="does not generate images"):
         gpuwise.predict("resnet50", gpu="RTX 4090", steps=20)
     assert not isinstance(gpuwise.predict("sdxl", gpu="RTX 4090", mode="train", batch=1).results[0], ImagePrediction)
 

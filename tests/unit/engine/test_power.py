@@ -78,5 +78,5 @@ def test_decoding_loses_less_than_training() -> None:
 
 @pytest.mark.parametrize("limit", [0.0, -5.0, float("inf"), float("nan")])
 def test_limits_that_are_none_are_refused(limit: float) -> None:
-    with pytest.raises(BadValue, match="cannot be limited"):
+    with pytest.raises(BadValue, match="invalid power limit"):
         power_curve(load("resnet50"), gpu("RTX 3090"), RUN, [limit])

@@ -147,7 +147,7 @@ def test_nothing_predicted_is_an_error_with_the_reasons_counted(tmp_path: Path) 
 
 
 def test_rows_that_are_all_given_as_measured_leave_nothing_to_score(tmp_path: Path) -> None:
-    with pytest.raises(BadValue, match="no row is left to score"):
+    with pytest.raises(BadValue, match="no rows are left to score"):
         validate(written(tmp_path, {}), measured_rows=1)
 
 

@@ -253,7 +253,7 @@ def test_a_name_that_fits_several_gpus_says_which_was_taken(tmp_path: Path) -> N
 
 
 def test_only_tables_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(BadValue, match="does not have a supported table file extension"):
+    with pytest.raises(BadValue, match="does not have a supported file extension"):
         swept(tmp_path, ("resnet18",), name="rows.xlsx")
 
 

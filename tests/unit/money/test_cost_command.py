@@ -88,7 +88,7 @@ def test_a_used_card_has_its_own_dated_price() -> None:
     assert (new["price"]["kind"], used["price"]["kind"]) == ("launch", "used")
     assert used["price"]["usd"] < new["price"]["usd"]
     assert either["price"] == used["price"]
-    assert "both given" in refused("cost", "--gpu", "RTX 3090", "--used", "--new").message
+    assert "cannot be combined" in refused("cost", "--gpu", "RTX 3090", "--used", "--new").message
     assert "no dated price is known for a used" in refused("cost", "--gpu", "RTX 3080", "--used").message
 
 
@@ -149,7 +149,7 @@ def test_typed_gpus_can_be_priced_with_a_model() -> None:
 
 def test_a_job_that_does_not_fit_is_warned_of() -> None:
     found = asked("cost", "--gpu", "RTX 3090", "--model", "gpt2-xl", "--samples", "1e5", "--batch", "64")
-    assert "does not fit on RTX 3090 at batch 64" in found["warnings"][0]
+    assert "does not fit on the RTX 3090 at batch 64" in found["warnings"][0]
 
 
 def test_a_spot_price_is_what_owning_is_held_against_when_asked() -> None:
@@ -193,43 +193,43 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--utilization", "nan"], "between 0 and 1"),
         (["--hours-per-week", "200"], "more than the 168 hours in a week"),
         (["--hours-per-week", "nan"], "must be a finite number"),
-        (["--utilization", "0.1", "--hours-per-week", "20"], "both given"),
+        (["--utilization", "0.1", "--hours-per-week", "20"], "cannot be combined"),
         (["--years", "0"], "must be above zero"),
         (["--years", "21"], "is too long"),
         (["--years", "1e300"], "is too large"),
         (["--price", "0"], "must be above zero"),
         (["--price", "-700"], "must be above zero"),
         (["--price", "nan"], "must be a finite number"),
-        (["--price", "cheap"], "is not a number"),
-        (["--price", "RTX 4090=700"], "not for RTX 3090"),
-        (["--machine", "-1"], "cannot be negative"),
-        (["--machine-watts", "-1"], "cannot be negative"),
+        (["--price", "cheap"], "is not a valid number"),
+        (["--price", "RTX 4090=700"], "not for the RTX 3090"),
+        (["--machine", "-1"], "must be zero or more"),
+        (["--machine-watts", "-1"], "must be zero or more"),
         (["--watts", "0"], "must be above zero"),
         (["--gpus", "0"], "is out of range"),
         (["--gpu", "RTX 4090"], "one kind of GPU at a time"),
-        (["--resale", "-1"], "cannot be negative"),
-        (["--kwh-price", "-0.1"], "cannot be negative"),
-        (["--kwh-price", "0.1", "--tariff", "200=0.1"], "both given"),
+        (["--resale", "-1"], "must be zero or more"),
+        (["--kwh-price", "-0.1"], "must be zero or more"),
+        (["--kwh-price", "0.1", "--tariff", "200=0.1"], "cannot be combined"),
         (["--tariff", "cheap"], "not a pair"),
-        (["--tariff", "200=x"], "is not a number"),
+        (["--tariff", "200=x"], "is not a valid number"),
         (["--tariff", "600=0.1,200=0.2"], "must increase"),
         (["--tariff", ","], "contains no tiers"),
         (["--bills", "200=50,600=20"], "lower than the bill for"),
         (["--household-kwh", "100"], "works only with a tiered tariff"),
         (["--region", "Narnia"], "unknown region"),
         (["--currency", "EUX=1.1"], "unknown currency"),
-        (["--currency", "EUR"], "the exchange rate of EUR is missing"),
+        (["--currency", "EUR"], "the exchange rate for EUR is missing"),
         (["--cloud-price", "0"], "must be above zero"),
         (["--cloud-price", "2", "--cloud", "aws"], "sets the rent"),
         (["--cloud-price", "2", "--spot"], "sets the rent"),
-        (["--cloud", "awz"], "has no offer for"),
+        (["--cloud", "awz"], "does not offer the"),
         (["--cloud-gpu", "GTX 1080 Ti"], "no cloud in our tables"),
         (["--spot"], "spot price"),
         (["--commit", "40"], "above 1"),
         (["--job-hours", "0"], "must be above zero"),
-        (["--job-hours", "1", "--samples", "5"], "already sets the length"),
-        (["--samples", "5"], "needs --model"),
-        (["--model", "resnet50"], "the size of the job is missing"),
+        (["--job-hours", "1", "--samples", "5"], "already sets the job length"),
+        (["--samples", "5"], "requires --model"),
+        (["--model", "resnet50"], "the job size is missing"),
         (["--model", "resnet50", "--samples", "0"], "must be above zero"),
         (["--prices", "nothing.toml"], "cannot be read"),
         (["--figure", "cost.doc"], "does not have a supported figure file extension"),
@@ -242,7 +242,7 @@ def test_bad_questions_are_refused(options: list[str], message: str) -> None:
 def test_other_bad_questions() -> None:
     assert "no GPU was named" in refused("cost").message
     assert "neither a purchase price nor a rental price" in refused("cost", "--gpu", "Tesla M2090").message
-    assert "both given" in refused("prices", "T4", "--regions").message
+    assert "cannot be combined" in refused("prices", "T4", "--regions").message
     assert "takes no names" in refused("prices", "refresh", "T4").message
 
 
@@ -297,7 +297,7 @@ def test_refresh_writes_the_medians_of_today(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_refresh_without_a_network_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gpuhunt", hunting(OSError("no route to host")))
-    assert "could not be fetched: no route to host" in refused("prices", "refresh").message
+    assert "could not be downloaded: no route to host" in refused("prices", "refresh").message
     monkeypatch.setitem(sys.modules, "gpuhunt", hunting([]))
     assert "contain no known GPU" in refused("prices", "refresh").message
     assert not refreshed_path().exists()

@@ -54,7 +54,7 @@ def test_what_does_not_fit_has_no_price() -> None:
     answer = gpuwise.cost(gpu="RTX 4090", model="llama-3-70b", users=4)
     assert answer.tokens is not None
     assert (answer.tokens.own, answer.tokens.rent) == (None, None)
-    assert any("does not fit on RTX 4090" in warning for warning in answer.warnings)
+    assert any("does not fit on the RTX 4090" in warning for warning in answer.warnings)
     assert "tokens, own" not in str(answer)
 
 
@@ -76,7 +76,7 @@ def test_the_text_stays_brief_and_the_full_one_says_how() -> None:
     assert "tokens, own" in str(answer)
     from gpuwise.questions.cost.text import render
 
-    assert "to write one" in " ".join(render(answer, verbose=True).split())
+    assert "to write a million" in " ".join(render(answer, verbose=True).split())
 
 
 def test_a_model_that_trains_has_no_tokens() -> None:
@@ -89,7 +89,7 @@ def test_a_model_that_trains_has_no_tokens() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"model": ""}, "--weights needs --model"),
+        ({"model": ""}, "--weights requires --model"),
         ({"samples": 10.0}, "is for generating text, but --samples is for training"),
         ({"users": 0}, "invalid --users 0"),
         ({"users": 100_001}, "invalid --users 100,001"),
@@ -107,5 +107,5 @@ def test_predict_names_the_cheapest_rent() -> None:
     told = answer.results[0]
     expected = rent.usd_per_gpu_hour / 3600 * 1e6 * told.step_s / 10
     assert rent.price.output_usd_per_million == pytest.approx(expected)
-    assert "per million tokens written, prompts included" in " ".join(str(answer).split())
+    assert "per million output tokens, prompts included" in " ".join(str(answer).split())
     assert not gpuwise.predict("llama-3-70b", gpu="RTX 4090", weights="q4_k_m", users=10).rents  # with layers on the CPU

@@ -255,7 +255,7 @@ def test_both_commands_draw(table: Path, tmp_path: Path) -> None:
     path = tmp_path / "out.svg"
     done = CliRunner().invoke(app, ["validate", "--held-out", str(table), "--figure", str(path), "--json"])
     assert json.loads(done.stdout)["predicted"] == 4
-    assert "Predicted against measured" in path.read_text(encoding="utf-8")
+    assert "Predicted and measured times" in path.read_text(encoding="utf-8")
     done = CliRunner().invoke(app, ["predict", "resnet18", "--gpu", "T4", "--figure", str(path)])
     assert done.output.rstrip().endswith(f"figure: {path}")
     assert "resnet18 on T4" in path.read_text(encoding="utf-8")

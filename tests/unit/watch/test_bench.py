@@ -207,7 +207,7 @@ def test_a_surer_profile_of_the_day_is_kept_and_that_is_told(monkeypatch: pytest
     assert bench_of(made(), monkeypatch).path
     worse = bench_of(noisy(made(), 0.4), monkeypatch)
     assert worse.path is None
-    assert "median ±1.0%, against 62 rows, ±40.0%" in worse.unsaved
+    assert "median ±1.0%, compared with 62 rows, ±40.0%" in worse.unsaved
     assert store.latest() == made()
     other = msgspec.structs.replace(noisy(made(), 0.4), threads=2)  # another question, not a worse answer
     assert bench_of(other, monkeypatch).path

@@ -198,7 +198,7 @@ def test_a_loader_that_never_yields_is_named(tmp_path: Path) -> None:
     time.sleep(6.5)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
-    assert json.loads(output)["verdict"].startswith("the run hangs: the data loader has delivered no batch for")
+    assert json.loads(output)["verdict"].startswith("the run hangs: the data loader has not delivered a batch for")
 
 
 JUMPING = """

@@ -29,7 +29,7 @@ _SHARE = 0.8  # of the time asked for: starting and ending take some, and the la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchAnswer(Shown):
-    """A profile, and where it was saved, or why it was not."""
+    """A profile, with the path it was saved to or the reason why it was not saved."""
 
     TEXT: ClassVar[str] = "questions.bench.text.render"
 
@@ -48,7 +48,7 @@ class BenchAnswer(Shown):
 
 
 def answer(options: BenchOptions, progress: Callable[[str, float], None] = lambda text, share: None) -> BenchAnswer:
-    """Measure a device of this machine and save its profile, unless a more certain one was saved on the same day."""
+    """Measure a device of this machine and save its profile, unless a more precise one was saved on the same day."""
     if not _SHORTEST_S <= options.seconds <= _LONGEST_S:
         raise BadValue(
             f"invalid --seconds {options.seconds:g}",
@@ -61,15 +61,15 @@ def answer(options: BenchOptions, progress: Callable[[str, float], None] = lambd
 
 
 def _save(profile: Profile) -> tuple[Path | None, str]:
-    """Where it was saved, or why it was not; the measurements are shown in either case."""
+    """The path it was saved to, or the reason why it was not saved; the measurements are shown in either case."""
     lacking = [kind for kind in NEEDED if not profile.of(kind)]
     if lacking:
-        return None, f"predictions need measurements of {', '.join(lacking)}, which are missing"
+        return None, f"these measurements are missing, and predictions need them: {', '.join(lacking)}"
     before = store.surer(profile)
     if before is not None:
         figures = f"{len(before.rows)} rows, median ±{before.spread_fraction:.1%}"
         own = f"{len(profile.rows)} rows, ±{profile.spread_fraction:.1%}"
-        kept = f"an earlier profile from today is more precise ({figures}, against {own}) and was kept"
+        kept = f"an earlier profile from today is more precise ({figures}, compared with {own}) and was kept"
         return None, f"{kept}; delete {store.path_of(before)} to replace it"
     try:
         return store.save(profile), ""

@@ -20,6 +20,4 @@ class BenchOptions:
     """
 
     device: Annotated[str, Option(help=_DEVICE, page=False)] = field(default="", kw_only=False)
-    seconds: Annotated[
-        float, Option(help="The maximum duration of the measurement, in seconds.", low=2, high=600, page=False)
-    ] = 60.0
+    seconds: Annotated[float, Option(help="The time limit for the measurement, in seconds.", low=2, high=600, page=False)] = 60.0

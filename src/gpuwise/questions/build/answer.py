@@ -1,4 +1,4 @@
-"""Will these GPUs work in that machine? Every part that was not named is assumed, and listed."""
+"""Will these GPUs work in that machine? Every part that was not named is assumed and listed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["BuildAnswer", "answer", "build"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildAnswer(Shown):
-    """All checks, the worst of their verdicts, and what holding the GPUs back would cost."""
+    """All checks, the worst verdict among them, and the speed lost at lower power limits."""
 
     TEXT: ClassVar[str] = "questions.build.text.render"
     FIGURE: ClassVar[str] = "questions.build.figure.power_figure"
@@ -42,7 +42,7 @@ class BuildAnswer(Shown):
         return self.verdict == "fail"
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "gpus": [
                 {"gpu": each.gpu.name, "count": each.count, "card_watts": card_watts(each.gpu, self.power_limit_watts)}
@@ -58,7 +58,7 @@ class BuildAnswer(Shown):
 
 
 def answer(options: BuildOptions, progress: Callable[[str], None] = lambda text: None) -> BuildAnswer:
-    """The checks, with what their remedies cost in speed."""
+    """The checks, with the speed that their remedies cost."""
     query = ask(options)
     found = check_machine(query.cards, query.box)
     return BuildAnswer(
@@ -81,8 +81,8 @@ def _names_only(notes: Sequence[Assumption]) -> tuple[Assumption, ...]:
 def _speed_notes() -> tuple[Assumption, ...]:
     kinds = "; ".join(f"{kind.title}: {kind.model}, batch {kind.batch}" for kind in KINDS)
     return (
-        assumed("kinds of work", kinds, "speeds at power limits and with fewer lanes are computed for these models"),
-        assumed("bridges", "no NVLink bridge", "a bridge is sold separately; without it, GPUs exchange gradients over PCIe"),
+        assumed("kinds of work", kinds, "speeds at lower power limits and with fewer lanes are computed for these models"),
+        assumed("bridges", "no NVLink bridge", "bridges are sold separately; without one, GPUs exchange gradients over PCIe"),
         assumed(
             "power law", "fitted on V100, P100 and Quadro RTX 6000", "GeForce cards lost up to 12% more speed in measurements"
         ),

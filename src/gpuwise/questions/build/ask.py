@@ -59,7 +59,7 @@ def ask(options: BuildOptions) -> BuildQuery:
     )
     notes += _further(box, cards)
     if options.nvme is None:
-        notes.append(assumed("disks", f"{box.nvme_count} NVMe", "each uses 4 lanes; `--nvme 2` sets two"))
+        notes.append(assumed("disks", f"{box.nvme_count} NVMe", "each uses 4 lanes; set the number with `--nvme 2`"))
     return BuildQuery(cards=cards, box=box, assumptions=tuple(notes))
 
 
@@ -68,7 +68,7 @@ def ask(options: BuildOptions) -> BuildQuery:
 
 def _cards(given: Sequence[str], notes: list[Assumption]) -> tuple[Cards, ...]:
     if not given:
-        raise BadValue("no GPU was named", hint='for example `--gpu "4x RTX 3090"`')
+        raise BadValue("no GPU was named", hint='try `--gpu "4x RTX 3090"`')
     read = [_parse_count(name) for name in given]
     total = sum(count for count, _ in read)
     if total > _MOST_CARDS:
@@ -80,7 +80,7 @@ def _cards(given: Sequence[str], notes: list[Assumption]) -> tuple[Cards, ...]:
     for count, name in read:
         (gpu,), taken = named_gpus([name])
         if gpu.is_cpu:
-            raise BadValue(f"'{name}' is a CPU, not a card", hint=f'name it with `--cpu "{gpu.name}"`, and a GPU with `--gpu`')
+            raise BadValue(f"'{name}' is a CPU, not a card", hint=f'use `--cpu "{gpu.name}"` for the CPU, and `--gpu` for a GPU')
         notes += [note for note in taken if note not in notes]
         before = found[gpu.name].count if gpu.name in found else 0
         found[gpu.name] = Cards(gpu=gpu, count=before + count)
@@ -96,7 +96,7 @@ def _parse_count(text: str) -> tuple[int, str]:
     if match is None:
         return 1, text.strip()
     if int(match[1]) < 1:
-        raise BadValue(f"invalid number of cards in '{text}'", hint=f'for example `--gpu "2x {match[2]}"`')
+        raise BadValue(f"invalid number of cards in '{text}'", hint=f'try `--gpu "2x {match[2]}"`')
     return int(match[1]), match[2]
 
 
@@ -109,15 +109,15 @@ def _limit(text: str, cards: Sequence[Cards], notes: list[Assumption]) -> float 
         least, rated = least_limit(each), each.gpu.tdp_watts or math.inf
         if not max(1.0, least) <= limit < 5000:
             raise BadValue(
-                f"{limit:g} W is outside the power limits of the {each.gpu.name}, which are {least:.0f} to {rated:.0f} W",
-                hint=f"for example `--power-limit {(least + min(rated, 2 * least + 100)) / 2:.0f}`",
+                f"{limit:g} W is outside the power range of the {each.gpu.name} ({least:.0f} to {rated:.0f} W)",
+                hint=f"try `--power-limit {(least + min(rated, 2 * least + 100)) / 2:.0f}`",
             )
         if limit > rated:
             notes.append(
                 assumed(
                     f"{each.gpu.name} power",
                     f"{rated:g} W",
-                    f"its rated power is already below the {limit:g} W you gave",
+                    f"its rated power is already below your limit of {limit:g} W",
                     code="power_limit",
                 )
             )
@@ -131,7 +131,7 @@ def _psu(text: str) -> tuple[float | None, str, int | None]:
     """`1600W gold atx3` -> watts, label, standard; each may be missing but the watts."""
     if not text:
         return None, "", None
-    hint = "give its watts, and optionally its label and standard: `--psu 1600` or `--psu '1600W gold atx3'`"
+    hint = "give the rated watts, and optionally the label and standard: `--psu 1600` or `--psu '1600W gold atx3'`"
     match = re.match(rf"\s*({_NUMBER})\s*(k?w)?(?![\w.])", text.lower())
     if match is None:
         raise BadValue(f"invalid power supply '{text}'", hint=hint)
@@ -158,7 +158,7 @@ def _with_psu(box: Box, label: str, standard: int | None, given: int | None, not
             assumed(
                 "psu standard",
                 "ATX 2",
-                "it tolerates smaller 100 µs power spikes than ATX 3; use `--psu-standard 3` if yours is newer",
+                "ATX 2 supplies tolerate smaller 100 µs power spikes than ATX 3; use `--psu-standard 3` for an ATX 3 supply",
             )
         )
     if not label:
@@ -166,7 +166,7 @@ def _with_psu(box: Box, label: str, standard: int | None, given: int | None, not
             assumed(
                 "psu label",
                 f"80 PLUS {box.psu_label}",
-                "determines the power drawn at the wall; `--psu '1600 platinum'` sets yours",
+                "determines the power drawn at the wall; set yours with `--psu '1600 platinum'`",
             )
         )
     return replace(box, psu_standard=standard or box.psu_standard, psu_label=label or box.psu_label)
@@ -188,7 +188,7 @@ def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
             assumed(
                 "platform",
                 usual.name,
-                f"{usual.slot_lanes} PCIe {usual.generation}.0 lanes for slots; `--lanes X299` sets yours",
+                f"{usual.slot_lanes} PCIe {usual.generation}.0 lanes for slots; set yours with `--lanes X299`",
             )
         )
         return usual
@@ -200,21 +200,21 @@ def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
             f"--lanes {count} is out of range",
             hint="give a number such as `--lanes 16`, `28`, `44`, `64` or `128`, or a platform such as `X299`",
         )
-    notes.append(assumed("lanes", f"PCIe {usual.generation}.0", f"{count} lanes; everything else as on {usual.name}"))
+    notes.append(assumed("lanes", f"PCIe {usual.generation}.0", f"{count} lanes; all other values are those of {usual.name}"))
     smallest = 4 if count <= 28 else 8
     return replace(usual, name=f"{count} lanes", slot_lanes=count, storage_lanes=0, smallest_split=smallest)
 
 
 def _with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption]) -> Box:
     if watts is not None and not 0 < watts <= 1000:
-        raise BadValue(f"--cpu-watts {watts:g} is out of range", hint="for example `--cpu-watts 125`")
+        raise BadValue(f"--cpu-watts {watts:g} is out of range", hint="try `--cpu-watts 125`")
     found, cores = (None, box.core_count) if not name else _cpu(name)
     drawn = watts or found or box.cpu_watts
     if not watts and not found:
         notes.append(
-            assumed("cpu", f"{drawn:.0f} W", f"the rated power of {box.platform.example}; set yours with `--cpu-watts 150`")
+            assumed("cpu", f"{drawn:.0f} W", f"the rated power of the {box.platform.example}; set yours with `--cpu-watts 150`")
         )
-    notes.append(assumed("rest", f"{box.rest_watts:.0f} W", "the power of the board, disks, fans and memory"))
+    notes.append(assumed("rest", f"{box.rest_watts:.0f} W", "drawn by the board, disks, fans and memory"))
     return replace(box, cpu_watts=drawn, core_count=cores)
 
 
@@ -239,7 +239,7 @@ def _with_board(box: Box, text: str, case_slots: int | None, notes: list[Assumpt
         )
     openings = _whole(case_slots, "--case-slots", 1, 64, board.case_slots)
     if case_slots is None:
-        notes.append(assumed("case", f"{openings} openings", "typical for such a board; set yours with `--case-slots 7`"))
+        notes.append(assumed("case", f"{openings} openings", "typical for this board size; set yours with `--case-slots 7`"))
     return replace(box, board=board, case_slots=openings)
 
 
@@ -248,11 +248,11 @@ def _typed_board(text: str) -> Board:
     given = {key.strip(): value.strip() for key, _, value in pairs}
     unknown = [key for key in given if key not in _BOARD_KEYS]
     if unknown or any(not equals for _, equals, _ in pairs):
-        raise BadValue(f"invalid board '{text}'", known=", ".join(_BOARD_KEYS), hint=_BOARD_EXAMPLE)
+        raise BadValue(f"invalid board '{text}'", known=", ".join(_BOARD_KEYS), hint=f"try {_BOARD_EXAMPLE}")
     slots = _board_number(given, "slots", 7)
     x16 = _board_number(given, "x16", min(slots, 4))
     if given.get("switch", "no") not in ("yes", "no"):
-        raise BadValue(f"switch must be yes or no, not '{given['switch']}'", hint=f"{_BOARD_EXAMPLE[:-1]},switch=yes`")
+        raise BadValue(f"switch must be yes or no, not '{given['switch']}'", hint=f"try {_BOARD_EXAMPLE[:-1]},switch=yes`")
     return Board(
         name="a board",
         slots=slots,
@@ -267,7 +267,7 @@ def _typed_board(text: str) -> Board:
 def _board_number(given: dict[str, str], key: str, usual: int) -> int:
     text = given.get(key, str(usual))
     if not re.fullmatch(r"\d{1,9}", text) or not 1 <= int(text) <= (64 if key == "case" else 16):
-        raise BadValue(f"{key}={text} is out of range for a board", hint=_BOARD_EXAMPLE)
+        raise BadValue(f"{key}={text} is out of range for a board", hint=f"try {_BOARD_EXAMPLE}")
     return int(text)
 
 
@@ -277,7 +277,7 @@ def _board_number(given: dict[str, str], key: str, usual: int) -> int:
 def _pcie(text: str, option: str) -> str:
     link = find_link(text)
     if link.kind != "pcie":
-        raise BadValue(f"{link.name} is not a PCIe link", hint=f"for example `{option} 'PCIe 3.0 x4'`")
+        raise BadValue(f"{link.name} is not a PCIe link", hint=f"try `{option} 'PCIe 3.0 x4'`")
     return link.name
 
 
@@ -292,7 +292,7 @@ def _cooler(text: str) -> str | None:
         return None
     name = {"open": "open-air", "air": "open-air", "liquid": "water"}.get(text.lower(), text.lower())
     if name not in COOLERS:
-        raise BadValue(f"unknown cooler '{text}'", known=", ".join(COOLERS), hint="for example `--cooler blower`")
+        raise BadValue(f"unknown cooler '{text}'", known=", ".join(COOLERS), hint="try `--cooler blower`")
     return name
 
 
@@ -301,13 +301,13 @@ def _ram(text: str) -> float | None:
         return None
     size = parse_memory(f"{text} GB" if re.fullmatch(_NUMBER, text.strip()) else text)
     if not GIB <= size <= 64 * 1024 * GIB:
-        raise BadValue(f"--ram {text} is out of range", hint="for example `--ram 64GB`")
+        raise BadValue(f"--ram {text} is out of range", hint="try `--ram 64GB`")
     return size
 
 
 def _outlet(text: str, usual: Outlet, notes: list[Assumption]) -> Outlet:
     if not text:
-        effect = f"it delivers {continuous_watts(usual):,.0f} W continuously; set yours with `--outlet '230V 16A'`"
+        effect = f"delivers {continuous_watts(usual):,.0f} W continuously; set yours with `--outlet '230V 16A'`"
         notes.append(assumed("outlet", usual.name, effect))
         return usual
     match = re.fullmatch(rf"\s*({_NUMBER})\s*v(?:olts?)?[\s,/]*({_NUMBER})\s*a(?:mps?)?\s*", text.lower())
@@ -315,7 +315,7 @@ def _outlet(text: str, usual: Outlet, notes: list[Assumption]) -> Outlet:
         return find_outlet(text)
     volts, amps = float(match[1]), float(match[2])
     if not (90 <= volts <= 480 and 1 <= amps <= 100):
-        raise BadValue(f"no household outlet supplies {volts:g} V at {amps:g} A", hint="for example `--outlet '120V 15A'`")
+        raise BadValue(f"no household outlet supplies {volts:g} V at {amps:g} A", hint="try `--outlet '120V 15A'`")
     name = f"{volts:g}V {amps:g}A"
     try:
         return find_outlet(name)
@@ -328,7 +328,7 @@ def _room(text: str) -> float | None:
         return None
     match = re.fullmatch(rf"\s*({_NUMBER})\s*(?:m2|m²|sqm|m\^2)?\s*", text.lower())
     if match is None or not 1 <= float(match[1]) <= 10_000:
-        raise BadValue(f"invalid room '{text}'", hint="give its floor area in square metres, such as `--room 15`")
+        raise BadValue(f"invalid room size '{text}'", hint="give the floor area in square metres, such as `--room 15`")
     return float(match[1])
 
 
@@ -347,13 +347,15 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
             assumed(
                 "psu",
                 f"{size:,.0f} W, ATX {box.psu_standard}",
-                "the smallest that passes the check; check yours with `--psu 850`",
+                "the smallest supply that passes this check; check yours with `--psu 850`",
             )
         )
     if box.ram_bytes is None:
         notes.append(
             assumed(
-                "ram", f"{usual_ram_bytes(cards) / GIB:.0f} GiB", "as much as all GPUs have together; set yours with `--ram 64GB`"
+                "ram",
+                f"{usual_ram_bytes(cards) / GIB:.0f} GiB",
+                "as much as the memory of all GPUs combined; set yours with `--ram 64GB`",
             )
         )
     if box.cooler is None:
@@ -362,7 +364,7 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
             assumed(
                 "coolers",
                 sold,
-                "the cooler and thickness of the launch model; partner cards often differ; set yours with `--cooler blower`",
+                "the launch model's cooler and thickness; partner cards often differ; set yours with `--cooler blower`",
             )
         )
     return notes

@@ -14,14 +14,16 @@ def power_figure(answer: BuildAnswer) -> Figure:
     """A panel for each GPU."""
     names = list(dict.fromkeys(point.gpu for point in answer.power_limits))
     if not names:
-        raise BadValue("no power limits to draw", hint="choose a card with a known power rating, such as `--gpu 'RTX 3090'`")
+        raise BadValue(
+            "there are no power limits to draw", hint="choose a card with a known power rating, such as `--gpu 'RTX 3090'`"
+        )
     panels = tuple(_panel(name, [point for point in answer.power_limits if point.gpu == name], 1 / len(names)) for name in names)
     return Figure(
         title=f"{', '.join(names)}: speed under a power limit",
         subtitle="; ".join(f"{kind.title}: {kind.model}, batch {kind.batch}" for kind in KINDS),
         panels=panels,
         legend=tuple((kind.title, place) for place, kind in enumerate(KINDS)),
-        footer=f"gpuwise build. Dashed: speed proportional to power. {_law(answer)}Data from {answer.data_date}.",
+        footer=f"gpuwise build. Dashed line: speed proportional to power. {_law(answer)}Data from {answer.data_date}.",
     )
 
 

@@ -15,7 +15,7 @@ __all__ = ["render"]
 _MARKS = {"pass": "pass ", "tight": "TIGHT", "fail": "FAIL "}
 _INDENT = " " * 21
 _MOST_LINES = 25  # of a brief answer: a terminal's height
-_SUMMARY = {"pass": "works", "tight": "works, but some parts are tight", "fail": "does not work as specified"}
+_SUMMARY = {"pass": "works", "tight": "works, but with little margin", "fail": "does not work as specified"}
 
 
 def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
@@ -38,7 +38,7 @@ def _only_worst(answer: BuildAnswer, width: int) -> str:
     lines, before = [], ""
     for line in answer.lines:
         if line.verdict == answer.verdict:
-            lines.append(_line(line if line.remedy != before else replace(line, remedy="as above"), width))
+            lines.append(_line(line if line.remedy != before else replace(line, remedy="use the same fix as above"), width))
             before = line.remedy
     for verdict in ("tight", "pass"):
         named = [line.check for line in answer.lines if line.verdict == verdict != answer.verdict]

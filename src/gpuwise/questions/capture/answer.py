@@ -1,4 +1,4 @@
-"""What does a model ask of a GPU?"""
+"""What does a model need from a GPU?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KindRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureAnswer(Shown):
-    """A workload with its totals at its own size."""
+    """A workload with its totals at the captured size."""
 
     TEXT: ClassVar[str] = "questions.capture.text.render"
 
@@ -49,7 +49,7 @@ class CaptureAnswer(Shown):
     data_date: date
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer in the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         workload = self.workload
         return {
             "model": workload.model,

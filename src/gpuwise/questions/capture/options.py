@@ -22,13 +22,13 @@ from gpuwise.questions.common.options import (
 
 __all__ = ["CaptureOptions"]
 
-_MODEL = "A zoo name, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json, file.py:Net or train.py."
+_MODEL = "A built-in name, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json, file.py:Net or train.py."
 _IMPLEMENTATION = "The optimizer implementation: foreach (the default), fused or for-loop."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureOptions:
-    """Record the ops, FLOPs, bytes and memory of a model for any batch size, without a GPU and without its weights."""
+    """Record a model's ops, FLOPs, bytes and memory for any batch size, without a GPU or the model's weights."""
 
     model: Annotated[str, Option(help=_MODEL, argument=True)] = field(kw_only=False)
     arguments: Annotated[
@@ -48,8 +48,8 @@ class CaptureOptions:
     compile: Annotated[bool, Option(help="Fuse kernels as torch.compile would.")] = False
     phase: Phase = ""
     input: Inputs = ()
-    timeout: Annotated[float, Option(help="The maximum duration of the capture, in seconds.", page=False)] = 120.0
-    memory_limit: Annotated[str, Option(help="The maximum amount of memory that the capture may use.", page=False)] = "16GB"
+    timeout: Annotated[float, Option(help="The time limit for the capture, in seconds.", page=False)] = 120.0
+    memory_limit: Annotated[str, Option(help="The maximum memory that the capture may use.", page=False)] = "16GB"
     output: Annotated[
         Optional[Path], Option(help="Write the workload to this file (.json, .json.gz).", flag="--output -o", page=False)
     ] = None

@@ -1,4 +1,4 @@
-"""How fast is every GPU, and how fast for its price? Five kinds of work in the precisions each is done in, against one card."""
+"""How fast is every GPU, and how fast for its price? Five kinds of work in their usual precisions, relative to one card."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 
 from gpuwise.advise.candidates import price_for
 from gpuwise.advise.jobs import JobPace
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import knows
@@ -33,7 +34,7 @@ PRECISIONS = ("fp32", "16 bit", "8 bit", "4 bit")  # the last two: weights only,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartRow:
-    """One GPU. `samples_per_s` by kind of work and precision holds only what fits; `price` of None is not known."""
+    """One GPU. `samples_per_s` by kind of work and precision contains only what fits; a `price` of None is unknown."""
 
     gpu: Gpu
     known: bool  # whether GPUs of its generation were measured
@@ -44,11 +45,11 @@ class ChartRow:
 
     @property
     def label(self) -> str:
-        """Its name, with a mark where nothing of its generation was measured."""
+        """Its name, with a mark if no GPU of its generation was measured."""
         return self.gpu.name + ("" if self.known else " *")
 
     def cost_usd(self, *, owned: bool) -> float | None:
-        """Its price, or with `owned` all it costs over the years."""
+        """Its price, or with `owned` its total cost over the years."""
         return self.owned_usd if owned else self.price.usd if self.price else None
 
     def best(self, work: str) -> float | None:
@@ -58,7 +59,7 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsAnswer(Shown):
-    """The GPUs, fastest first. Speeds are against the baseline's in its fastest precision, kind of work by kind of work."""
+    """The GPUs, fastest first. Speeds are relative to the baseline in its fastest precision, for each kind of work."""
 
     TEXT: ClassVar[str] = "questions.charts.text.render"
     FIGURE: ClassVar[str] = "questions.charts.figure.charts_figure"
@@ -70,7 +71,7 @@ class ChartsAnswer(Shown):
     data_date: date
 
     def speed(self, row: ChartRow, work: str, precision: str = "") -> float | None:
-        """Times the baseline; in the fastest precision if none is named."""
+        """Speed relative to the baseline, in the fastest precision if none is named."""
         rate = row.samples_per_s.get(work, {}).get(precision) if precision else row.best(work)
         base = self.baseline.best(work)
         return rate / base if rate and base else None
@@ -81,12 +82,12 @@ class ChartsAnswer(Shown):
         return math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None
 
     def per_price(self, row: ChartRow, *, owned: bool = False) -> float | None:
-        """What a speed is to be multiplied with, to be one for the money; the baseline's is one. `owned` counts all costs."""
+        """The factor that turns a speed into speed for the price; it is 1 for the baseline. `owned` includes all costs."""
         base, own_cost = (one.cost_usd(owned=owned) for one in (self.baseline, row))
         return base / own_cost if base and own_cost else None
 
     def value(self, row: ChartRow, *, owned: bool = False) -> float | None:
-        """The mean speed for the money, times the baseline's."""
+        """The mean speed for the price, relative to the baseline."""
         mean, factor = self.mean(row), self.per_price(row, owned=owned)
         return mean * factor if mean and factor else None
 
@@ -124,12 +125,12 @@ class ChartsAnswer(Shown):
 
 
 def answer(options: ChartsOptions, progress: Callable[[str], None] = lambda text: None) -> ChartsAnswer:
-    """Every GPU asked for, on every kind of work."""
+    """Every requested GPU on every kind of work."""
     return chart_gpus(ask(options), progress)
 
 
 def chart_gpus(query: ChartsQuery, progress: Callable[[str], None] = lambda text: None) -> ChartsAnswer:
-    """Every GPU asked for, on every kind of work."""
+    """Every requested GPU on every kind of work."""
     base = query.baseline
     chosen = _chosen(query)
     every = list({gpu.name: gpu for gpu in (*chosen, base)}.values())
@@ -144,8 +145,8 @@ def chart_gpus(query: ChartsQuery, progress: Callable[[str], None] = lambda text
     missing = [work.title for work in query.work if not rows[base.name].best(work.name)]
     if missing:
         raise BadValue(
-            f"{base.name} cannot be the baseline, because {missing[0]} does not fit on it",
-            hint="for example `--baseline 'RTX 3090'`",
+            f"{the(base.name)} cannot be the baseline, because {missing[0]} does not fit on it",
+            hint="try `--baseline 'RTX 3090'`",
         )
     answer = ChartsAnswer(
         query=query,

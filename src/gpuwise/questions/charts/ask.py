@@ -115,12 +115,12 @@ def _parse_segments(text: str) -> tuple[str, ...]:
     known = sorted({gpu.segment for gpu in load_catalog().curated})
     for name in _split(text):
         if name not in known:
-            raise UnknownName(f"unknown segment '{name}'", known=", ".join(known), hint="for example `--segment desktop`")
+            raise UnknownName(f"unknown segment '{name}'", known=", ".join(known), hint="try `--segment desktop`")
     return tuple(_split(text))
 
 
 def _find_work(name: str) -> Work:
     found = {work.name: work for work in WORK}
     if name not in found:
-        raise UnknownName(f"unknown kind of work '{name}'", known=", ".join(found), hint="for example `--work cnn,llm`")
+        raise UnknownName(f"unknown kind of work '{name}'", known=", ".join(found), hint="try `--work cnn,llm`")
     return found[name]

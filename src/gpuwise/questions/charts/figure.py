@@ -22,11 +22,11 @@ def charts_figure(answer: ChartsAnswer, chart: str = "speed") -> Figure:
     base = answer.baseline
     paid = f" at {answer.query.book.currency.show(base.price.usd)}" if value and base.price else ""
     used = [name for name in PRECISIONS if any(name in work.precisions for work in answer.query.work)]
-    marks = "No bar: does not fit. *: no GPU of this generation was measured."
-    marks += " Pale: the launch price is more than 30 months old." if value else ""
+    marks = "No bar: the work does not fit. *: no GPU of this generation was measured."
+    marks += " Pale bars: the launch price is more than 30 months old." if value else ""
     return Figure(
         title=_title(answer, chart),
-        subtitle=f"{base.gpu.name}{paid} at its fastest is 1; longer is better; each segment is the gain from one more precision",
+        subtitle=f"1 is the {base.gpu.name}{paid} at its fastest; longer is better; each segment is the gain from a precision",
         panels=tuple(_panel(answer, work, rows, chart, first=place == 0) for place, work in enumerate(answer.query.work)),
         legend=tuple((name, PRECISIONS.index(name)) for name in used),
         footer=f"gpuwise charts, data from {answer.data_date}. {marks} {_jobs(answer)}",
@@ -48,7 +48,7 @@ def _rows(answer: ChartsAnswer, *, value: bool, owned: bool) -> list[ChartRow]:
         return list(answer.rows)
     priced = [row for row in answer.rows if answer.value(row, owned=owned) is not None]
     if not priced:
-        raise BadValue("no price is known for these GPUs", hint="for example `--price 'RTX 3090=700'`")
+        raise BadValue("no price is known for these GPUs", hint="try `--price 'RTX 3090=700'`")
     return sorted(priced, key=lambda row: -(answer.value(row, owned=owned) or 0.0))
 
 

@@ -18,7 +18,7 @@ class ChartsLooks:
     """Which chart is drawn."""
 
     chart: Annotated[
-        str, Option(help="What to draw: speed, value (speed for the price) or owned (speed for the total cost).")
+        str, Option(help="The chart to draw: speed, value (speed for the price) or owned (speed for the total cost).")
     ] = "speed"
 
     def __post_init__(self) -> None:
@@ -28,12 +28,12 @@ class ChartsLooks:
 def check_chart(name: str) -> None:
     """Refuse a chart that does not exist, before anything is computed."""
     if name not in CHARTS:
-        raise BadValue(f"unknown chart '{name}'", known=", ".join(CHARTS), hint="for example `--chart value`")
+        raise BadValue(f"unknown chart '{name}'", known=", ".join(CHARTS), hint="try `--chart value`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsOptions:
-    """Rank all GPUs by speed and by speed for the price, on five kinds of work in their usual precisions."""
+    """Rank all GPUs by speed and by speed for the price on five kinds of work, each in its usual precisions."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
     LOOKS: ClassVar[type] = ChartsLooks
@@ -45,13 +45,13 @@ class ChartsOptions:
     ] = ""
     year: Annotated[str, Option(help="Show only GPUs launched in these years: 2022, 2020-2023 or 2020-.")] = ""
     min_memory: Annotated[str, Option(help="Show only GPUs with at least this much memory, such as 24GB.")] = ""
-    all: Annotated[bool, Option(help="Include the less common GPUs too.")] = False
+    all: Annotated[bool, Option(help="Also include less common GPUs.")] = False
     work: Annotated[str, Option(help="Show only these kinds of work: cnn, transformer, rnn, llm, images.")] = ""
-    baseline: Annotated[str, Option(help="The GPU whose speed counts as 1 (default: RTX 3090).")] = ""
+    baseline: Annotated[str, Option(help="The GPU that the others are compared with (default: RTX 3090).")] = ""
     price: Prices = ()
     prices: PriceFile = None
     currency: CurrencyRate = ""
-    years: Annotated[float, Option(help="For the total cost: years of ownership.")] = 5.0
-    utilization: Annotated[float, Option(help="For the total cost: the fraction of all hours in use.")] = 0.15
-    kwh_price: Annotated[Optional[float], Option(help="For the total cost: the price of a kWh of electricity.")] = None
+    years: Annotated[float, Option(help="For the total cost: the number of years of ownership.")] = 5.0
+    utilization: Annotated[float, Option(help="For the total cost: the fraction of time in use.")] = 0.15
+    kwh_price: Annotated[Optional[float], Option(help="For the total cost: the electricity price per kWh.")] = None
     machine: Annotated[Optional[float], Option(help="For the total cost: the price of the rest of the machine.")] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.articles import the
 from gpuwise.core.units import GIB
 from gpuwise.questions.charts.answer import PRECISIONS, ChartRow, ChartsAnswer
 from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrapped
@@ -9,10 +10,10 @@ from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrappe
 __all__ = ["render"]
 
 _EMPTY = (
-    "An empty cell means that the work does not fit or gains nothing; the mean covers what fits. A price in parentheses is "
-    "an outdated launch price."
+    "An empty cell means that the work does not fit or gains nothing. The mean covers the work that fits. "
+    "A price in parentheses is an outdated launch price."
 )
-_STAR = "* No GPU of this generation was measured, so its speed is less certain: it is computed from the data sheet alone."
+_STAR = "* No GPU of this generation was measured, so its speed is computed from the data sheet alone and is less certain."
 _MOST_ROWS = 14  # of a brief answer, so that it fits a screen with its notes
 _SHORT = {"fp32": "fp32", "16 bit": "16", "8 bit": "8", "4 bit": "4"}
 
@@ -40,7 +41,8 @@ def render(
     ]
     base = answer.baseline
     paid = f" at {answer.query.book.currency.show(base.price.usd)}" if base.price else ""
-    head = f"{len(answer.rows)} GPUs, fastest first. 2.00 means twice as fast as {base.gpu.name} in its fastest precision{paid}."
+    meaning = f"2.00 means twice as fast as {the(base.gpu.name)} in its fastest precision{paid}."
+    head = f"{len(answer.rows)} GPUs, fastest first. {meaning}"
     notes = [_EMPTY] + ([] if all(row.known for row in rows) else [_STAR])
     left = len(answer.rows) - len(rows)
     notes += [f"{left} slower GPUs are not shown; `-v` lists them all."] if left else []

@@ -15,11 +15,11 @@ def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
     return (
         *(_describe_job(work) for work in query.work),
         assumed("16 bit", "mixed precision in training, fp16 in inference", "only on GPUs with matrix cores"),
-        assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "weights only; the arithmetic is 16-bit"),
-        assumed("batch", "split into micro-batches where it does not fit", "work that does not fit even then has no figure"),
+        assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "only the weights are quantized; the arithmetic is 16-bit"),
+        assumed("batch", "split into micro-batches where it does not fit", "work that still does not fit has no value"),
         assumed(
             "total cost",
-            f"{owning.years:g} years, used {owning.utilization:.0%} of the time; a {show(owning.machine_usd)} desktop around the "
+            f"{owning.years:g} years, used {owning.utilization:.0%} of the time; a {show(owning.machine_usd)} desktop with the "
             f"card, which draws {MACHINE_WATTS:g} W; rated power; {show(1000 * owning.tariff.tiers[0][1])} for 1,000 kWh",
             "change it with `--years`, `--utilization`, `--machine` and `--kwh-price`",
         ),
@@ -35,4 +35,4 @@ def _describe_job(work: Work) -> Assumption:
     job = work.job
     sizes = f"{job.model}, {job.mode}{f' ({job.phase})' if job.phase else ''}, batch {job.batch}"
     sizes += (f", sequence {job.seq}" if job.seq else "") + (f", {work.stack}" if work.stack else "")
-    return assumed(work.title, sizes, "represents its kind of work", code="work")
+    return assumed(work.title, sizes, "represents this kind of work", code="work")

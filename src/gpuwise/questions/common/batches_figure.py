@@ -16,7 +16,7 @@ def batches_figure(model: str, gpu: str, subtitle: str, rates: Sequence[tuple[in
     marks = tuple(Mark(x=float(size), y=speed, tip=f"batch {size}: {speed:,.4g} samples per second") for size, speed in ranked)
     lines = (Line(points=tuple((float(size), speed) for size, speed in ranked), colour=0),) if len(ranked) > 1 else ()
     plot = Plot(
-        title="higher is faster",
+        title="Higher is faster",
         x=Axis(title="batch", low=sizes[0] / 1.2, high=sizes[-1] * 1.2, log=True),
         y=Axis(title="samples per second", low=0.0, high=max(speeds) * 1.05),
         series=(Series(label=gpu, colour=0, marks=marks),),

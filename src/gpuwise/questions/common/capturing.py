@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import parse_memory
@@ -115,7 +116,7 @@ def _check_known(chosen: Mapping[str, object]) -> None:
 
 def _unknown(name: str, value: str, known: Sequence[str]) -> BadValue:
     near = difflib.get_close_matches(value.lower(), known, n=1)
-    hint = f"did you mean `--{name} {near[0]}`?" if near else f"for example `--{name} {_EXAMPLES[name]}`"
+    hint = f"did you mean `--{name} {near[0]}`?" if near else f"try `--{name} {_EXAMPLES[name]}`"
     return BadValue(f"unknown {name} '{value}'", known=", ".join(known), hint=hint)
 
 
@@ -130,14 +131,14 @@ def _inputs(texts: Sequence[str]) -> tuple[InputSpec, ...]:
 
 def _timeout(timeout_s: float) -> float:
     if not (math.isfinite(timeout_s) and timeout_s > 0):
-        raise BadValue(f"the timeout must be above 0 s, not {timeout_s:g} s", hint="for example `--timeout 120`")
+        raise BadValue(f"the timeout must be above 0 s, not {timeout_s:g} s", hint="try `--timeout 120`")
     return timeout_s
 
 
 def _memory(text: str) -> float:
     limit = parse_memory(text)
     if not 1 <= limit < 2**60:
-        raise BadValue(f"a memory limit of '{text}' is not between 1 byte and 1 EB", hint="for example `--memory-limit 16GB`")
+        raise BadValue(f"invalid memory limit '{text}': it must be between 1 byte and 1 EB", hint="try `--memory-limit 16GB`")
     return limit
 
 
@@ -154,7 +155,7 @@ def _assumptions(model: str, mode: str, chosen: Mapping[str, object]) -> tuple[A
         found.append(assumed("precision", "fp32", "PyTorch's default; `--precision amp` is faster"))
     if "optimizer" not in chosen and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
-        reason = "what this model is usually trained with" if usual else "the most common choice"
+        reason = "the usual optimizer for this model" if usual else "the most common choice"
         found.append(assumed("optimizer", usual or "adamw", f"{reason}; change it with `--optimizer`"))
     return tuple(found)
 
@@ -177,8 +178,8 @@ def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
         able = supported(gpu)
         if precision not in able:
             raise BadValue(
-                f"{gpu.name} does not support {precision}; {gpu.architecture.title} supports only {', '.join(able)}",
-                hint=f"for example `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
+                f"{the(gpu.name)} does not support {precision}; {gpu.architecture.title} supports only {', '.join(able)}",
+                hint=f"try `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
             )
 
 
@@ -193,7 +194,7 @@ def asker(query: CaptureQuery, gpus: Sequence[Gpu], progress: Callable[[str], No
         wanted = request
         if choices is not None:
             if own:
-                raise BadValue(f"{request.model} sets its own run options", hint="change them there")
+                raise BadValue(f"{request.model} sets its own run options", hint=f"change them in {request.model}")
             settings = replace(
                 request.settings,
                 precision=choices.precision,

@@ -29,17 +29,15 @@ def _age_note(gpu: Gpu, stack: Stack) -> Assumption | None:
     """The last software that supports a GPU, where current software does not, or that none ever did."""
     architecture = gpu.architecture
     if not architecture.first_software:
-        effect = f"no release of CUDA, ROCm or oneAPI supports it; the times assume that {stack.name} does"
-        return assumed(f"{gpu.name} software", "none", effect, code="device_software")
+        effect = f"no release of CUDA, ROCm or oneAPI supports this GPU; the times assume that {stack.name} does"
+        return assumed(f"software for {gpu.name}", "none", effect, code="device_software")
     if not architecture.last_software:
         return None
     torch = architecture.last_torch
     shown = f" and PyTorch {torch[0]}.{torch[1]} ({architecture.last_torch_build} build)" if torch else ""
     newer = torch is None or (stack.framework == "torch" and stack.version > torch)
-    effect = f"the times assume that {stack.name} supports it" if newer else "newer releases no longer support it"
-    return assumed(
-        f"{gpu.name} software", f"nothing newer than {architecture.last_software}{shown}", effect, code="device_software"
-    )
+    effect = f"the times assume that {stack.name} supports this GPU" if newer else "newer releases no longer support this GPU"
+    return assumed(f"newest software for {gpu.name}", f"{architecture.last_software}{shown}", effect, code="device_software")
 
 
 def _libraries_note(gpu: Gpu) -> Assumption | None:
@@ -47,9 +45,14 @@ def _libraries_note(gpu: Gpu) -> Assumption | None:
     if gpu.vendor != "AMD":
         return None
     constants = load_constants()
-    memory = f" and {constants['memory.slower_hbm']:.2f} of its bandwidth" if "hbm" in gpu.memory_type.lower() else ""
-    reached = f"{constants['engine.amd']:.2f} of the fraction of peak compute that NVIDIA's libraries reach{memory}"
-    return assumed(f"{gpu.name} libraries", reached, "fitted on other AMD GPUs; ROCm releases differ", code="device_libraries")
+    memory = f" and {constants['memory.slower_hbm']:.0%} of the memory bandwidth" if "hbm" in gpu.memory_type.lower() else ""
+    reached = f"{constants['engine.amd']:.0%} of the compute efficiency of NVIDIA's libraries{memory}"
+    return assumed(
+        f"{gpu.name} libraries",
+        reached,
+        "fitted on other AMD GPUs; results differ between ROCm releases",
+        code="device_libraries",
+    )
 
 
 def _segment_note(gpu: Gpu, resident_bytes: float) -> Assumption | None:
@@ -64,8 +67,10 @@ def _segment_note(gpu: Gpu, resident_bytes: float) -> Assumption | None:
 def _cpu_note(gpu: Gpu) -> Assumption:
     low, high = CPU_RANGE
     clock = f"{gpu.sm_count} cores at {gpu.boost_clock_hz / 1e9:.1f} GHz, {gpu.memory_bytes / GIB:.0f} GiB"
-    effect = f"it is predicted with GPU kernel models; no CPU was fitted, so the range is {low:g} to {high:g} times the step"
-    return assumed(f"{gpu.name} as a device", clock, effect, code="cpu_device")
+    effect = (
+        f"predicted with GPU kernel models; no CPU was used in the fit, so the range is {low:g} to {high:g} times the step time"
+    )
+    return assumed(f"{gpu.name} specs", clock, effect, code="cpu_device")
 
 
 def maker_notes(gpu: Gpu, stack: str, *, ranged: bool = True) -> tuple[Assumption, ...]:
@@ -73,15 +78,15 @@ def maker_notes(gpu: Gpu, stack: str, *, ranged: bool = True) -> tuple[Assumptio
     if gpu.is_cpu or knows_vendor(gpu):
         return ()
     low, high = UNMEASURED_RANGE
-    effect = f"it was not measured; the times assume that it runs kernels as {stack} does on measured GPUs"
+    effect = f"not measured; the times assume that its kernels run as efficiently as {stack} does on measured GPUs"
     notes = (
         [assumed(f"{gpu.name} backend", unmeasured_backends([gpu])[0], effect, code="device_backend")]
         if gpu.architecture.first_software
         else []
     )
     if ranged:
-        effect = f"a guess, because no {gpu.vendor} {'TPU' if gpu.segment == 'tpu' else 'GPU'} was measured"
-        notes.append(assumed(f"{gpu.name} range", f"{low:g} to {high:g} times the step", effect, code="device_range"))
+        effect = f"an estimate, because no {gpu.vendor} {'TPU' if gpu.segment == 'tpu' else 'GPU'} was measured"
+        notes.append(assumed(f"{gpu.name} range", f"{low:g} to {high:g} times the step time", effect, code="device_range"))
     return tuple(notes)
 
 
@@ -90,4 +95,4 @@ def generation_note(gpu: Gpu) -> tuple[Assumption, ...]:
     if gpu.is_cpu or knows(gpu) or not knows_vendor(gpu):
         return ()
     effect = f"no GPU of its generation ({gpu.architecture.generation}) was measured"
-    return (assumed(f"{gpu.name} range", "as seen for GPU generations left out of the fit", effect, code="device_range"),)
+    return (assumed(f"{gpu.name} range", "the same as for GPU generations left out of the fit", effect, code="device_range"),)

@@ -34,14 +34,14 @@ _FRAGMENT = 0.25  # of what was recorded on the device: a single step that cover
 _LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, do not represent a run; assumed
 _RECORD = "record at least three complete steps"
 _BEHIND = 0.1  # of the work outside of the steps, from which on it is mentioned; assumed
-_NO_GPU = ("no GPU work", "on a CPU, run `gpuwise bench` once, then compare with `gpuwise watch --model`")
+_NO_GPU = ("no GPU work", "for a CPU, run `gpuwise bench` once, then compare with `gpuwise watch --model`")
 _UNNAMED = ("no known GPU", "name it with --gpu")
 _STEPS_BY = {
     "profiler": "ProfilerStep marks",
     "steps line": "the Steps line of the device",
-    "loader": "inferred: from one batch of the loader to the next",
-    "optimizer": "inferred: from one Optimizer.step to the next",
-    "kernels": "inferred: the same kernels repeat",
+    "loader": "inferred from one loader batch to the next",
+    "optimizer": "inferred from one Optimizer.step to the next",
+    "kernels": "inferred from repeating kernels",
     "span": "none found, so the whole recording counts as one step",
 }
 
@@ -57,7 +57,7 @@ class CutFile:
     lost_steps: int
 
     def __str__(self) -> str:
-        share = "" if self.read_fraction is None else f", and at most {self.read_fraction:.0%} of it is present"
+        share = "" if self.read_fraction is None else f", and at most {self.read_fraction:.0%} of its data is present"
         rest = f"; {self.lost_steps} of its steps are left out because they may be incomplete" if self.lost_steps else ""
         return f"{self.file} is cut off {self.where}{share}{rest}; copy or export it again"
 
@@ -94,7 +94,7 @@ class WhyAnswer(Shown):
         return _STEPS_BY[self.view.scene.steps.by]
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         steps = self.view.scene.steps
         return {
             "files": list(self.files),
@@ -139,12 +139,12 @@ def diagnose(
 ) -> WhyAnswer:
     """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
     if not files:
-        raise BadValue("no profiler file was named", hint="for example `gpuwise why trace.json.gz`")
+        raise BadValue("no profiler file was named", hint="try `gpuwise why trace.json.gz`")
     for file in files:
         if "://" in file:
             raise BadValue(
                 f"'{file}' is a remote path; `why` reads local files",
-                hint="`--each file` diagnoses such files one by one, `--each folder` as ranks of one run",
+                hint="use `--each file` to diagnose remote files one by one, or `--each folder` for ranks of one run",
             )
     paths = find_files(files)
     notes: list[Assumption] = []
@@ -224,7 +224,7 @@ def _lacking(view: View) -> str:
     span = int(work.end_ns.max() - work.start_ns.min())
     if len(view.scene.steps.start_ns) > 1 or (end - begin) >= _FRAGMENT * span:
         return ""
-    return f"because it is a fragment: its only step covers {(end - begin) / max(span, 1):.0%} of what was recorded on the device"
+    return f"because the recording is a fragment: its only step covers {(end - begin) / max(span, 1):.0%} of the device activity"
 
 
 def _without_basis(
@@ -251,7 +251,7 @@ def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
         return f"the device is idle much of the time, and the trace does not show why ({busy})"
     if view.facts.busy_fraction >= 0.8:
         return f"healthy: {busy}, and no check found more than a minor loss"
-    return f"all causes found are minor ({busy})"
+    return f"only minor causes were found ({busy})"
 
 
 def _cut_files(views: Sequence[View]) -> tuple[CutFile, ...]:
@@ -288,15 +288,15 @@ def _cut_first(cut: Sequence[CutFile], file_count: int) -> str:
 def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     notes = []
     if view.scene.on_cpu:
-        notes.append("the trace contains no GPU, so the innermost ops on the host count as the work")
+        notes.append("the trace contains no GPU, so the innermost host ops are treated as the work")
     notes += view.scene.steps.notes
     if not view.scene.steps.marked:
         notes.append("no steps were found, so shares refer to the whole recording, including warm-up")
     several = view.scene.steps.marked and len(view.scene.steps.start_ns) > 1 and not view.scene.steps.lost_count
     if view.whole.outside_fraction > _BEHIND and several:
-        notes.append(f"the GPU runs behind the host: {view.whole.outside_fraction:.0%} of its work is outside the steps")
+        notes.append(f"the GPU lags behind the host: {view.whole.outside_fraction:.0%} of its work falls outside the steps")
     if not view.scene.on_cpu and not _is_training(view.scene.trace):
-        notes.append("there is no backward pass: this looks like inference")
+        notes.append("there is no backward pass, so this looks like inference")
     for rank in ranks:
         notes += [f"{rank.view.scene.trace.file}: {_loss(loss.count)}{loss.what}" for loss in rank.view.scene.trace.losses]
     if len(ranks) > 1:
@@ -310,7 +310,7 @@ def _loss(count: int) -> str:
 
 
 def finding_dict(finding: Finding) -> dict[str, Any]:
-    """In the names of the JSON contract."""
+    """The answer with the keys of the JSON contract."""
     return {
         "code": finding.code,
         "title": finding.title,

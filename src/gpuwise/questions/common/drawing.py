@@ -76,8 +76,8 @@ def asked_for_images(options: StepOptions, steps: int | None) -> ImageQuery | No
     pipeline = _pipeline(options)
     if pipeline is None and steps is not None:
         raise BadValue(
-            f"`--steps` counts the denoising steps of an image, but {options.model} does not make images",
-            hint="for example `gpuwise predict sdxl --steps 30 --gpu 4090`",
+            f"`--steps` sets the denoising steps per image, but {options.model} does not generate images",
+            hint="try `gpuwise predict sdxl --steps 30 --gpu 4090`",
         )
     if pipeline is None:
         return None
@@ -87,10 +87,10 @@ def asked_for_images(options: StepOptions, steps: int | None) -> ImageQuery | No
     query = step_query(StepOptions(**{**named, "model": pipeline.denoiser, "batch": None, "mode": "infer"}))
     said = list(query.assumptions)
     if steps is None:
-        said.append(assumed("steps", str(_STEPS), "what most programs start with; change it with `--steps 30`"))
+        said.append(assumed("steps", str(_STEPS), "the default in most programs; change it with `--steps 30`"))
     if options.batch is None:
         said.append(assumed("batch", "1", "one image at a time; change it with `--batch 4`"))
-    said.append(assumed("guidance", "two passes of the denoiser for each image", "with the prompt and without it"))
+    said.append(assumed("guidance", "two passes of the denoiser for each image", "one with the prompt and one without it"))
     precision = query.capture.request.settings.precision
     return ImageQuery(
         step=query, pipeline=pipeline, precision=precision, images=images, step_count=steps or _STEPS, assumptions=tuple(said)
@@ -102,15 +102,19 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
     if steps is not None and not 1 <= steps <= _MOST_STEPS:
         raise BadValue(f"invalid --steps {steps:,}", hint=f"give a number between 1 and {_MOST_STEPS:,}")
     if options.batch is not None and parse_batch(options.batch) == 0:
-        raise BadValue("`--batch auto` is not known for images", hint="give the number of images at once, such as `--batch 4`")
+        raise BadValue(
+            "`--batch auto` is not available for images", hint="give the number of images at once, such as `--batch 4`"
+        )
     size = zoo.entry(pipeline.denoiser).image
     if options.image is not None and options.image != size:
         raise BadValue(
-            f"{options.model} is known at {size} pixels only, so --image {options.image} cannot be used",
-            hint="leave out --image, or capture the denoiser and predict a step at another size",
+            f"{options.model} is available only at {size} pixels, so --image {options.image} cannot be used",
+            hint="leave out `--image`, or capture the denoiser and predict one of its steps at another size",
         )
     if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
-        raise BadValue("one image is made by one GPU", hint="name one GPU; several make as many times the images")
+        raise BadValue(
+            "each image is generated on one GPU", hint="name one GPU; the number of images grows in proportion to the GPUs"
+        )
 
 
 def _pipeline(options: StepOptions) -> Pipeline | None:

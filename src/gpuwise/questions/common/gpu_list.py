@@ -72,7 +72,7 @@ def gpu_query(
     known = tables.architectures().values()
     generations = {one.generation for one in known} | {one.id for one in known}
     if sort and sort not in SORT_KEYS:
-        raise UnknownName(f"cannot sort by '{sort}'", known=", ".join(SORT_KEYS), hint="for example `--sort bandwidth`")
+        raise UnknownName(f"unknown sort key '{sort}'", known=", ".join(SORT_KEYS), hint="try `--sort bandwidth`")
     if names and any((arch, vendor, min_memory, year)):
         raise BadValue(
             "names and filters cannot be combined", hint="give names to compare GPUs, or filters to list the catalogue"
@@ -125,7 +125,7 @@ def _find_known(name: str, known: set[str], kind: str) -> str:
     if key in by_key:
         return by_key[key]
     near = difflib.get_close_matches(key, by_key, n=2, cutoff=0.5)
-    hint = f"did you mean {either(f'`{by_key[n]}`' for n in near)}?" if near else f"use one of {', '.join(sorted(known))}"
+    hint = f"did you mean {either(f'`{by_key[n]}`' for n in near)}?" if near else f"use one of these: {', '.join(sorted(known))}"
     raise UnknownName(f"unknown {kind} '{name}'", looked_in=f"{len(known)} names", hint=hint)
 
 
@@ -133,7 +133,7 @@ def parse_min_memory(text: str) -> float:
     """`24`, `24GB` and `24 GiB` all mean 24 GiB here."""
     value = parse_memory(f"{text}GB" if text.strip().replace(".", "", 1).isdigit() else text)
     if value < 0:
-        raise BadValue(f"--min-memory cannot be negative, but it is {text}", hint="for example `--min-memory 24GB`")
+        raise BadValue(f"--min-memory must be zero or more, not {text}", hint="try `--min-memory 24GB`")
     return value
 
 
@@ -144,11 +144,9 @@ def _parse_years(text: str) -> tuple[int, int]:
         low = int(first)
         high = (int(last) if last else 9999) if dash else low
     except ValueError:
-        raise BadValue(
-            f"'{text}' is not a year", hint="for example `--year 2022`, `--year 2020-2023` or `--year 2020-`"
-        ) from None
+        raise BadValue(f"'{text}' is not a year", hint="try `--year 2022`, `--year 2020-2023` or `--year 2020-`") from None
     if low > high:
-        raise BadValue(f"the years {text} end before they begin", hint=f"did you mean `--year {high}-{low}`?")
+        raise BadValue(f"invalid range of years '{text}': it ends before it begins", hint=f"did you mean `--year {high}-{low}`?")
     return low, high
 
 
@@ -157,7 +155,10 @@ def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]
     matches = [(name, load_catalog().find(name)) for name in texts]
     notes = [
         assumed(
-            f"gpu '{name}'", match.gpu.name, "could also be " + ", ".join(other.name for other in match.others), code="gpu_name"
+            f"gpu '{name}'",
+            match.gpu.name,
+            "it could also be " + ", ".join(other.name for other in match.others),
+            code="gpu_name",
         )
         for name, match in matches
         if match.others
@@ -178,7 +179,7 @@ def counted(text: str) -> tuple[int, str]:
     if not 1 <= count <= MOST_IN_A_MACHINE:
         raise BadValue(
             f"invalid number of GPUs in '{text}'",
-            hint=f"a machine holds 1 to {MOST_IN_A_MACHINE} GPUs, for example `2x RTX 3090`",
+            hint=f"a machine holds 1 to {MOST_IN_A_MACHINE} GPUs; try `2x RTX 3090`",
         )
     return count, match[2].strip()
 
@@ -195,10 +196,10 @@ def how_many(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
         return count, tuple(name for _, name in found)
     if len(numbers) > 1:
         raise BadValue(
-            f"one answer is about one number of GPUs, but these names say {' and '.join(str(one) for one in sorted(numbers))}",
-            hint='give the same number with each name, such as `--gpu "2x RTX 3090" --gpu "2x RTX 4090"`, or ask twice',
+            f"the GPU names specify different counts: {' and '.join(str(one) for one in sorted(numbers))}",
+            hint='give each name the same count, such as `--gpu "2x RTX 3090" --gpu "2x RTX 4090"`, or run it once per count',
         )
     (number,) = numbers
     if count not in (1, number):
-        raise BadValue(f"`--gpus {count}` and '{given[0]}' say different numbers", hint="leave out one of them")
+        raise BadValue(f"`--gpus {count}` and '{given[0]}' specify different counts", hint="leave out one of them")
     return number, tuple(name for _, name in found)

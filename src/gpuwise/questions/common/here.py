@@ -46,7 +46,7 @@ def _memory_bytes() -> float:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         raise GpuwiseError(
-            "this system does not report how much memory it has", hint="name a device instead, such as `--gpu cpu`"
+            "this system does not report its memory size", hint="name a device instead, such as `--gpu cpu`"
         ) from None
 
 
@@ -93,8 +93,10 @@ def _parts(found: Priced) -> dict[str, float]:
 
 def _range_note(found: Priced) -> Assumption:
     low, high = _RANGE
-    effect = f"widened by the spread of the rows used, ±{found.spread_fraction:.1%}"
-    return assumed("range", f"{low:g} to {high:g} times, as found for ten small models", effect, basis="measured")
+    effect = f"widened by the spread of the measurements used, ±{found.spread_fraction:.1%}"
+    return assumed(
+        "range", f"{low:g} to {high:g} times the prediction, as measured for ten small models", effect, basis="measured"
+    )
 
 
 def _profile_note(profile: Profile) -> Assumption:

@@ -113,7 +113,7 @@ def _captured_with(job: Job, model: _Model, sample: JobPace | None) -> tuple[Ass
     """What was guessed of a model that is not of the zoo."""
     told = model.pacer.workload(sample.choices).notes if sample is not None and ":" in job.model else ()
     return (
-        (assumed(job.model, "; ".join(told), "`gpuwise predict` lets you set the inputs with `--input`", code="captured_model"),)
+        (assumed(job.model, "; ".join(told), "use `--input` in `gpuwise predict` to set the inputs", code="captured_model"),)
         if told
         else ()
     )

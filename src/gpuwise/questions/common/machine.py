@@ -188,9 +188,9 @@ def _speed_cost(limits: Sequence[PowerLimit], watts: float) -> str:
     """What a power limit costs, as a range over kinds of work and cards."""
     speeds = [speed for point in limits if point.watts == watts for speed in point.relative_speed.values()]
     if not speeds:
-        return "nothing, because the cards draw less"
+        return "no speed, because the cards draw less power"
     if 1 - min(speeds) < _NOTICED:
-        return "hardly any speed, according to the power law"
+        return "hardly any speed, according to the power model"
     least, most = _percent(1 - max(speeds)), _percent(1 - min(speeds))
     return (
         f"at least {most} of the speed"
@@ -218,6 +218,8 @@ def _loader(box: Box, real: Sequence[Cards]) -> CheckLine:
     host = find_host("desktop" if box.core_count <= _FEW_CORES else "workstation")
     rate = processes * images_per_s(loaders()["pillow"], host, box.core_count / processes)
     text = f"{box.core_count} cores decode {rate:,.0f} JPEG images/s; training resnet50 needs {wanted:,.0f} images/s"
-    remedy = "" if rate >= wanted else "store smaller images, decode on the GPU, or use more cores; text needs far less"
+    remedy = (
+        "" if rate >= wanted else "store smaller images, decode on the GPU, or use more cores; text data needs far less CPU time"
+    )
     verdict = "pass" if rate >= wanted else "tight"
     return CheckLine(check="loader", verdict=verdict, value=rate, limit=wanted, unit="images/s", text=text, remedy=remedy)

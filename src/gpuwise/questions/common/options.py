@@ -66,9 +66,9 @@ _MOST_SAMPLES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """How a field is offered to people. `low` and `high` bound a number, `most` the length of a list; an `argument` has its place
-    on the command line instead of a flag; a `flag` may have a short form behind a space (`--output -o`). What names a file or
-    code of the user is never taken from the page (`page=False`)."""
+    """How a field is presented to users. `low` and `high` bound a number, `most` the length of a list; an `argument` has a
+    position on the command line instead of a flag; a `flag` may have a short form after a space (`--output -o`). Files and code
+    of the user are never accepted from the page (`page=False`)."""
 
     help: str
     flag: str = ""
@@ -97,7 +97,7 @@ class Declared(NamedTuple):
 
 @cache
 def declared(options: type) -> tuple[Declared, ...]:
-    """All fields of an options class, in their order."""
+    """All fields of an options class, in order."""
     hints = get_type_hints(options, include_extras=True)
     found = []
     for one in fields(options):
@@ -135,8 +135,8 @@ def names(given: Names) -> tuple[str, ...]:
 
 _MODEL = "A built-in name, a workload file, timm:NAME, torchvision:NAME, hf:ID, keras:NAME, config.json or file.py:Net."
 Model = Annotated[str, Option(help=_MODEL, argument=True)]
-GpuNames = Annotated[Names, Option(help="The name or custom specs of a GPU; may be repeated.")]
-GpuCount = Annotated[int, Option(help="How many of each GPU to use.", low=1, high=4096)]
+GpuNames = Annotated[Names, Option(help="A GPU name or custom specs; may be repeated.")]
+GpuCount = Annotated[int, Option(help="The number of GPUs of each kind.", low=1, high=4096)]
 Batch = Annotated[
     Union[int, str, None],
     Option(help="Samples per step on each GPU, or auto for the largest batch that fits.", low=1, high=_MOST_SAMPLES),
@@ -146,27 +146,29 @@ Image = Annotated[Optional[int], Option(help="The image size in pixels.", low=1,
 Precision = Annotated[str, Option(help="The precision: fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8.")]
 Mode = Annotated[str, Option(help="The mode: train (the default) or infer.")]
 Optimizer = Annotated[str, Option(help="The optimizer: none, sgd, momentum, adam, adamw, adafactor, lion or adam8bit.")]
-Phase = Annotated[str, Option(help="The phase of a model that generates text: prefill or decode.")]
-Compile = Annotated[bool, Option(help="Predict the model compiled with torch.compile.")]
+Phase = Annotated[str, Option(help="The text generation phase: prefill or decode.")]
+Compile = Annotated[bool, Option(help="Predict the model as compiled with torch.compile.")]
 ChannelsLast = Annotated[bool, Option(help="Use the channels-last (NHWC) memory layout.")]
 Accumulate = Annotated[
     Optional[int], Option(help="The number of micro-batches accumulated into one step.", low=1, high=_MOST_SAMPLES)
 ]
 Checkpoint = Annotated[bool, Option(help="Recompute the activations of repeated blocks instead of storing them.")]
-Method = Annotated[str, Option(help="What is trained: full (all weights), or adapters: lora, qlora or dora.")]
-Rank = Annotated[Optional[int], Option(help="The rank of the adapters (default: 16).", low=1, high=2**16)]
+Method = Annotated[str, Option(help="The training method: full (all weights), or an adapter method (lora, qlora or dora).")]
+Rank = Annotated[Optional[int], Option(help="The adapter rank (default: 16).", low=1, high=2**16)]
 Targets = Annotated[
     str, Option(help="The linear layers that get adapters: all, attention, mlp, qkv, qv, or names separated by commas.")
 ]
 Inputs = Annotated[Names, Option(help="The shape and type of an input: x=batch,3,224,224:fp32.", page=False)]
 Stack = Annotated[str, Option(help="The software version, such as torch-2.4 or tf-2.4.")]
-Cpu = Annotated[str, Option(help="The CPU of the machine: desktop, laptop, server, or a CPU's name.")]
-Pcie = Annotated[str, Option(help="The link to the GPU, such as 'PCIe 3.0 x8'; this adds the time to copy inputs.")]
+Cpu = Annotated[str, Option(help="The host CPU: desktop, laptop, server, or a CPU name.")]
+Pcie = Annotated[str, Option(help="The link to the GPU, such as 'PCIe 3.0 x8'; adds the time to copy inputs.")]
 Link = Annotated[str, Option(help="The link between several GPUs: 'PCIe 3.0 x8', NVLink, 'PCIe 4.0 x16, no p2p'.")]
-LoaderRate = Annotated[Optional[float], Option(help="How many samples per second the data loader delivers.", above=0, high=1e12)]
-PowerLimit = Annotated[str, Option(help="A power limit lower than the GPU's own, such as 250W.")]
+LoaderRate = Annotated[
+    Optional[float], Option(help="The number of samples per second that the data loader delivers.", above=0, high=1e12)
+]
+PowerLimit = Annotated[str, Option(help="A power limit below the GPU's default, such as 250W.")]
 Measured = Annotated[Names, Option(help="A step time that you measured: 'RTX 3090=412ms'; may be repeated.")]
-Timeout = Annotated[float, Option(help="The maximum duration of a capture, in seconds.", page=False)]
+Timeout = Annotated[float, Option(help="The time limit for a capture, in seconds.", page=False)]
 Prices = Annotated[Names, Option(help="Your own price for a GPU: 'RTX 3090=700'; may be repeated.")]
 PriceFile = Annotated[Optional[Path], Option(help="A TOML file with your own prices.", page=False)]
 CurrencyRate = Annotated[str, Option(help="Your currency and its value in US dollars, such as EUR=1.08.")]
@@ -179,8 +181,8 @@ _LOOKS = "gpuwise.surfaces.notebook"
 
 
 class Shown:
-    """An answer that can be looked at. `TEXT` and `FIGURE` name the functions that render and draw it; `says_no` where the answer
-    is "no", which `--strict` turns into an exit code."""
+    """An answer that can be displayed. `TEXT` and `FIGURE` name the functions that render and draw it; `says_no` is true if
+    the answer is "no", which `--strict` turns into an exit code."""
 
     __slots__ = ()
     TEXT: ClassVar[str]
@@ -192,15 +194,15 @@ class Shown:
 
     @property
     def exit_code(self) -> int:
-        """What the command line exits with: 0, or the code of a program that it ran for the answer."""
+        """The exit code of the command: 0, or the exit code of the program that it ran."""
         return 0
 
     def __init_subclass__(cls) -> None:
-        """IPython takes the first of `__repr__` and `_repr_pretty_` that it meets; a dataclass has a `__repr__` of its own."""
+        """IPython uses the first `__repr__` or `_repr_pretty_` that it finds, and a dataclass defines its own `__repr__`."""
         cls._repr_pretty_ = Shown._repr_pretty_  # type: ignore[method-assign]
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer as plain data, in the names of the JSON contract."""
+        """The answer as plain data, with the keys of the JSON contract."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -208,7 +210,7 @@ class Shown:
         return str(_looks().text_of(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The same where IPython runs in a terminal."""
+        """The same text for IPython in a terminal."""
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
@@ -216,8 +218,8 @@ class Shown:
         return str(_looks().html_of(self))
 
     def figure(self, **options: Any) -> Any:
-        """The chart of this answer as a Plotly figure. `which` has three (`chart="value"`), `charts` some more,
-        `validate` four groupings (`by`)."""
+        """The chart of this answer as a Plotly figure. `which` and `charts` have several charts (`chart="value"`), and
+        `validate` has four groupings (`by`)."""
         return _looks().plotly_of(self, **options)
 
 

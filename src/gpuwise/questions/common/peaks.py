@@ -42,8 +42,8 @@ def step_peak(gpu: Gpu, precision: str, rounded: float) -> float | None:
 def above_peak(workload: Workload, *, measured: bool) -> str:
     """Why a step can take less time than its counted products need at the peak."""
     if measured:
-        return "your step is faster than the GPU's peak allows for the operations we count; check its batch and precision"
+        return "your step is faster than the GPU's peak allows; check the batch size and precision of your measurement"
     windows = product_values(workload)[0, [op.sizes[_WINDOW] for op in workload.ops if op.kind == "conv"]]
     if (windows == 9).any():
-        return "3×3 convolutions use Winograd, which needs fewer operations than we count"
-    return "we count the operations that the model asks for; libraries need fewer"
+        return "3×3 convolutions use Winograd algorithms, which need fewer operations than the nominal count"
+    return "this is based on the model's nominal operation count; libraries may need fewer operations"

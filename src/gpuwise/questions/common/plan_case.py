@@ -73,10 +73,11 @@ def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
     cluster, step = query.cluster, query.step
     workload = workload_of(step, progress)
     if workload.mode != "train":
-        raise BadValue("`gpuwise plan` only plans training", hint="`gpuwise fit` splits a model for inference")
+        raise BadValue("`gpuwise plan` supports only training", hint="use `gpuwise fit` to split a model for inference")
     if np.any(np.diff(workload.calls.phase) < 0):
         raise BadValue(
-            f"{workload.model} was captured with several micro-batches", hint="capture one micro-batch; the plan chooses how many"
+            f"{workload.model} was captured with several micro-batches",
+            hint="capture a single micro-batch; `gpuwise plan` chooses the number",
         )
     check_precision(workload.precision, [gpu for gpu, _ in cluster.kinds])
     seq = step.capture.request.seq
@@ -90,7 +91,7 @@ def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
             assumed(
                 "batch",
                 f"{batch:,}",
-                f"{workload.batch} per GPU, the usual size for this model; `--batch` sets the total for all GPUs",
+                f"{workload.batch} per GPU, the usual size for this model; set the total for all GPUs with `--batch`",
             )
         )
     _check_limits(parts, cluster, query.limits, batch)
@@ -153,7 +154,10 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
     ranks = int(np.prod([fixed[axis] for axis in named]))
     if cluster.gpu_count % ranks or (len(named) == len(AXES[:4]) and ranks != cluster.gpu_count):
         asked = " x ".join(f"{axis} {fixed[axis]}" for axis in named)
-        raise BadValue(f"{asked} does not divide {cluster.gpu_count} GPUs", hint="their product must divide the number of GPUs")
+        raise BadValue(
+            f"{asked} does not divide {cluster.gpu_count} GPUs evenly",
+            hint="choose values whose product divides the number of GPUs",
+        )
     data = fixed.get("data", 1)
     if batch % data and (data < cluster.gpu_count or batch < data):
         raise BadValue(f"a batch of {batch:,} is not divisible by --data {data}", hint=f"set `--batch` to a multiple of {data}")
@@ -161,8 +165,8 @@ def _check_limits(parts: Parts, cluster: Cluster, limits: Limits, batch: int) ->
     degrees = [data] if "data" in fixed else divisors(cluster.gpu_count)
     if not any(batch % (ranks * micro) == 0 or _uneven(cluster, batch, ranks, micro) for ranks in degrees):
         raise BadValue(
-            f"a batch of {batch:,} does not split into whole micro-batches of {micro} on each rank",
-            hint="choose a `--batch` that does",
+            f"a batch of {batch:,} cannot be split into micro-batches of {micro} on each rank",
+            hint="choose a different `--batch`, or leave out `--micro-batch`",
         )
     stages = fixed.get("pipeline", 1) * fixed.get("chunks", 1)
     if fixed.get("chunks", 1) > 1 and len(parts.kinds) % stages:

@@ -1,4 +1,4 @@
-"""What a prediction is: one model on one GPU, and the answer of several."""
+"""The types of a prediction for one model on one GPU, and of an answer with several predictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["OpShare", "PredictAnswer", "Prediction"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpShare:
-    """All ops of one kind: how often, how long, what bounds them, and where they lie on a roofline."""
+    """All ops of one kind: their count, time and bound, and their position on a roofline."""
 
     op: str
     count: int
@@ -63,11 +63,11 @@ class Prediction:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Of a language model; the one token of each sample where it decodes."""
+        """Tokens per second of a language model; a decoding step counts one token per sample."""
         return None if self.tokens is None else self.samples_per_s * self.tokens
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "gpu": self.gpu.name,
             "gpu_count": self.gpu_count,
@@ -98,7 +98,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictAnswer(Shown):
-    """The predictions, one for each GPU, in the order asked."""
+    """The predictions, one for each GPU, in the order requested."""
 
     TEXT: ClassVar[str] = "questions.predict.text.render"
     FIGURE: ClassVar[str] = "questions.predict.figure.steps_figure"
@@ -110,7 +110,7 @@ class PredictAnswer(Shown):
     data_date: date
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "model": self.model,
             "results": [result.to_dict() for result in self.results],

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.core.units import format_si
 from gpuwise.engine import Run, Steps, predict_steps
 from gpuwise.engine.ways import Needs
@@ -131,8 +133,8 @@ def _fit_note(query: StepQuery, results: Sequence[Prediction]) -> tuple[str, ...
     short = [result.gpu for result in results if not result.fits and not query.on_this_machine]
     if not short:
         return ()
-    names = ", ".join(gpu.name for gpu in short)
-    return (f"it does not fit on {names}; to see what would make it fit, run `{fit_of(query, short)}`",)
+    names = either(the(gpu.name) for gpu in short)
+    return (f"the model does not fit on {names}; to see what would make it fit, run `{fit_of(query, short)}`",)
 
 
 def prediction_of(steps: Steps, place: int = 0) -> Prediction:
@@ -172,13 +174,13 @@ def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> t
     if result.gpu_count == 1:
         return ()
     if workload.mode != "train":
-        return (assumed("gpus", f"{result.gpu_count}, each on its own", "each GPU processes its own samples"),)
+        return (assumed("gpus", f"{result.gpu_count} independent GPUs", "each GPU processes its own samples"),)
     notes: list[Assumption] = []
     cluster: Cluster = usual_cluster(result.gpu, result.gpu_count, link=query.run.gpu_link, notes=notes)
     seconds = float(collective_s("all_reduce", gradient_bytes(workload), cluster, cluster.gpus_per_node, cluster.node_count))
     waits = result.bound_fractions["communication"]
     effect = (
-        f"adds {waits:.0%} to the step, including the time GPUs wait for each other; the rest overlaps with the backward pass"
+        f"adds {waits:.0%} to the step, including time spent waiting for other GPUs; the rest overlaps with the backward pass"
     )
     value = f"{format_si(seconds, 's')} between {result.gpu_count} GPUs over {cluster.gpu_link.name}"
     return (*notes, assumed(f"{result.gpu.name} averaging gradients", value, effect, code="averaging"))
@@ -190,13 +192,15 @@ def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tupl
     if used is None or used <= 1:
         return ()
     effect = above_peak(workload, measured=bool(query.run.measured))
-    return (assumed(f"{result.gpu.name} of its peak", f"{used:.0%} as counted", effect, basis="computed", code="above_peak"),)
+    return (
+        assumed(f"{result.gpu.name} utilisation", f"{used:.0%} of its nominal peak", effect, basis="computed", code="above_peak"),
+    )
 
 
 def _own_note(steps: Steps) -> tuple[Assumption, ...]:
     if not steps.is_own[0, 0]:
         return ()
-    own_s, effect = float(steps.step_s[0, 0]), "your own measurement; the times of the ops are scaled to it"
+    own_s, effect = float(steps.step_s[0, 0]), "your own measurement; the op times are scaled to match it"
     return (assumed(f"{steps.gpus[0].name} step", format_si(own_s, "s"), effect, basis="measured", code="measured_step"),)
 
 
@@ -207,8 +211,8 @@ def _coverage_notes(workload: Workload) -> tuple[str, ...]:
         return ()
     names = list(seen.unknown)
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    share = f"only {seen.bytes_fraction:.0%} of the bytes that this step moves belong to known ops"
-    return (f"{share}; the time of the rest ({shown}) is estimated from its bytes alone, so the range is wide",)
+    share = f"known ops account for only {seen.bytes_fraction:.0%} of the bytes that this step moves"
+    return (f"{share}; the time for the other ops ({shown}) is estimated from their bytes alone, so the range is wide",)
 
 
 def _by_op(steps: Steps, factor: float, place: int) -> tuple[OpShare, ...]:

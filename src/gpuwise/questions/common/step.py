@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import either
@@ -149,9 +150,9 @@ def _step_on(
 def _check_names(given: Sequence[str], count: int) -> None:
     """Refuse a question that names no GPU."""
     if not given:
-        meant = "; `--gpus` only sets how many" if count > 1 else ""
-        meant += f": did you mean `--gpu {count}`?" if count >= _MODEL_NUMBER else ""
-        raise BadValue("no GPU was named", hint=f'for example `--gpu "RTX 3090"`{meant}')
+        meant = "; `--gpus` sets only the number of GPUs" if count > 1 else ""
+        meant += f". Did you mean `--gpu {count}`?" if count >= _MODEL_NUMBER else ""
+        raise BadValue("no GPU was named", hint=f'try `--gpu "RTX 3090"`{meant}')
 
 
 def check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
@@ -160,8 +161,8 @@ def check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
         raise BadValue(f"invalid --gpus {count}", hint=f"give a number between 1 and {_MOST_GPUS}")
     if link and count == 1:
         raise BadValue(
-            f"--link '{link}' needs several GPUs, but there is only one",
-            hint="set how many with `--gpus 2`, or leave out `--link`",
+            f"--link '{link}' needs several GPUs, but only one was given",
+            hint="set the number with `--gpus 2`, or leave out `--link`",
         )
     if count > 1 and any(one.is_cpu for one in gpus):
         raise BadValue("`--gpus` counts GPUs, but you named a CPU", hint="leave out `--gpus`")
@@ -177,7 +178,7 @@ def _defaults(
         raise BadValue("a model cannot be trained in int4", hint="train in amp or bf16; int4 weights are for inference")
     if not precision:
         filled["precision"], why = (
-            (usual_low(gpus), "what frozen weights are held in") if tuning else _usual_precision(mode, gpus)
+            (usual_low(gpus), "the usual type for frozen weights") if tuning else _usual_precision(mode, gpus)
         )
         notes.append(assumed("precision", filled["precision"], f"{why}; change it with `--precision`"))
     if tuning:
@@ -185,7 +186,7 @@ def _defaults(
     elif not optimizer and mode == "train":
         usual = zoo.entry(model).optimizer if zoo.has(model) else ""
         filled["optimizer"] = usual or "adamw"
-        why = "what this model is usually trained with" if usual else "the most common choice"
+        why = "the usual optimizer for this model" if usual else "the most common choice"
         notes.append(assumed("optimizer", filled["optimizer"], why))
     return filled
 
@@ -196,7 +197,7 @@ def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
     if all(has_matrix_cores(gpu) for gpu in gpus):
         return "amp" if train else "fp16", "matrix cores need 16-bit inputs"
     if any("fp32" not in supported(gpu) for gpu in gpus):
-        return "amp-bf16" if train else "bf16", "not every GPU named here computes in fp32"
+        return "amp-bf16" if train else "bf16", "not every GPU named here supports fp32"
     return "fp32", "not every GPU named here has matrix cores"
 
 
@@ -209,15 +210,15 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
         rated, least = gpu.tdp_watts or math.inf, least_watts(gpu)
         if not limit >= least:
             raise BadValue(
-                f"{limit:g} W is below the power limits of {gpu.name}, which are {least:.0f} to {rated:.0f} W",
-                hint=f"for example `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
+                f"{limit:g} W is below the power range of {the(gpu.name)} ({least:.0f} to {rated:.0f} W)",
+                hint=f"try `--power-limit {(least + min(rated, 2 * least)) / 2:.0f}W`",
             )
         if limit > rated:
             notes.append(
                 assumed(
                     f"{gpu.name} power",
                     f"{rated:g} W",
-                    f"its own limit, which is below the {limit:g} W you gave",
+                    f"the default limit of this GPU, which is below your limit of {limit:g} W",
                     code="power_limit",
                 )
             )
@@ -254,7 +255,7 @@ def parse_batch(text: str | int | None) -> int | None:
 
 def _positive(value: float | None, what: str) -> float | None:
     if value is not None and not 0 < value < math.inf:
-        raise BadValue(f"{what} must be a positive number, not {value:g}", hint=f"for example `{what} 800`")
+        raise BadValue(f"{what} must be a positive number, not {value:g}", hint=f"try `{what} 800`")
     return value
 
 
@@ -262,10 +263,10 @@ def _decoder(wanted: bool, workers: int | None, given_rate: float | None) -> Loa
     """How images are loaded, where the loader's speed is to be computed."""
     if wanted and given_rate is not None:
         raise BadValue(
-            "`--image-decode` and `--loader-samples-per-s` both set the rate of the data loader", hint="leave out one of them"
+            "`--image-decode` and `--loader-samples-per-s` both set the data loader's rate", hint="leave out one of them"
         )
     if workers is not None and not wanted:
-        raise BadValue("--workers needs --image-decode", hint="for example `--image-decode --workers 8`")
+        raise BadValue("--workers requires --image-decode", hint="try `--image-decode --workers 8`")
     if workers is not None and not 1 <= workers <= _MOST_WORKERS:
         raise BadValue(f"invalid --workers {workers}", hint=f"give a number between 1 and {_MOST_WORKERS}")
     return loaders()["pillow"] if wanted else None
@@ -278,14 +279,14 @@ def _decode_rate(loader: Loader, host: Host, workers: int | None, gpu_count: int
     rate = images_per_s(loader, host, busy)
     if workers is None:
         notes.append(
-            assumed("workers", f"{cores:.3g} per GPU", f"one on each core of the {host.name}; change it with `--workers 4`")
+            assumed("workers", f"{cores:.3g} per GPU", f"one per core of the {host.name} CPU; change it with `--workers 4`")
         )
     elif workers > cores:
-        notes.append(assumed("workers", f"{cores:.3g} of {workers}", f"the {host.name} has {host.core_count} cores"))
+        notes.append(assumed("workers", f"{cores:.3g} of {workers}", f"the {host.name} CPU has {host.core_count} cores"))
     single = 1.0 / seconds_per_image(loader, host)
     effect = (
         f"{single:.0f} images/s per core, collected by one process (ImageNet JPEGs with random crop and flip); "
-        f"the range is {loader.low:g} to {loader.high:g} times that"
+        f"the range is {loader.low:g} to {loader.high:g} times that rate"
     )
     notes.append(assumed("image loading", f"{rate:,.0f} images/s with {loader.title}", effect))
     return rate
@@ -299,8 +300,8 @@ def _stack(text: str, compiled: bool, gpus: Sequence[Gpu], notes: list[Assumptio
     stack = default_stack(compiled)
     through = unmeasured_backends(gpus)
     value = f"{stack.name} with {' and '.join(through)}" if through and not _any_measured(gpus) else stack.name
-    but = f"; it was measured on CUDA and ROCm, but never with {either(through)}" if through else ""
-    notes.append(assumed("stack", value, f"the newest version that was measured{but}; change it with `--stack torch-1.13`"))
+    but = f", on CUDA and ROCm but not with {either(through)}" if through else ""
+    notes.append(assumed("stack", value, f"the newest measured version{but}; change it with `--stack torch-1.13`"))
     return stack
 
 
@@ -312,14 +313,10 @@ def _host(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
     if text:
         host = find_host(text)
         if text.lower() not in {name.lower() for name in (host.name, *host.aliases)}:
-            notes.append(
-                assumed("cpu", f"{host.name}, like {host.example}", f"the class that {text} belongs to, judging by its name")
-            )
+            notes.append(assumed("cpu", f"{host.name}, like {host.example}", f"the class of {text}, inferred from its name"))
         return host
     host = find_host(_DEFAULT_HOST)
-    effect = (
-        f"it takes {host.launch_s * 1e6:.0f} µs to issue an op, which matters for small models; change it with `--cpu laptop`"
-    )
+    effect = f"takes {host.launch_s * 1e6:.0f} µs to issue an op, which matters for small models; change it with `--cpu laptop`"
     if not _any_measured(gpus):
         makers = either(dict.fromkeys(gpu.vendor for gpu in gpus))
         effect = f"assumed, because no machine with {makers} devices was measured; {effect}"
@@ -342,13 +339,13 @@ def _measured(text: str, batch: int | None, notes: list[Assumption]) -> Measured
     """From `RTX 3090=412ms` to the GPU and its seconds per step, at the batch of the question."""
     name, equals, value = text.rpartition("=")
     if not equals or not name.strip():
-        raise BadValue(f"invalid measured step '{text}'", hint='for example `--measured "RTX 3090=412ms"`')
+        raise BadValue(f"invalid measured step '{text}'", hint='try `--measured "RTX 3090=412ms"`')
     spaced = re.sub(r"(?<=\d)\s*(?=[a-zµ]+$)", " ", value.strip())
     seconds = parse(spaced, "time")
     if not 0 < seconds < 1e6:
         raise BadValue(
             f"a measured step must take more than 0 s and less than 1e6 s, not {value}",
-            hint='for example `--measured "RTX 3090=412ms"`',
+            hint='try `--measured "RTX 3090=412ms"`',
         )
     (gpu,), taken = named_gpus([name.strip()])
     notes += [note for note in taken if note not in notes]
@@ -365,8 +362,8 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
     check_precision(workload.precision, query.gpus)
     if query.run.decoder and not takes_images(workload):
         raise BadValue(
-            f"{workload.model} takes no images, so there is nothing to decode",
-            hint="leave out `--image-decode`; you can set the rate of any loader with `--loader-samples-per-s`",
+            f"{workload.model} does not take images, so there is nothing to decode",
+            hint="leave out `--image-decode`, or set the rate of the data loader with `--loader-samples-per-s`",
         )
     return as_computed(workload)
 
@@ -381,4 +378,4 @@ def takes_images(workload: Workload) -> bool:
 def unmeasured_backends(gpus: Iterable[Gpu]) -> tuple[str, ...]:
     """The backends of those GPUs whose makers were never measured, each once."""
     makers = dict.fromkeys(gpu.vendor for gpu in gpus if not gpu.is_cpu and not knows_vendor(gpu))
-    return tuple(_BACKENDS.get(maker, f"the software of {maker}") for maker in makers)
+    return tuple(_BACKENDS.get(maker, f"{maker}'s software") for maker in makers)

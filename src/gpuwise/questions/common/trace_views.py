@@ -52,7 +52,7 @@ def _scene(path: Path, trace: Trace) -> Scene:
         lost = "; ".join(loss.what for loss in trace.losses)
         raise BadFile(
             f"'{path.name}' contains no events with a duration" + (f" ({lost})" if lost else ""),
-            hint="run at least three steps inside the profiler",
+            hint="record at least three steps with the profiler",
         )
     scene = make_scene(trace)
     if trace.cut is not None:
@@ -80,7 +80,7 @@ def _whole_part(path: Path, scene: Scene, cut: CutOff) -> Scene:
 
 def _no_step(scene: Scene) -> str:
     if not scene.steps.marked:
-        return "it marks no steps, so there is no way to tell what is missing"
+        return "it contains no step marks, so gpuwise cannot tell what is missing"
     if len(scene.steps.start_ns) == 1:
         return "its only step may be incomplete"
     return "no two of its steps contain the same work, so any of them may be incomplete"
@@ -98,7 +98,7 @@ def _check_gpu_recorded(path: Path, scene: Scene) -> None:
         return
     lost = "; ".join(loss.what for loss in trace.losses)
     raise BadFile(
-        f"'{path.name}' records a run on a GPU, but nothing that ran there" + (f" ({lost})" if lost else ""),
+        f"'{path.name}' was recorded on a GPU, but contains no GPU work" + (f" ({lost})" if lost else ""),
         looked_in=f"its {len(trace.events):,} events, {len(scene.launches):,} of them launches",
         hint="record with ProfilerActivity.CUDA too",
     )

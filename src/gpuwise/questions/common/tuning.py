@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine.choices import METHODS, RANK
@@ -44,7 +45,7 @@ def tuning_of(options: StepOptions, gpus: Sequence[Gpu], notes: list[Assumption]
     method = options.method.strip().lower()
     if method and method not in _KNOWN:
         near = difflib.get_close_matches(method, _KNOWN, n=1)
-        hint = f"did you mean `--method {near[0]}`?" if near else "for example `--method lora`"
+        hint = f"did you mean `--method {near[0]}`?" if near else "try `--method lora`"
         raise BadValue(f"unknown method '{options.method}'", known=", ".join(_KNOWN), hint=hint)
     if method in ("", "full"):
         _refuse_without_adapters(options)
@@ -55,9 +56,9 @@ def tuning_of(options: StepOptions, gpus: Sequence[Gpu], notes: list[Assumption]
         raise _not_trained(method)
     _check_model(options, method, gpus)
     if options.rank is None:
-        notes.append(assumed("rank", str(RANK), "a usual rank of adapters; change it with `--rank`"))
+        notes.append(assumed("rank", str(RANK), "a common adapter rank; change it with `--rank`"))
     elif not 1 <= options.rank <= _MOST_RANK:
-        raise BadValue(f"invalid --rank {options.rank}", hint=f"give a number between 1 and {_MOST_RANK}; 8 to 64 are usual")
+        raise BadValue(f"invalid --rank {options.rank}", hint=f"give a number between 1 and {_MOST_RANK}; 8 to 64 is typical")
     return Tuning(method=method, rank=options.rank or RANK, targets=options.targets.strip() or "all")
 
 
@@ -65,14 +66,14 @@ def _refuse_without_adapters(options: StepOptions) -> None:
     for flag, given in (("--rank", options.rank is not None), ("--targets", bool(options.targets))):
         if given:
             raise BadValue(
-                f"{flag} describes adapters, but all weights are trained", hint=f"add `--method lora`, or leave out {flag}"
+                f"{flag} applies to adapters, but this run trains all weights", hint=f"add `--method lora`, or leave out {flag}"
             )
 
 
 def _not_trained(method: str) -> BadValue:
     hint = "leave out --method, or use `--mode train`"
     if method == "qlora":
-        hint += "; for inference with weights in 4 bits use `--weights nf4`"
+        hint += "; for inference with 4-bit weights, use `--weights nf4`"
     return BadValue(f"--method {method} has no effect on inference", hint=hint)
 
 
@@ -86,17 +87,17 @@ def _check_model(options: StepOptions, method: str, gpus: Sequence[Gpu]) -> None
     if options.optimizer not in _OPTIMIZERS:
         raise BadValue(
             f"--method {method} is predicted with AdamW, not with {options.optimizer}",
-            hint="leave out --optimizer: the states of adapters are small",
+            hint="leave out `--optimizer`; the optimizer states of adapters are small",
         )
     if options.precision not in ("", "bf16", "fp16"):
         raise BadValue(
-            f"--method {method} holds frozen weights in a 16-bit type, not in {options.precision}",
+            f"--method {method} stores frozen weights in a 16-bit type, not in {options.precision}",
             hint="use `--precision bf16` or `--precision fp16`, or leave it out",
         )
     for gpu in gpus:
         if method == "qlora" and gpu.vendor in _NO_BITSANDBYTES:
             raise BadValue(
-                f"the kernels of QLoRA (bitsandbytes) do not run on {gpu.name}", hint="use `--method lora`, or another GPU"
+                f"the QLoRA kernels (bitsandbytes) do not run on {the(gpu.name)}", hint="use `--method lora` or another GPU"
             )
 
 
@@ -110,7 +111,7 @@ def check_targets(workload: Workload, tuning: Tuning) -> None:
     layers = linear_modules(workload)
     if not layers or "batch" not in workload.symbols:
         raise BadValue(
-            f"{workload.model} has no linear layers in repeated blocks for adapters to go on",
+            f"{workload.model} has no linear layers in repeated blocks to add adapters to",
             hint="leave out `--method` to train all of its weights",
         )
     if not chosen_modules(layers, tuning.targets):
@@ -118,5 +119,5 @@ def check_targets(workload: Workload, tuning: Tuning) -> None:
         raise BadValue(
             f"no linear layer of {workload.model} is called '{tuning.targets}'",
             known=", ".join(names),
-            hint=f"use {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or names of layers such as `--targets {names[0]}`",
+            hint=f"use {', '.join(TARGETS[:-1])} or {TARGETS[-1]}, or give layer names, such as `--targets {names[0]}`",
         )

@@ -27,7 +27,7 @@ __all__ = ["answer", "compare"]
 
 
 def answer(options: CompareOptions, progress: Callable[[str], None] = lambda text: None) -> CompareAnswer:
-    """Each GPU, or set of GPUs, against the first, on the given models or on common jobs."""
+    """Compare each GPU or set of GPUs with the first one, on the given models or on common jobs."""
     query = ask(options)
     rigs, base = query.rigs, query.rigs[0]
     ran = [run(job, rigs, query.stack, query.cpu, progress) for job in query.jobs]

@@ -35,13 +35,15 @@ def ask(options: CompareOptions) -> CompareQuery:
     rigs, notes = find_rigs(names(options.names))
     if len(rigs) < 2:
         raise BadValue(
-            f"compare needs two different GPUs, but you gave {', '.join(names(options.names)) or 'none'}",
-            hint='for example `gpuwise compare "RTX 3090" "RTX 4070 Ti"`',
+            f"`gpuwise compare` needs two different GPUs, but you gave {', '.join(names(options.names)) or 'none'}",
+            hint='try `gpuwise compare "RTX 3090" "RTX 4070 Ti"`',
         )
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency)
     jobs = _jobs(options, rigs)
     if not options.model:
-        notes.append(assumed("workloads", f"{len(jobs)} common jobs", "`--model resnet50` compares the GPUs on your own model"))
+        notes.append(
+            assumed("workloads", f"{len(jobs)} common jobs", "use `--model resnet50` to compare the GPUs on your own model")
+        )
     return CompareQuery(rigs=rigs, jobs=jobs, stack=options.stack, cpu=options.cpu, book=book, assumptions=tuple(notes))
 
 
@@ -56,7 +58,7 @@ def _jobs(options: CompareOptions, rigs: Sequence[Rig]) -> tuple[ComparedJob, ..
         if value:
             raise BadValue(
                 f"{name} works only with --model, because the common jobs set their own values",
-                hint=f"for example `--model {'llama-3-8b' if name[2:] in TEXT_OPTIONS else 'resnet50'} {name} {value}`",
+                hint=f"try `--model {'llama-3-8b' if name[2:] in TEXT_OPTIONS else 'resnet50'} {name} {value}`",
             )
     return COMMON_JOBS
 

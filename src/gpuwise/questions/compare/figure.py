@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.articles import the
 from gpuwise.questions.compare.types import CompareAnswer, Pair
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Segment
 from gpuwise.render.text import range_words
@@ -17,11 +18,13 @@ def ratios_figure(answer: CompareAnswer) -> Figure:
         pairs = [pair for pair in answer.pairs if pair.gpu == rig.name]
         bars += [Bar(label=rig.name)] if len(others) > 1 else []
         bars += [_bar(pair) for pair in pairs]
-    ranges = range_words(f"{pair.gpu} against {base}" for pair in answer.pairs if pair.range_basis == "assumed")
+    ranges = range_words(f"{pair.gpu} compared with {base}" for pair in answer.pairs if pair.range_basis == "assumed")
     longest = max([1.0, *(bar.high or 0.0 for bar in bars)])
     axis = Axis(title=f"times as fast as {base}", low=0.0, high=longest * 1.04)
     return Figure(
-        title=f"{others[0].name} against {base}" if len(others) == 1 else f"{len(others)} sets of GPUs against {base}",
+        title=f"{others[0].name} compared with {base}"
+        if len(others) == 1
+        else f"{len(others)} sets of GPUs compared with {base}",
         subtitle=answer.verdict,
         panels=(Bars(title=f"Longer is faster; {base} is 1", axis=axis, bars=tuple(bars), share=1.0),),
         footer=f"gpuwise compare. Lines: {ranges}. Data from {answer.data_date}.",
@@ -30,7 +33,7 @@ def ratios_figure(answer: CompareAnswer) -> Figure:
 
 def _bar(pair: Pair) -> Bar:
     fits = pair.comparable
-    note = f"{pair.ratio:.2f}x" if fits else f"does not fit on {pair.gpu if not pair.fits else pair.baseline}"
+    note = f"{pair.ratio:.2f}x" if fits else f"does not fit on {the(pair.gpu if not pair.fits else pair.baseline)}"
     return Bar(
         label=f"{pair.workload}, {pair.precision}",
         segments=(Segment(value=pair.ratio, tip=f"{pair.workload}: {pair.ratio:.2f}x; {pair.why}"),),

@@ -90,10 +90,10 @@ def assumptions_of(ran: Sequence[RunJob]) -> list[Assumption]:
 def _batch_notes(job: ComparedJob, answer: PredictAnswer) -> list[Assumption]:
     """A batch that the user did not give and that is not the model's usual one."""
     if job.batch == 0:
-        effect = "the largest power of two that fits on each GPU; `--batch 32` compares all of them at 32"
+        effect = "the largest power of two that fits on each GPU; use `--batch 32` to compare all GPUs at batch 32"
         return [assumed("batch", str(answer.results[0].batch), effect, basis="derived")]
     if job.title != job.model and job.text is None:
-        return [assumed("batch", str(job.batch), "the same on all GPUs; a workload whose batch had to be reduced says so")]
+        return [assumed("batch", str(job.batch), "the same on all GPUs; a workload with a reduced batch shows it in its name")]
     return []
 
 
@@ -103,7 +103,7 @@ def _join(entries: Sequence[tuple[str, str, Assumption]]) -> Assumption:
     if all(note.value == first.value for _, _, note in entries):
         return first
     if first.code == "precision":  # each workload shows its own
-        effect = "16-bit on GPUs with matrix cores, fp32 on others; `--model` with `--precision fp32` compares all in fp32"
+        effect = "16-bit on GPUs with matrix cores, fp32 on others; use `--model` with `--precision fp32` to compare all in fp32"
         return assumed("precision", "best for each GPU", effect)
     effects = dict.fromkeys(note.effect for _, _, note in entries)
     return replace(

@@ -10,7 +10,7 @@ from gpuwise.questions.common.text.options import CacheType, Context, Engine, Ou
 
 __all__ = ["CompareOptions"]
 
-_NAMES = "Two or more, such as 'RTX 3090', '4x RTX 2070' or 'RTX 3090 + T4'; the first is the baseline."
+_NAMES = "Two or more GPUs or sets, such as 'RTX 3090', '4x RTX 2070' or 'RTX 3090 + T4'; the first is the baseline."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.articles import share_of, the
 from gpuwise.questions.common.prediction_types import Prediction
 
 __all__ = ["explain_ratio"]
@@ -21,7 +22,7 @@ def explain_ratio(base: Prediction, other: Prediction) -> str:
     """One clause on why `other` is faster or slower than `base`."""
     if not other.fits or not base.fits:
         short = other if not other.fits else base
-        where = "either GPU" if not other.fits and not base.fits else short.gpu.name
+        where = "either GPU" if not other.fits and not base.fits else the(short.gpu.name)
         return f"does not fit on {where} (needs {short.memory.total_bytes / 2**30:.1f} GiB)"
     if other.bound == "launch":
         return "limited by the host, so a faster GPU hardly helps"
@@ -29,14 +30,15 @@ def explain_ratio(base: Prediction, other: Prediction) -> str:
         return f"{_describe_own_limit(base, other)}; {_describe_base_limit(base, other)}"
     if other.bound == "memory":
         cache = _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
-        more = f" and {cache:.2g} times the cache" if cache >= _MORE_CACHE or 0 < cache <= _LESS_CACHE else ""
+        size = f"{cache:.2g} times the cache" if cache >= 1 else f"{cache:.0%} of the cache"
+        more = f" and {size}" if cache >= _MORE_CACHE or 0 < cache <= _LESS_CACHE else ""
         bandwidth = _resource_ratio("memory", base, other)
         second = _describe_second("compute", base, other)
-        return f"limited by memory: it has {bandwidth:.2f} times the bandwidth{more} of {base.gpu.name}{second}"
+        return f"limited by memory: it has {share_of(bandwidth, 'the bandwidth')}{more} of {the(base.gpu.name)}{second}"
     if other.bound == "compute":
         arithmetic = _resource_ratio("compute", base, other)
         second = _describe_second("memory", base, other)
-        return f"limited by compute: it has {arithmetic:.2f} times the arithmetic throughput of {base.gpu.name}{second}"
+        return f"limited by compute: it has {share_of(arithmetic, 'the arithmetic throughput')} of {the(base.gpu.name)}{second}"
     return f"limited {_LIMITS[other.bound]}"
 
 
@@ -50,7 +52,7 @@ def _describe_second(second: str, base: Prediction, other: Prediction) -> str:
     ratio, share = _resource_ratio(second, base, other), other.bound_fractions[second]
     if (_resource_ratio(other.bound, base, other) > 1) == faster or (ratio > 1) != faster or share < _SHARE:
         return ""
-    return f", but {ratio:.2f} times the {_RESOURCES[second]}, which limits {share:.0%} of the step"
+    return f", but {share_of(ratio, f'the {_RESOURCES[second]}')}, which limits {share:.0%} of the step"
 
 
 def _describe_own_limit(base: Prediction, other: Prediction) -> str:
@@ -58,15 +60,15 @@ def _describe_own_limit(base: Prediction, other: Prediction) -> str:
     if other.bound in _LIMITS:
         return f"limited {_LIMITS[other.bound]}"
     ratio, resource = _resource_ratio(other.bound, base, other), _RESOURCES[other.bound]
-    return f"limited by {other.bound} (it has {ratio:.2f} times the {resource} of {base.gpu.name})"
+    return f"limited by {other.bound} (it has {share_of(ratio, f'the {resource}')} of {the(base.gpu.name)})"
 
 
 def _describe_base_limit(base: Prediction, other: Prediction) -> str:
     """What limits the step of `base`, and how much of that `other` has relative to it."""
     if base.bound in _LIMITS:
-        return f"{base.gpu.name} is limited {_LIMITS[base.bound]}"
+        return f"{the(base.gpu.name)} is limited {_LIMITS[base.bound]}"
     ratio, resource = _resource_ratio(base.bound, base, other), _RESOURCES[base.bound]
-    return f"{base.gpu.name} is limited by {base.bound} ({other.gpu.name} has {ratio:.2f} times its {resource})"
+    return f"{the(base.gpu.name)} is limited by {base.bound} ({the(other.gpu.name)} has {share_of(ratio, f'its {resource}')})"
 
 
 def _resource_ratio(bound: str, base: Prediction, other: Prediction) -> float:

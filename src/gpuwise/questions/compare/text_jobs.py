@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.peaks import peak_in
@@ -51,7 +52,7 @@ def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:
 def _ask(asked: TextOptions, gpu: Gpu, count: int) -> TextAnswer:
     query = asked_for_text(asked, gpus=[gpu], gpu_count=count)
     if query is None:
-        raise BadValue(f"{asked.model} was not asked for text", hint="give `--mode infer`")
+        raise BadValue(f"{asked.model} was not asked to generate text", hint="use `--mode infer`")
     return predict_text(query)
 
 
@@ -63,7 +64,7 @@ def _rate(answer: TextAnswer) -> float:
 def explain_text_ratio(base: Prediction, other: Prediction) -> str:
     """Why one set is faster where layers of one run on the CPU, which hides all else; empty where none do."""
     found = [
-        f"{told.generation.offloaded_fraction:.0%} of the layers run on the CPU with {told.gpu.name}"
+        f"{told.generation.offloaded_fraction:.0%} of the layers run on the CPU with {the(told.gpu.name)}"
         for told in (base, other)
         if isinstance(told, TextPrediction) and told.generation.offloaded_fraction
     ]

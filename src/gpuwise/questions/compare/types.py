@@ -1,4 +1,4 @@
-"""What a comparison is answered with."""
+"""The types of a comparison's answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CompareAnswer", "Deal", "Pair"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One GPU or set of GPUs against the first one named, on one workload. A ratio above 1 means faster than the baseline.
+    """One GPU or set of GPUs compared with the first one named, on one workload. A ratio above 1 means faster than the baseline.
 
     Sets are compared as one job; `ratio_separate` compares them as separate jobs side by side. `batch` is per GPU, and differs
     from `baseline_batch` only where each GPU was to be filled.
@@ -39,13 +39,13 @@ class Pair:
 
     @property
     def comparable(self) -> bool:
-        """Whether the workload fits both."""
+        """Whether the workload fits on both."""
         return self.fits and self.baseline_fits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deal:
-    """What a set costs. `even_usd` is the price at which a dollar buys as much speed as with the baseline."""
+    """The cost of a set. `even_usd` is the price at which a dollar buys as much speed as with the baseline."""
 
     gpu: str
     price_usd: float | None
@@ -58,7 +58,7 @@ class Deal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareAnswer(Shown):
-    """A verdict in a sentence, all pairs, what each set costs, and what would change the order."""
+    """A verdict in one sentence, all pairs, the cost of each set, and what would change the order."""
 
     TEXT: ClassVar[str] = "questions.compare.text.render"
     FIGURE: ClassVar[str] = "questions.compare.figure.ratios_figure"
@@ -78,7 +78,7 @@ class CompareAnswer(Shown):
         return tuple(rig.gpu for rig in self.rigs)
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "verdict": self.verdict,
             "pairs": [asdict(pair) for pair in self.pairs],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from gpuwise.core.articles import are, the
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.types import Deal, Pair
@@ -43,28 +44,30 @@ def describe_order(rig: Rig, base: Rig, pairs: Sequence[Pair]) -> str:
         name: [pair.workload for pair in own if pair.fits != pair.baseline_fits and pair.fits == (name == rig.name)]
         for name in (rig.name, base.name)
     }
-    alone = [f"{workloads[0]} fits only on {name}" for name, workloads in only.items() if workloads]
+    alone = [f"{workloads[0]} fits only on {the(name)}" for name, workloads in only.items() if workloads]
     if not both:
-        return f"{'; '.join(alone) or f'None of these workloads fits on {base.name} or {rig.name}'}."
-    order = [_describe_ratios(rig, base, [pair.ratio for pair in both], both)]
-    if rig.count > 1 or base.count > 1:
-        separate = _describe_ratios(rig, base, [pair.ratio_separate for pair in both])
-        order = [f"Running one job, {order[0]}", f"running separate jobs, {separate}"]
+        return f"{'; '.join(alone) or f'None of these workloads fits on {the(base.name)} or {the(rig.name)}'}."
+    several = rig.count > 1 or base.count > 1
+    order = [_describe_ratios(rig, base, [pair.ratio for pair in both], both, first=not several)]
+    if several:
+        separate = _describe_ratios(rig, base, [pair.ratio_separate for pair in both], first=False)
+        order = [f"With one job, {order[0]}", f"with separate jobs, {separate}"]
     return f"{'; '.join([*order, *alone])}."
 
 
-def _describe_ratios(rig: Rig, base: Rig, ratios: Sequence[float], pairs: Sequence[Pair] = ()) -> str:
-    """`X is 1.1 to 1.4 times as fast as Y`, the faster one first."""
+def _describe_ratios(rig: Rig, base: Rig, ratios: Sequence[float], pairs: Sequence[Pair] = (), *, first: bool) -> str:
+    """`The X is 1.1 to 1.4 times as fast as the Y`, the faster one first; `first` where this begins its sentence."""
     won = _mean(ratios) >= 1
     fast, slow = (rig.name, base.name) if won else (base.name, rig.name)
     gains = sorted(ratio if won else 1 / ratio for ratio in ratios)
     span = f"{_times(gains[0])} to {_times(gains[-1])}" if len(gains) > 1 else _times(gains[0])
     near = pairs and all(pair.ratio_low <= 1 <= pair.ratio_high for pair in pairs)
-    doubt = ", which is within the prediction error" if near else ""
+    doubt = ", but the difference is within the margin of error" if near else ""
+    subject = f"{the(fast, first=first)} {are(fast)}"
     if gains[0] < 1 < gains[-1]:
         wins = sum(gain > 1 for gain in gains)
-        return f"{fast} is faster than {slow} on {wins} of {len(gains)} workloads ({span} times as fast){doubt}"
-    return f"{fast} is {span} times as fast as {slow}{doubt}"
+        return f"{subject} faster than {the(slow)} on {wins} of {len(gains)} workloads ({span} times as fast){doubt}"
+    return f"{subject} {span} times as fast as {the(slow)}{doubt}"
 
 
 def _times(ratio: float) -> str:
@@ -79,11 +82,14 @@ def describe_flips(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> list[str]:
         faster_on = [pair for pair in own if pair.ratio_low > 1]
         slower_on = [pair for pair in own if pair.ratio_high < 1]
         if faster_on and slower_on:
-            found.append(f"{rig.name} is faster on {faster_on[0].workload} but slower on {slower_on[0].workload}")
+            found.append(
+                f"{the(rig.name)} {are(rig.name)} faster on {faster_on[0].workload} but slower on {slower_on[0].workload}"
+            )
         turned = [pair for pair in own if (pair.ratio - 1) * (pair.ratio_separate - 1) < 0]
         if turned:
             apart, joined = (rig.name, base.name) if turned[0].ratio_separate > 1 else (base.name, rig.name)
-            found.append(f"on {turned[0].workload}, {apart} is faster with separate jobs and {joined} with one job")
+            separate = f"{the(apart)} {are(apart)} faster with separate jobs"
+            found.append(f"on {turned[0].workload}, {separate}, but {the(joined)} {are(joined)} faster with one job")
         faster, slower = _by_speed(rig, base, pairs)
         if _memory(slower) > _ROOMIER * _memory(faster):
             found.append(_describe_room(slower, faster))
@@ -101,7 +107,7 @@ def _by_speed(rig: Rig, base: Rig, pairs: Sequence[Pair]) -> tuple[Rig, Rig]:
 
 
 def _describe_room(roomier: Rig, smaller: Rig) -> str:
-    return f"models that need more than {_memory(smaller) / GIB:.0f} GiB run only on {roomier.name}"
+    return f"models that need more than {_memory(smaller) / GIB:.0f} GiB run only on {the(roomier.name)}"
 
 
 def _memory(rig: Rig) -> float:
@@ -118,14 +124,19 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[
     for deal in deals[1:]:
         if deal.even_usd is None:
             continue
-        now = f"costs {show(deal.price_usd)} ({deal.price_note}) and " if deal.price_usd is not None else ""
-        now += "would be" if deal.price_usd is not None and deal.price_usd > deal.even_usd else "is"
-        against = f"{base.gpu}, which costs {show(base.price_usd or 0.0)} ({base.price_note})"
+        several = are(deal.gpu) == "are"
+        costs = "cost" if several else "costs"
+        now = f"{costs} {show(deal.price_usd)} ({deal.price_note}) and " if deal.price_usd is not None else ""
+        now += "would be" if deal.price_usd is not None and deal.price_usd > deal.even_usd else are(deal.gpu)
+        costs = "cost" if are(base.gpu) == "are" else "costs"
+        against = f"{the(base.gpu)}, which {costs} {show(base.price_usd or 0.0)} ({base.price_note})"
+        speed = f"{deal.speed:.2f} times as fast" if deal.speed >= 1 else f"{100 * deal.speed:.2g}% as fast"
         found.append(
-            f"{deal.gpu} {now} the better buy below {show(deal.even_usd)}: it is {deal.speed:.2f} times as fast as {against}"
+            f"{the(deal.gpu)} {now} the better buy below {show(deal.even_usd)}, because "
+            f"{'they are' if several else 'it is'} {speed} as {against}"
         )
     if base.price_usd is None:
-        found.append(f'no price is known for {base.gpu}; set one with `--price "{rigs[0].gpu.name}=700"` to compare value')
+        found.append(f'no price is known for {the(base.gpu)}; set one with `--price "{rigs[0].gpu.name}=700"` to compare value')
     return found
 
 
@@ -135,18 +146,19 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
     if not several:
         return []
     found = [
-        "memory does not add up: a model must fit on each GPU, unless it is split (see `gpuwise plan`)",
+        "memory does not add up: a model must fit on each GPU unless it is split (see `gpuwise plan`)",
         "each reason compares the slowest GPU of one set with the slowest GPU of the other",
     ]
     for rig in several:
         if takes_bridge(rig.gpu) and len(rig.parts) == 1:
             found.append(
-                f"{rig.name} is assumed to have no NVLink bridge; `gpuwise matters nvlink` shows what a bridge would gain"
+                f"{the(rig.name)} {are(rig.name)} assumed to have no NVLink bridge; "
+                "`gpuwise matters nvlink` shows the gain from a bridge"
             )
     mixed = [rig.name for rig in several if len(rig.parts) > 1]
     if mixed:
         found.append(
-            f"when {mixed[0]} runs one job in equal shares, the slowest GPU sets the pace; shares in proportion to speed come "
+            f"when {mixed[0]} run one job in equal shares, the slowest GPU limits the speed; shares in proportion to speed come "
             "close to the combined speed"
         )
     return found
@@ -154,7 +166,7 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
 
 def describe_laptop(name: str, low_watts: float, high_watts: float, speed_kept: float | None) -> str:
     """The power range of a laptop GPU, and the fraction of its speed that is left at the low end."""
-    text = f"{name} draws {low_watts:.0f} to {high_watts:.0f} W, depending on the laptop"
+    text = f"{the(name)} draws {low_watts:.0f} to {high_watts:.0f} W, depending on the laptop"
     return (
         text if speed_kept is None else f"{text}; at {low_watts:.0f} W, a CNN trains at {speed_kept:.0%} of the speed shown here"
     )

@@ -1,4 +1,4 @@
-"""What does a GPU cost to own, what to rent, and after how many days has it paid for itself?"""
+"""What does a GPU cost to own and to rent, and after how many days does it pay for itself?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
@@ -29,14 +30,14 @@ _LITTLE, _ROUNDS = 0.001, 50  # where the search for a break-even in tiers begin
 
 
 def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: None) -> CostAnswer:
-    """Owning, renting, and where they cross."""
+    """Compare the cost of owning and renting, and find the break-even."""
     query = ask(options)
     work = _work(query, progress)
     speed = work.speed
     owned = _own_at(query, query.utilization)
     if owned is None and query.rent is None:
         raise BadValue(
-            f"neither a purchase price nor a rental price is known for {query.gpu.name}",
+            f"neither a purchase price nor a rental price is known for {the(query.gpu.name)}",
             looked_in="the catalogue and the price and rent tables",
             hint="set its price with `--price 700`, or its rent per hour with `--cloud-price 0.4`",
         )
@@ -64,7 +65,9 @@ def _own_at(query: CostQuery, utilization: float) -> Ownership | None:
     if query.price is None:
         return None
     if query.gpu_watts is None:
-        raise BadValue(f"the power of {query.gpu.name} is not published", hint="set its power under load with `--watts 150`")
+        raise BadValue(
+            f"the rated power of {the(query.gpu.name)} is not published", hint="set its power under load with `--watts 150`"
+        )
     return own(
         price_usd=query.gpu_count * query.price.usd,
         machine_usd=query.machine_usd,
@@ -165,14 +168,16 @@ def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float
 def _warnings(query: CostQuery) -> list[str]:
     found = []
     if query.price is None:
-        found.append(f"no price is known for {query.gpu.name}; add the cost of owning it with `--price 700`")
+        found.append(f"no price is known for {the(query.gpu.name)}; set one with `--price 700` to include the cost of owning it")
     else:
         found.append(stale_sentence(query.price, query.book.today))
     if query.rent is None:
-        found.append(f"no cloud in our tables rents out {query.gpu.name}; add the cost of renting with `--cloud-price 0.4`")
+        found.append(
+            f"no cloud in our tables offers {the(query.gpu.name)}; set a rental price with `--cloud-price 0.4` to include it"
+        )
     offer = query.rent.offer if query.rent else None
     if offer is not None and offer.kind == "marketplace":
-        found.append(f"{offer.cloud} is a marketplace, which is cheaper than a large cloud but guarantees less")
+        found.append(f"{offer.cloud} is a marketplace, which is cheaper than a large cloud but offers fewer guarantees")
     elif offer is not None and offer.note:
         found.append(f"{offer.cloud}: {offer.note}")
     return [text for text in found if text]
@@ -201,7 +206,7 @@ def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
     if rented is None or rented.gpu.name == query.gpu.name:
         return _Work(hours=hours)
-    note = assumed("speed of the rented GPU", "the same", "`--model resnet50 --samples …` predicts it")
+    note = assumed("speed of the rented GPU", "the same", "use `--model resnet50 --samples …` to predict it")
     return _Work(hours=hours, notes=(note,))
 
 
@@ -210,9 +215,11 @@ def _predict_text(query: CostQuery, job: TokenJob) -> _Work:
     found = predict_tokens(job, _gpus(query), query.gpu_count)
     mine, rented = found.results[0], found.results[-1]
     warnings = tuple(
-        f"{job.model} does not fit on {one.gpu.name}; see `gpuwise predict`" for one in found.results if not one.fits
+        f"{job.model} does not fit on {the(one.gpu.name)}; see `gpuwise predict`" for one in found.results if not one.fits
     )
-    full = assumed("load", f"{mine.batch} requests in flight", "whenever it is in use; with fewer, each token costs more")
+    full = assumed(
+        "load", f"{mine.batch} concurrent requests", "whenever the GPU is in use; with fewer requests, each token costs more"
+    )
     speed = rented.samples_per_s / mine.samples_per_s
     return _Work(speed=speed, notes=(*mine.assumptions, full), warnings=warnings, text=found)
 
@@ -239,7 +246,7 @@ def _predict_work(query: CostQuery, job: JobQuery, progress: Callable[[str], Non
     results = predict(asked, progress).results
     mine, rented = results[0], results[-1]
     warnings = tuple(
-        f"{job.model} does not fit on {one.gpu.name} at batch {one.batch}, so the job would not run; see `gpuwise fit`"
+        f"{job.model} does not fit on {the(one.gpu.name)} at batch {one.batch}, so the job would not run; see `gpuwise fit`"
         for one in results
         if not one.fits
     )

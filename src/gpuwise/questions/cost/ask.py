@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.catalog import load_catalog
@@ -102,7 +103,7 @@ def ask(options: CostOptions) -> CostQuery:
         years=_years(options.years, notes),
         tariff=_tariff(options, region, book, owning),
         region=region,
-        resale_usd=book.currency.to_usd(amount(options.resale, "a resale value", "for example `--resale 300`", zero=True)),
+        resale_usd=book.currency.to_usd(amount(options.resale, "a resale value", "try `--resale 300`", zero=True)),
         rent=_rent(options, given, book, notes),
         use_spot=options.spot,
         commit_discount=None if options.commit is None else fraction(options.commit, "a discount", "--commit", "0.4"),
@@ -117,11 +118,11 @@ def ask(options: CostOptions) -> CostQuery:
 def _one_name(given: Sequence[str]) -> str:
     if len(given) > 1:
         raise BadValue(
-            f"cost takes one kind of GPU at a time, not {len(given)}",
-            hint="use `--gpus 2` for two of one kind, or run it once for each",
+            f"`gpuwise cost` takes one kind of GPU at a time, not {len(given)}",
+            hint="use `--gpus 2` for two GPUs of one kind, or run the command once for each kind",
         )
     if not given or not given[0]:
-        raise BadValue("no GPU was named", hint='for example `gpuwise cost --gpu "RTX 3090"`')
+        raise BadValue("no GPU was named", hint='try `gpuwise cost --gpu "RTX 3090"`')
     return given[0]
 
 
@@ -148,18 +149,20 @@ def _region(name: str, notes: list[Assumption]) -> Region:
 
 def _condition(used: bool, new: bool) -> str:
     if used and new:
-        raise BadValue("--used and --new were both given", hint="leave out both for the newest price of either kind")
+        raise BadValue("--used and --new cannot be combined", hint="leave out both to use the newest price of either kind")
     return "used" if used else "new" if new else "any"
 
 
 def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Assumption]) -> Price | None:
     """`--price 700` is of the GPU asked for; `--price "RTX 3090=700"` names it."""
     if text and "=" not in text:
-        hint = "for example `--price 700`"
+        hint = "try `--price 700`"
         paid = amount(book.currency.read(text, "a price", hint), "a price", hint)
         return given_price(gpu.name, book.currency.to_usd(paid), book.today)
     if text and gpu.name not in book.given:
-        raise BadValue(f"--price is for {next(iter(book.given))}, not for {gpu.name}", hint=f'write `--price "{gpu.name}=…"`')
+        raise BadValue(
+            f"--price is for {the(next(iter(book.given)))}, not for {the(gpu.name)}", hint=f'write `--price "{gpu.name}=…"`'
+        )
     found = price_now(gpu, book, condition)
     if found is None and condition != "any":
         raise BadValue(f"no dated price is known for a {condition} {gpu.name}", hint="set one with `--price 700`")
@@ -173,9 +176,11 @@ def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Ass
 
 def _machine_usd(given: float | None, gpu: Gpu, book: PriceBook, notes: list[Assumption]) -> float:
     if given is not None:
-        return book.currency.to_usd(amount(given, "the price of the machine", "for example `--machine 700`", zero=True))
+        return book.currency.to_usd(amount(given, "the machine price", "try `--machine 700`", zero=True))
     if gpu.segment == "laptop" or gpu.is_cpu:
-        notes.append(assumed("rest of the machine", book.currency.show(0.0), "included in the price; `--machine 700` adds more"))
+        notes.append(
+            assumed("rest of the machine", book.currency.show(0.0), "included in the price; use `--machine 700` to add more")
+        )
         return 0.0
     effect = "a plain desktop without a GPU; use `--machine 0` if you already have one"
     notes.append(assumed("rest of the machine", book.currency.show(MACHINE_USD), effect))
@@ -184,13 +189,13 @@ def _machine_usd(given: float | None, gpu: Gpu, book: PriceBook, notes: list[Ass
 
 def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float | None:
     if given is not None:
-        return amount(given, "a power", "for example `--watts 300`")
+        return amount(given, "a power", "try `--watts 300`")
     if gpu.tdp_watts is not None:
         notes.append(
             assumed(
                 "power while working",
                 f"{gpu.tdp_watts:g} W",
-                "its rated power; many jobs draw less; set yours with `--watts 280`",
+                "the rated power; many jobs draw less; set yours with `--watts 280`",
             )
         )
     return gpu.tdp_watts
@@ -198,13 +203,13 @@ def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float 
 
 def _machine_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float:
     if given is not None:
-        return amount(given, "a power", "for example `--machine-watts 100`", zero=True)
+        return amount(given, "a power", "try `--machine-watts 100`", zero=True)
     usual = _LAPTOP_WATTS if gpu.segment == "laptop" else _MACHINE_WATTS
     notes.append(
         assumed(
             "rest of the machine",
             f"{usual:g} W",
-            "drawn while in use, and switched off otherwise; set yours with `--machine-watts`",
+            "drawn only while in use; the machine is switched off otherwise; set yours with `--machine-watts`",
         )
     )
     return usual
@@ -212,7 +217,7 @@ def _machine_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> fl
 
 def _use(utilization: float | None, hours_per_week: float | None, notes: list[Assumption]) -> float:
     if utilization is not None and hours_per_week is not None:
-        raise BadValue("--utilization and --hours-per-week were both given", hint="leave out one of them")
+        raise BadValue("--utilization and --hours-per-week cannot be combined", hint="leave out one of them")
     if hours_per_week is not None:
         return utilization_of(hours_per_week)
     if utilization is not None:
@@ -236,18 +241,18 @@ def _tariff(options: CostOptions, region: Region, book: PriceBook, notes: list[A
     flat, tiers, bills, household = options.kwh_price, options.tariff, options.bills, options.household_kwh
     given = [name for name, value in (("--kwh-price", flat), ("--tariff", tiers), ("--bills", bills)) if value not in (None, "")]
     if len(given) > 1:
-        raise BadValue(f"{' and '.join(given)} were both given", hint="leave out one of them")
+        raise BadValue(f"{' and '.join(given)} cannot be combined", hint="leave out one of them")
     if household is not None and not (tiers or bills):
         raise BadValue(
             "--household-kwh works only with a tiered tariff",
-            hint='for example `--tariff "200=0.0996,600=0.437" --household-kwh 300`',
+            hint='try `--tariff "200=0.0996,600=0.437" --household-kwh 300`',
         )
     unit = book.currency.usd_per_unit
     if flat is not None:
         return costs.flat(book.currency.to_usd(flat))
     if tiers or bills:
         if household is None:
-            effect = "the GPU gets the cheapest tier; `--household-kwh 300` adds its use to that of your household"
+            effect = "the GPU starts in the cheapest tier; use `--household-kwh 300` to add your household's use"
             notes.append(assumed("other use of electricity", "0 kWh per month", effect))
         parse, text = (costs.parse_tariff, tiers) if tiers else (costs.parse_bills, bills)
         return parse(text, household_kwh_per_month=household or 0.0, usd_per_unit=unit)
@@ -265,18 +270,21 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
         if cloud or spot:
             option = "--cloud" if cloud else "--spot"
             raise BadValue(f"--cloud-price sets the rent, but {option} reads it from our tables", hint="leave out one of them")
-        hourly = book.currency.to_usd(amount(price, "a rent", "for example `--cloud-price 2.14`"))
+        hourly = book.currency.to_usd(amount(price, "a rental price", "try `--cloud-price 2.14`"))
         return Rent(gpu=gpu, asked_as=named, usd_per_gpu_hour=hourly, spot_usd_per_gpu_hour=None, label="your price")
     if cloud:
         return _named_cloud(cloud, gpu, named, spot, book)
     middle = rent_median(gpu, book)
     if middle is None:
         if spot or other:
-            raise BadValue(f"no cloud in our tables rents out {gpu.name}", hint="set the rent per hour with `--cloud-price 0.4`")
+            raise BadValue(
+                f"no cloud in our tables offers {the(gpu.name)}", hint="set the hourly rental price with `--cloud-price 0.4`"
+            )
         return None
     if spot and middle.spot_usd_per_gpu_hour is None:
         raise BadValue(
-            f"no cloud in our tables has a spot price for {gpu.name}", hint="set the rent per hour with `--cloud-price 0.4`"
+            f"no cloud in our tables has a spot price for {the(gpu.name)}",
+            hint="set the hourly rental price with `--cloud-price 0.4`",
         )
     count = len(middle.clouds)
     what = "one cloud" if count == 1 else f"the median of {count} clouds"
@@ -301,11 +309,12 @@ def _named_cloud(name: str, gpu: Gpu, named: str, spot: bool, book: PriceBook) -
     if offer is None:
         near = difflib.get_close_matches(name.lower(), offers, n=1)
         known = ", ".join(offers) or "none"
-        hint = f"did you mean `{near[0]}`?" if near else "set the rent per hour with `--cloud-price 2.14`"
-        raise UnknownName(f"'{name}' has no offer for {gpu.name} in our tables", known=known, hint=hint)
+        hint = f"did you mean `{near[0]}`?" if near else "set the hourly rental price with `--cloud-price 2.14`"
+        raise UnknownName(f"'{name}' does not offer {the(gpu.name)} in our tables", known=known, hint=hint)
     if spot and offer.spot_usd_per_gpu_hour is None:
         raise BadValue(
-            f"{offer.cloud} lists no spot price for {gpu.name}", hint="leave out `--spot`, or set the price with `--cloud-price`"
+            f"{offer.cloud} lists no spot price for {the(gpu.name)}",
+            hint="leave out `--spot`, or set the price with `--cloud-price`",
         )
     return Rent(
         gpu=gpu,
@@ -318,21 +327,21 @@ def _named_cloud(name: str, gpu: Gpu, named: str, spot: bool, book: PriceBook) -
 
 
 def _job(options: CostOptions) -> JobQuery | None:
-    example = "for example `--model resnet50 --samples 1281167 --epochs 90`"
+    example = "try `--model resnet50 --samples 1281167 --epochs 90`"
     samples, epochs = options.samples, options.epochs
     if options.job_hours is not None:
         if samples is not None or epochs is not None:
-            raise BadValue("--job-hours already sets the length of the job", hint="leave out --samples and --epochs")
-        hours = amount(options.job_hours, "a job length in hours", "for example `--job-hours 12`")
+            raise BadValue("--job-hours already sets the job length", hint="leave out --samples and --epochs")
+        hours = amount(options.job_hours, "a job length in hours", "try `--job-hours 12`")
         return JobQuery(hours=hours, model=options.model)
     if not options.model:
         given = {"--samples": samples, "--epochs": epochs, "--batch": options.batch, "--precision": options.precision}
         stray = [name for name, value in given.items() if value not in (None, "")]
         if stray:
-            raise BadValue(f"{stray[0]} needs --model", hint=example)
+            raise BadValue(f"{stray[0]} requires --model", hint=example)
         return None
     if samples is None:
-        raise BadValue("the size of the job is missing", hint=f"{example}, or `--job-hours 12`")
+        raise BadValue("the job size is missing", hint=f"{example}, or `--job-hours 12`")
     return JobQuery(
         model=options.model,
         samples=amount(samples, "a number of samples", example),

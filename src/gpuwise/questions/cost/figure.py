@@ -20,7 +20,7 @@ def cost_figure(answer: CostAnswer) -> Figure:
     query, owned = answer.query, answer.ownership
     if owned is None or answer.here is None:
         raise BadValue(
-            "a figure needs a purchase price, a rental price, and some use",
+            "a figure needs a purchase price, a rental price and a utilisation above 0",
             hint="set them with `--price 700` and `--cloud-price 0.4`",
         )
     count = f"{query.gpu_count} × " if query.gpu_count > 1 else ""
@@ -31,10 +31,11 @@ def cost_figure(answer: CostAnswer) -> Figure:
     use = f"{share(query.utilization)} of the time, {owned.watts:,.0f} W, {query.region.name}"
     return Figure(
         title=f"{count}{query.gpu.name}: own or rent?",
-        subtitle=f"{verdict(answer)} Used {use}.",
+        subtitle=f"{verdict(answer)} In use {use}.",
         panels=(_paid(answer, owned), _crossings(answer, owned)),
         legend=tuple(legend),
-        footer=f"gpuwise cost. Includes electricity, not resale. Price of {_price(answer)}; rents from {answer.data_date}.",
+        footer=f"gpuwise cost. Includes electricity but not resale. Purchase price from {_price(answer)}; "
+        f"rental prices from {answer.data_date}.",
     )
 
 

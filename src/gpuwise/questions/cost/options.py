@@ -15,15 +15,15 @@ _MOST_MONEY = 1e12  # far above any price; refuses slips of the keyboard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostOptions:
-    """Compare the cost of owning a GPU with renting it: the totals, when owning breaks even, and the carbon emissions."""
+    """Compare the cost of owning and renting a GPU: the totals, when owning breaks even, and the carbon emissions."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
 
     gpu: Annotated[Names, Option(help="A GPU name or custom specs.")] = ()
     gpus: Annotated[int, Option(help="The number of GPUs in one machine.", low=1, high=4096)] = 1
     price: Annotated[str, Option(help="The price of one GPU: 700 or 'RTX 3090=700'.")] = ""
-    used: Annotated[bool, Option(help="Buy it used, at the newest dated price of a used card.")] = False
-    new: Annotated[bool, Option(help="Buy it new, at the newest shop price or else the launch price.")] = False
+    used: Annotated[bool, Option(help="Buy a used card at the newest known used price.")] = False
+    new: Annotated[bool, Option(help="Buy a new card at the newest shop price, or else at the launch price.")] = False
     machine: Annotated[
         Optional[float], Option(help="The price of the rest of the machine; 0 if you already have it.", low=0, high=_MOST_MONEY)
     ] = None
@@ -34,29 +34,34 @@ class CostOptions:
         Optional[float],
         Option(help="The power of one GPU under load, in watts (default: its rated power).", low=0, high=_MOST_MONEY),
     ] = None
-    utilization: Annotated[Optional[float], Option(help="The fraction of all hours in use, such as 0.15.", low=0)] = None
+    utilization: Annotated[Optional[float], Option(help="The fraction of time in use, such as 0.15.", low=0)] = None
     hours_per_week: Annotated[Optional[float], Option(help="Hours of use per week, instead of --utilization.", low=0)] = None
-    years: Annotated[Optional[float], Option(help="The years of ownership (default: 3).", above=0, high=20)] = None
-    kwh_price: Annotated[Optional[float], Option(help="The price of a kWh of electricity.", low=0, high=_MOST_MONEY)] = None
+    years: Annotated[Optional[float], Option(help="The number of years of ownership (default: 3).", above=0, high=20)] = None
+    kwh_price: Annotated[Optional[float], Option(help="The electricity price per kWh.", low=0, high=_MOST_MONEY)] = None
     tariff: Annotated[str, Option(help="Electricity prices in monthly tiers: '200=0.0996,600=0.437'.")] = ""
     bills: Annotated[str, Option(help="Electricity prices from two monthly bills: '200=19.92,600=194.7'.")] = ""
     household_kwh: Annotated[
         Optional[float],
-        Option(help="What the household uses otherwise, in kWh per month, for --tariff.", low=0, high=_MOST_MONEY),
+        Option(help="Other household electricity use in kWh per month, for --tariff.", low=0, high=_MOST_MONEY),
     ] = None
-    region: Annotated[str, Option(help="The country, for its electricity price and carbon: US, DE, France, ...")] = ""
-    resale: Annotated[float, Option(help="The resale value at the end.", low=0, high=_MOST_MONEY)] = 0.0
-    cloud_price: Annotated[Optional[float], Option(help="The rent of one GPU per hour.", low=0, high=_MOST_MONEY)] = None
-    cloud: Annotated[str, Option(help="Rent from this cloud, such as aws; `gpuwise prices` lists them.")] = ""
+    region: Annotated[
+        str, Option(help="The country that determines the electricity price and carbon intensity: US, DE, France, ...")
+    ] = ""
+    resale: Annotated[float, Option(help="The resale value at the end of ownership.", low=0, high=_MOST_MONEY)] = 0.0
+    cloud_price: Annotated[Optional[float], Option(help="The hourly rental price of one GPU.", low=0, high=_MOST_MONEY)] = None
+    cloud: Annotated[str, Option(help="Rent from this cloud, such as aws; `gpuwise prices` lists all clouds.")] = ""
     cloud_gpu: Annotated[str, Option(help="Rent this GPU instead of the one you would buy.")] = ""
     spot: Annotated[bool, Option(help="Compare with spot prices instead of on-demand prices.")] = False
-    commit: Annotated[Optional[float], Option(help="The discount for a commitment paid for every hour, such as 0.4.", low=0)] = (
-        None
-    )
+    commit: Annotated[
+        Optional[float], Option(help="The discount for a commitment that bills every hour, such as 0.4.", low=0)
+    ] = None
     job_hours: Annotated[
         Optional[float], Option(help="Also show the cost of one job of this many hours.", low=0, high=_MOST_MONEY)
     ] = None
-    model: Annotated[str, Option(help="Also show the cost of training this model (--samples), or of its tokens (--users).")] = ""
+    model: Annotated[
+        str,
+        Option(help="Also show the cost of training this model (with --samples) or of generating tokens with it (with --users)."),
+    ] = ""
     samples: Annotated[Optional[float], Option(help="Samples per epoch, for --model.", above=0, high=1e18)] = None
     epochs: Annotated[Optional[float], Option(help="The number of epochs, for --model (default: 1).", above=0, high=1e9)] = None
     batch: Annotated[Union[int, str, None], Option(help="Samples per step on each GPU, for --model.")] = None

@@ -97,7 +97,7 @@ def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
 def _other_way(answer: CostAnswer, rental: Rental) -> str:
     hour = answer.query.book.currency.show(rental.usd_per_gpu_hour)
     if rental.way == "spot":
-        return f"{hour} per hour; it can be interrupted, so save checkpoints"
+        return f"{hour} per hour; spot instances can be interrupted, so save checkpoints"
     return f"{hour} for every hour of {years(answer.query.years)}, used or not"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuwise.core.articles import the
 from gpuwise.money.currency import Currency
 from gpuwise.questions.cost.tokens import TokenCosts
 from gpuwise.questions.cost.types import CostAnswer
@@ -30,10 +31,11 @@ def _parts(price: TokenPrice, told: TextPrediction, currency: Currency, verbose:
     asked = told.generation
     read, written = currency.show(price.input_usd_per_million), currency.show(price.output_usd_per_million)
     if not verbose:
-        return f"per million written, with prompts ({read} read); {asked.tokens_per_s:,.0f} tokens/s"
+        return f"per million output tokens with prompts ({read} input); {asked.tokens_per_s:,.0f} tokens/s"
     users = "1 user" if asked.users == 1 else f"{asked.users:,} users"
     return (
-        f"per million tokens written, with the prompts of {asked.prompt:,} tokens for answers of {asked.output:,} ({read} to "
-        f"read a million, {written} to write one): {asked.tokens_per_s:,.0f} tokens/s for {users} on {told.gpu.name}, "
+        f"per million output tokens, including prompts of {asked.prompt:,} tokens for outputs of {asked.output:,} ({read} to "
+        f"read a million tokens, {written} to write a million): {asked.tokens_per_s:,.0f} tokens/s for {users} "
+        f"on {the(told.gpu.name)}, "
         f"{asked.weights} in {asked.engine}"
     )

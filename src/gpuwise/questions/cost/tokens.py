@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a model needs the whole machinery; money alone does not
 
 __all__ = ["TokenCosts", "TokenJob", "predict_tokens", "token_costs", "token_job"]
 
-_EXAMPLE = "for example `--model llama-3-8b --weights q4_k_m --users 10`"
+_EXAMPLE = "try `--model llama-3-8b --weights q4_k_m --users 10`"
 _TEXT = ("weights", "kv", "engine", "users", "prompt", "output", "context")
 
 
@@ -67,7 +67,7 @@ def token_job(options: CostOptions) -> TokenJob | None:
     trained = [name for name in ("job_hours", "samples", "epochs", "batch") if getattr(options, name) not in (None, "")]
     if not options.model:
         if given:
-            raise BadValue(f"--{given[0]} needs --model", hint=_EXAMPLE)
+            raise BadValue(f"--{given[0]} requires --model", hint=_EXAMPLE)
         return None
     if given and trained:
         raise BadValue(

@@ -1,4 +1,4 @@
-"""What a question about cost is answered with."""
+"""The types of an answer about cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["BreakEven", "CostAnswer", "JobCost"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakEven:
-    """At one utilisation: what both ways come to over the horizon, and the days after which owning is cheaper (None: never)."""
+    """The totals of owning and renting at one utilisation, and the days after which owning is cheaper (None: never)."""
 
     utilization: float
     own_usd: float
@@ -29,7 +29,7 @@ class BreakEven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCost:
-    """One job: its hours with their range, and what it costs. `own_usd` has its share of the purchase, over the horizon."""
+    """One job: its hours with their range, and its cost. `own_usd` includes its share of the purchase over the horizon."""
 
     model: str
     hours: float
@@ -73,7 +73,7 @@ class CostAnswer(Shown):
 
     @property
     def chosen(self) -> Rental | None:
-        """The way of renting that owning is compared with."""
+        """The rental option that owning is compared with."""
         way = "spot" if self.query.use_spot else "on-demand"
         return next((rental for rental in self.rentals if rental.way == way), None)
 
@@ -83,7 +83,7 @@ class CostAnswer(Shown):
         return None if self.ownership is None else emissions_kg(self.ownership.energy_kwh, self.query.region.grid)
 
     def to_dict(self) -> dict[str, Any]:
-        """SI and dollars, with the unit in every key."""
+        """Values in SI units and dollars, with the unit in every key."""
         query = self.query
         return {
             "gpu": query.gpu.name,

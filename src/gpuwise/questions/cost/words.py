@@ -18,7 +18,7 @@ def verdict(answer: CostAnswer) -> str:
     pays = answer.break_even_utilization
     if gap >= 0:
         soon = here.days is not None and here.days <= 365 * answer.query.years
-        when = f"it {breaks_even(here.days)}" if soon else "counting its resale value"
+        when = f"it {breaks_even(here.days)}" if soon else "this includes the resale value"
         return f"Own: {show(gap)} cheaper than renting over {horizon}; {when}."
     more = (
         f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
@@ -32,7 +32,7 @@ def _one_way(answer: CostAnswer, horizon: str) -> str:
     show, owned, rental = answer.query.book.currency.show, answer.ownership, answer.chosen
     if owned is None:
         return f"Rent: {show(rental.total_usd if rental else 0.0)} over {horizon}; no purchase price is known."
-    missing = "no rental price is known" if rental is None else "you would rent nothing, because you do not use it"
+    missing = "no rental price is known" if rental is None else "renting costs nothing without use"
     return f"Own: {show(owned.total_usd)} over {horizon}; {missing}."
 
 

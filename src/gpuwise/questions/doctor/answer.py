@@ -1,4 +1,4 @@
-"""What is on this machine, and does gpuwise know its GPUs?"""
+"""What is installed on this machine, and does gpuwise know its GPUs?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CheckedGpu", "Checkup", "answer", "doctor"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedGpu:
-    """A device of this machine beside the catalogue's product, if it is one we know."""
+    """A device of this machine with its catalogue entry, if it has one."""
 
     device: Device
     gpu: Gpu | None
@@ -53,7 +53,7 @@ class Checkup(Shown):
 
 
 def answer(options: DoctorOptions, progress: Callable[[str], None] = lambda text: None) -> Checkup:
-    """Look at Python, the frameworks, the drivers and the GPUs of this machine; any of them may be missing."""
+    """Inspect Python, the frameworks, the drivers and the GPUs of this machine; any of them may be missing."""
     machine = look_around()
     known = load_catalog(options.catalog)
     checked = tuple(_check(device, known) for device in machine.devices)
@@ -87,8 +87,9 @@ def _notes(device: Device, gpu: Gpu) -> list[str]:
     shared = gpu.segment in ("soc", "embedded")
     if device.memory_bytes and not shared and not 0.85 < device.memory_bytes / gpu.memory_bytes < 1.02:
         notes.append(
-            f"the driver reports {device.memory_bytes / 2**30:.1f} GiB, but the catalogue has {gpu.memory_bytes / 2**30:g} GiB: "
-            "it may be another variant, or a slice of the GPU (MIG, vGPU)"
+            f"the driver reports {device.memory_bytes / 2**30:.1f} GiB, but the catalogue lists "
+            f"{gpu.memory_bytes / 2**30:g} GiB: "
+            "this may be another variant or a slice of the GPU (MIG, vGPU)"
         )
     if device.power_limit_watts and device.power_default_watts and device.power_limit_watts < device.power_default_watts - 1:
         notes.append(
@@ -97,7 +98,7 @@ def _notes(device: Device, gpu: Gpu) -> list[str]:
     if device.pcie_lanes and device.pcie_lanes_max and device.pcie_lanes < device.pcie_lanes_max:
         notes.append(f"PCIe uses {device.pcie_lanes} of {device.pcie_lanes_max} lanes: check the slot")
     if gpu.architecture.last_software:
-        notes.append(f"{gpu.architecture.last_software} is the last software that supports {gpu.architecture.title}")
+        notes.append(f"{gpu.architecture.last_software} is the last release that supports {gpu.architecture.title} GPUs")
     return notes
 
 

@@ -19,7 +19,9 @@ def render(checkup: Checkup, *, width: int | None = None, colour: bool = False, 
     for checked in checkup.gpus:
         lines += [wrapped(line, width, "      ") for line in _gpu_lines(checked)]
     if not checkup.gpus:
-        lines.append("  no GPU found on this machine; gpuwise can still predict for any GPU that `gpuwise gpus` lists")
+        lines.append(
+            "  no GPU was found on this machine; gpuwise can still make predictions for any GPU that `gpuwise gpus` lists"
+        )
     lines += ["", bold("where gpuwise looked", colour=colour)]
     for probe in machine.probes:
         lines.append(wrapped(f"  {'yes' if probe.found else 'no ':<4} {probe.name}: {probe.detail}", width, " " * 7))
@@ -31,7 +33,7 @@ def render(checkup: Checkup, *, width: int | None = None, colour: bool = False, 
 def _packages(found: Mapping[str, str], width: int | None, verbose: bool) -> list[str]:
     """One after the other, or with `verbose` one on each line."""
     if not found:
-        return ["  no deep-learning package found"]
+        return ["  no deep-learning packages were found"]
     if verbose:
         return [f"  {name:<14}{version}" for name, version in found.items()]
     return [wrapped("  " + ", ".join(f"{name} {version}" for name, version in found.items()), width, "  ")]

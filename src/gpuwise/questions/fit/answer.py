@@ -47,11 +47,11 @@ def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: N
             return fit_text(text, display=options.display, with_remedies=options.remedies)
         return fit_step(ask(options), progress)
     if options.gpu:
-        raise BadValue("--all and --gpu were both given", hint="leave out one of them")
+        raise BadValue("--all and --gpu cannot be combined", hint="leave out one of them")
     if options.asks_for_text:
         raise BadValue(
-            "`--all` checks a step, but you asked for text",
-            hint="name GPUs with `--gpu`, or let `gpuwise which` choose one for the model",
+            "`--all` does not support text generation",
+            hint="name GPUs with `--gpu`, or use `gpuwise which` to choose one for the model",
         )
     return fit_catalogue(catalogue_query(options), progress)
 
@@ -69,7 +69,7 @@ def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: Non
     results = []
     for gpu in query.gpus:
         if asked.remedies:
-            progress(f"trying remedies on {gpu.name}")
+            progress(f"trying remedies on the {gpu.name}")
         batch = query.batch or workload.batch
         trial = Trial(gpu=gpu, room=room_of(gpu), batch=batch, now=now, ways=ways, run=query.run, correction=found)
         trial.display = asked.display
@@ -146,7 +146,9 @@ def _size_notes(query: StepQuery, workload: Workload) -> list[Assumption]:
     notes = []
     if query.batch is None:
         notes.append(
-            assumed("batch", str(workload.batch), "the usual batch for this model; `--batch auto` uses the largest that fits")
+            assumed(
+                "batch", str(workload.batch), "the usual batch for this model; use `--batch auto` for the largest batch that fits"
+            )
         )
     if workload.seq is not None and query.capture.request.seq is None:
         notes.append(assumed("seq", str(workload.seq), "the usual length for this model"))

@@ -41,7 +41,7 @@ class CatalogueRow:
         return self.memory.total_bytes <= self.usable_bytes
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "gpu": self.gpu.name,
             "memory": asdict(self.memory) | {"total_bytes": self.memory.total_bytes},
@@ -69,7 +69,7 @@ class CatalogueFit(Shown):
     method: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "model": self.model,
             "mode": self.mode,

@@ -30,7 +30,8 @@ def memory_figure(answer: FitAnswer) -> Figure:
         subtitle=how,
         panels=(Bars(title="Peak memory during a step", axis=axis, bars=tuple(bars), share=1.0),),
         legend=tuple((name, place) for place, name in enumerate(_KINDS)),
-        footer=f"gpuwise fit. Lines: the range expected for 80% of measurements. Faint: too large. Data from {answer.data_date}.",
+        footer=f"gpuwise fit. Lines: the range expected to contain 80% of measurements. Faint bars: too large. "
+        f"Data from {answer.data_date}.",
     )
 
 

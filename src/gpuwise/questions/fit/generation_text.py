@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.advise.text_remedies import TextRung
+from gpuwise.core.articles import the
 from gpuwise.core.units import GIB
 from gpuwise.questions.fit.text import bar_of
 from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
@@ -34,7 +35,7 @@ def _head(answer: TextFitAnswer, result: TextFit, colour: bool) -> str:
     told = result.generation
     users = "1 user" if told.users == 1 else f"{told.users:,} users"
     cache = "" if told.kv == "fp16" else f", {told.kv} cache"
-    size = f"prompt {told.prompt:,}, answer {told.output:,} tokens"
+    size = f"prompt {told.prompt:,}, output {told.output:,} tokens"
     return f"{bold(answer.model, colour=colour)}  {told.weights} in {told.engine}{cache}, {users}, {size}"
 
 
@@ -78,11 +79,13 @@ def _parts(result: TextFit) -> tuple[tuple[str, str, float], ...]:
 
 def _verdict(result: TextFit) -> str:
     each = " on each GPU" if result.gpu_count > 1 else ""
-    need = f"needs {_bytes(result.memory.total_bytes)} of {_bytes(result.room.usable_bytes)}{each}"
+    need = f"needs {_bytes(result.memory.total_bytes)}"
     if result.fits:
+        need += f" of {_bytes(result.room.usable_bytes)}{each}"
         tight = result.memory.high_bytes > result.room.usable_bytes
         return f"{'FITS, NARROWLY' if tight else 'FITS'}: {need}"
     told = result.generation
+    need += f"{each}, but only {_bytes(result.room.usable_bytes)} is available"
     if not result.survives:
         return f"DOES NOT FIT: {need}"
     host = f"{_bytes(told.host_bytes)} of system memory"
@@ -94,7 +97,7 @@ def _speed(result: TextFit) -> str:
     if not result.survives:
         return ""
     each = "" if told.users == 1 else f", {_rate(told.tokens_per_s_per_user)} for each user"
-    how = "" if result.fits else " that way"
+    how = "" if result.fits else " with CPU layers"
     ends = f"{_rate(told.tokens_per_s_low)} to {_rate(told.tokens_per_s_high)}"
     return f"speed{how}: {_rate(told.tokens_per_s)} tokens/s ({ends}){each}"
 
@@ -103,13 +106,13 @@ def _contexts(result: TextFit) -> str:
     """The longest context, and how many requests there is room for."""
     found = result.serving
     if not result.longest_context or found is None:
-        return "longest context: none fits" if not result.survives else ""
-    whole = ", the most that the model supports" if result.longest_context == result.model_context else ""
+        return "longest context: none" if not result.survives else ""
+    whole = ", the model's maximum" if result.longest_context == result.model_context else ""
     for_all = "" if result.batch == 1 else f" for each of {result.batch:,} users"
-    room = f"{found.users_paged:,} of {found.context:,} tokens"
+    room = f"{found.users_paged:,} request{'' if found.users_paged == 1 else 's'} of {found.context:,} tokens"
     if found.reserved_context > found.context:
         room += f", or {found.users_reserved:,} of {found.reserved_context:,}"
-    return f"longest context: {result.longest_context:,} tokens{for_all}{whole}; requests that fit at once: {room}"
+    return f"longest context: {result.longest_context:,} tokens{for_all}{whole}; room for {room}"
 
 
 def _remedies(result: TextFit, rungs: Sequence[TextRung], width: int, colour: bool) -> str:
@@ -151,8 +154,8 @@ def _ladder(result: TextFit, width: int, colour: bool, verbose: bool) -> list[st
     """The remedies that make it fit together; with `verbose` also how to apply each."""
     rungs = result.climbed
     if not rungs:
-        return ["  No combination of these remedies makes it fit."]
-    lines = [bold("  combined until it fits:", colour=colour)]
+        return ["  No combination of these remedies makes the model fit."]
+    lines = [bold("  remedies combined until the model fits:", colour=colour)]
     for number, rung in enumerate(rungs, 1):
         where = " on each GPU" if rung.gpu_count > 1 else ""
         speed = f", {_rate(rung.tokens_per_s)} tokens/s" if rung.fits else ""
@@ -174,7 +177,7 @@ def _side_by_side(answer: TextFitAnswer, results: Sequence[TextFit], width: int,
         Column(title="longest context", cells=[f"{result.longest_context:,}" for result in results], drop=2),
         Column(title="requests", cells=[f"{result.max_batch:,}" for result in results], drop=3),
     ]
-    fixes = [wrapped(f"{_name(result)} {_fix(result)}", width, "  ") for result in results if result.climbed and not result.fits]
+    fixes = [wrapped(f"the model {_fix(result)}", width, "  ") for result in results if result.climbed and not result.fits]
     return f"{_head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}" + join_notes(fixes)
 
 
@@ -184,7 +187,9 @@ def _side_speed(result: TextFit) -> str:
 
 def _fix(result: TextFit) -> str:
     rungs = result.climbed
-    return f"fits with {' + '.join(rung.title for rung in rungs)} ({_rate(rungs[-1].tokens_per_s)} tokens/s)"
+    return (
+        f"fits on {the(_name(result))} with {' + '.join(rung.title for rung in rungs)} ({_rate(rungs[-1].tokens_per_s)} tokens/s)"
+    )
 
 
 def _rate(value: float) -> str:

@@ -13,7 +13,7 @@ __all__ = ["FitOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions(TextOptions):
-    """Check whether a model fits in a GPU's memory, the largest batch that does, and which remedies would make it fit."""
+    """Check whether a model fits in GPU memory, and show the largest batch and the remedies that would make it fit."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure", "strict")
 
@@ -21,7 +21,7 @@ class FitOptions(TextOptions):
         Optional[int], Option(help="The sequence length in tokens; for inference, the context length.", low=1, high=2**31 - 1)
     ] = None
     all: Annotated[bool, Option(help="Check every GPU in the catalogue instead of --gpu.", page=False)] = False
-    display: Annotated[bool, Option(help="Reserve memory for a desktop shown on a screen connected to this GPU.")] = False
+    display: Annotated[bool, Option(help="Reserve memory for a desktop on a screen connected to this GPU.")] = False
     remedies: Annotated[
-        bool, Option(help="Also try remedies that make it fit: checkpointing, LoRA, offload.", flag="--remedies/--no-remedies")
+        bool, Option(help="Also try remedies that save memory: checkpointing, LoRA, offloading.", flag="--remedies/--no-remedies")
     ] = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.advise.types import Rung
+from gpuwise.core.articles import the
 from gpuwise.core.units import format_si
 from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow
 from gpuwise.questions.fit.types import Fit, FitAnswer
@@ -18,11 +19,11 @@ _KINDS = (
     ("W", "weights", "weight_bytes"),
     ("G", "gradients", "gradient_bytes"),
     ("O", "optimizer", "optimizer_bytes"),
-    ("T", "the update's temporaries", "update_bytes"),
+    ("T", "optimizer temporaries", "update_bytes"),
     ("A", "activations", "activation_bytes"),
     ("L", "libraries and allocator", ""),
 )
-_TIMES = "GPU time is relative to the unchanged step for the same number of samples: 0.50x is twice as fast"
+_TIMES = "GPU time is relative to the unchanged step for the same number of samples; 0.50x is twice as fast"
 _MOST_REMEDIES = 5  # in a brief answer: those that suffice come first
 _WORTH = 0.99  # of the peak: a remedy that leaves more saves too little to be shown
 _ROOMIER = 1.05  # times the largest batch: where the model fits already, smaller gains are not shown
@@ -72,12 +73,13 @@ def _sheet(answer: FitAnswer, result: Fit, width: int, colour: bool, verbose: bo
 
 def _describe_verdict(result: Fit) -> str:
     has = f"{_gib(result.room.usable_bytes)}" + (
-        (" of the system's memory" if result.gpu.is_cpu else " of memory shared with the CPU") if result.room.shared else ""
+        (" of system memory" if result.gpu.is_cpu else " of memory shared with the CPU") if result.room.shared else ""
     )
-    need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)}) of {has}"
+    need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)})"
+    need += f" of {has}" if result.fits else f", but only {has} is available"
     if 1 - _SURE < result.probability < _SURE:
         word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"
-        return f"{word}: needs {need}; it runs with a probability of {result.probability:.0%}"
+        return f"{word}: needs {need}; the probability that it runs is {result.probability:.0%}"
     return f"{'FITS' if result.fits else 'DOES NOT FIT'}: needs {need}"
 
 
@@ -85,7 +87,7 @@ def _describe_survival(result: Fit) -> str:
     """A model that does not fit but may run."""
     if result.fits or not result.survives:
         return ""
-    return "PyTorch may still run it, but slowly: it frees cached blocks when memory runs out"
+    return "PyTorch may still run the step, but slowly, because it frees cached blocks when memory runs out"
 
 
 def bar(memory: Memory, usable_bytes: float) -> str:
@@ -140,9 +142,11 @@ def _describe_several(result: Fit, verbose: bool) -> list[str]:
     if result.gpu_count == 1:
         return []
     split = [rung for rung in result.advice.remedies if rung.name in ("zero-3", "split-layers", "split-matrices")]
-    divides = "; ".join(f"{rung.title}: {_gib(rung.memory.total_bytes)} on each" for rung in split)
-    keeps = "each holds a full copy of the model" + (", its gradients and states" if result.mode == "train" else "")
-    lines = [f"the memory of {result.gpu_count} GPUs does not simply add up: {keeps}"]
+    divides = "; ".join(f"{rung.title}: {_gib(rung.memory.total_bytes)} on each GPU" for rung in split)
+    keeps = "each GPU holds a full copy of the model" + (
+        ", its gradients and its optimizer states" if result.mode == "train" else ""
+    )
+    lines = [f"the memory of {result.gpu_count} GPUs does not add up: {keeps}"]
     return lines + ([f"splits that reduce the memory on each GPU: {divides}"] if split and verbose else [])
 
 
@@ -153,7 +157,7 @@ def _describe_contexts(result: Fit) -> str:
     how = f" (with {result.advice.ladder[-1].title})" if result.advice.ladder else ""
     token = f"{found.cache_bytes_per_token / 2**20:.3g} MiB per token"
     return (
-        f"number of {found.context:,}-token contexts that fit at the same time{how}: {found.users_paged:,} with a paged cache, "
+        f"{found.context:,}-token contexts that fit at the same time{how}: {found.users_paged:,} with a paged cache, "
         f"{found.users_reserved:,} if each reserves {found.reserved_context:,} tokens; {token}"
     )
 
@@ -192,8 +196,8 @@ def _ladder(result: Fit, width: int, colour: bool, verbose: bool) -> list[str]:
     """The remedies that make it fit when they are combined, one after the other; with `verbose` also how to apply each."""
     rungs = result.advice.ladder
     if not rungs:
-        return ["  No combination of these remedies makes it fit on this GPU."]
-    lines = [bold("  combined until the model fits:", colour=colour)]
+        return ["  No combination of these remedies makes the model fit on this GPU."]
+    lines = [bold("  remedies combined until the model fits:", colour=colour)]
     for number, rung in enumerate(rungs, 1):
         where = f" on {rung.gpu_count} GPUs" if rung.gpu_count != result.gpu_count else ""
         whose = "GPU time" if rung.gpu_count > 1 else "time"
@@ -222,7 +226,7 @@ def _side_by_side(answer: FitAnswer, width: int, colour: bool) -> str:
     if sum(column.width + 2 for column in (*columns, advice)) - 2 <= width:
         return f"{head}\n\n{table([*columns, advice], width=width, colour=colour)}"
     fixes = [
-        wrapped(f"it fits on {result.gpu.name} with {_describe_ladder(result)}", width, "  ")
+        wrapped(f"the model fits on {the(result.gpu.name)} with {_describe_ladder(result)}", width, "  ")
         for result in results
         if result.advice.ladder and not result.fits
     ]
@@ -252,7 +256,7 @@ def render_catalogue(answer: CatalogueFit, *, width: int | None = None, colour: 
         Column(title="fits", cells=["yes" if found[0].fits else "no" for _, found in rows], right=False),
         Column(title="largest batch", cells=[f"{most:,}" for (_, most), _ in rows]),
         Column(title="GPUs", cells=[str(len(found)) for _, found in rows]),
-        Column(title="for example", cells=[_newest(found) for _, found in rows], right=False, drop=1),
+        Column(title="examples", cells=[_newest(found) for _, found in rows], right=False, drop=1),
     ]
     need = _gib(answer.results[0].memory.total_bytes) if answer.results else "nothing"
     count = sum(row.fits for row in answer.results)

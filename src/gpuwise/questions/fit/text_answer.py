@@ -99,8 +99,8 @@ def _notes(serving: generation.Serving, room: Room) -> list[Assumption]:
     engine = serving.engine
     notes = []
     if engine.reserves_fraction:
-        value = f"{engine.reserves_fraction:.0%} of the GPU's memory"
-        notes.append(assumed("room", value, f"what {engine.title} takes unless it is told otherwise", code="engine_room"))
+        value = f"{engine.reserves_fraction:.0%} usable"
+        notes.append(assumed("GPU memory", value, f"the default limit of {engine.title}", code="engine_room"))
     if room.shared:
         notes.append(assumed("memory", f"{room.usable_bytes / 2**30:.1f} GiB usable", room.remark, code="shared_memory"))
     return notes

@@ -28,17 +28,17 @@ def text_memory_figure(answer: TextFitAnswer) -> Figure:
     each = " on each GPU" if first.gpu_count > 1 else ""
     return Figure(
         title=f"{answer.model} on {_name(first)}: {verdict}" if alone else f"{answer.model} on {len(results)} GPUs",
-        subtitle=f"{told.weights} in {told.engine}, users: {told.users}, prompt {told.prompt:,}, answer {told.output:,} tokens",
+        subtitle=f"{told.weights} in {told.engine}, users: {told.users}, prompt {told.prompt:,}, output {told.output:,} tokens",
         panels=(
             Bars(
-                title=f"Memory while text is generated{each}",
+                title=f"Memory during text generation{each}",
                 axis=Axis(title="GiB of GPU memory", low=0.0, high=longest * 1.02),
                 bars=tuple(bars),
                 share=1.0,
             ),
         ),
         legend=tuple((name, place) for place, name in enumerate(_KINDS)),
-        footer=f"gpuwise fit. Faint: too large. Data of {answer.data_date}.",
+        footer=f"gpuwise fit. Faint bars: too large. Data from {answer.data_date}.",
     )
 
 
@@ -52,7 +52,7 @@ def _of(result: TextFit) -> list[Bar]:
     room = Bar(label=name, segments=(Segment(value=has, tip=f"{name}: {has:.1f} GiB"),), note=f"has {has:.1f} GiB")
     speed = f", {_rate(result.generation.tokens_per_s)} tokens/s" if result.fits else ""
     note = f"needs {result.memory.total_bytes / GIB:.1f} GiB{speed}"
-    return [room, _bar("as asked", result.memory, note, fits=result.fits)]
+    return [room, _bar("as requested", result.memory, note, fits=result.fits)]
 
 
 def _rung(rung: TextRung) -> Bar:

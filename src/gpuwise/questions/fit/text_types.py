@@ -1,4 +1,4 @@
-"""What a question about the memory of a model that generates text is answered with."""
+"""The types of an answer about the memory of a model that generates text."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class TextFit(Fit):
 
     @property
     def rungs(self) -> list[TextRung]:
-        """Every remedy alone."""
+        """Every remedy on its own."""
         return [rung for rung in self.advice.remedies if isinstance(rung, TextRung)]
 
     @property
     def climbed(self) -> list[TextRung]:
-        """Remedies that make it fit together."""
+        """Remedies that together make the model fit."""
         return [rung for rung in self.advice.ladder if isinstance(rung, TextRung)]
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of `fit`, with what is said of text beside them."""
+        """The keys of `fit`, with the values for text generation added."""
         found = Fit.to_dict(self)
         found["remedies"] = [_with_text(row, rung) for row, rung in zip(found["remedies"], self.rungs, strict=True)]
         found["ladder"] = [_with_text(row, rung) for row, rung in zip(found["ladder"], self.climbed, strict=True)]
@@ -57,7 +57,7 @@ def _with_text(row: dict[str, Any], rung: TextRung) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFitAnswer(FitAnswer):
-    """One answer for each GPU, in the order asked."""
+    """One result for each GPU, in the order requested."""
 
     TEXT: ClassVar[str] = "questions.fit.generation_text.render"
     FIGURE: ClassVar[str] = "questions.fit.text_figure.text_memory_figure"

@@ -1,4 +1,4 @@
-"""What a question about memory is answered with."""
+"""The types of an answer about memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Fit:
     method: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "gpu": self.gpu.name,
             "gpu_count": self.gpu_count,
@@ -95,7 +95,7 @@ def _rung(rung: Rung) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitAnswer(Shown):
-    """One answer for each GPU, in the order asked."""
+    """One result for each GPU, in the order requested."""
 
     TEXT: ClassVar[str] = "questions.fit.text.render"
     FIGURE: ClassVar[str] = "questions.fit.figure.memory_figure"
@@ -114,7 +114,7 @@ class FitAnswer(Shown):
         return not self.fits
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract: the first GPU's keys on top; all under `results` where there are several."""
+        """The keys of the JSON contract, for the first GPU at the top level and for several GPUs also under `results`."""
         first = {"model": self.model, **self.results[0].to_dict(), "notes": list(self.notes)}
         several = {"results": [result.to_dict() for result in self.results]} if len(self.results) > 1 else {}
         return first | several | {"data_date": self.data_date.isoformat()}

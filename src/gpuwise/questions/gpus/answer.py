@@ -1,4 +1,4 @@
-"""Which GPUs are there, and what is known of them?"""
+"""Which GPUs exist, and what is known about them?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GpuAnswer(Shown):
 
     @property
     def assumptions(self) -> list[Assumption]:
-        """What was taken for granted: how ambiguous names were read, and figures that nobody gave."""
+        """The assumptions: how ambiguous names were interpreted, and values that were not given."""
         found = []
         for asked, match in self.matches:
             if match.others:
@@ -46,7 +46,7 @@ class GpuAnswer(Shown):
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer in the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         used = {source.id: source for gpu in self.gpus for source in _sources(gpu)}
         return {
             "gpus": [_gpu_dict(gpu) for gpu in self.gpus],

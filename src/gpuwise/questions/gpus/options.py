@@ -15,12 +15,12 @@ __all__ = ["GpusLooks", "GpusOptions"]
 class GpusLooks:
     """How a listing is shown."""
 
-    all: Annotated[bool, Option(help="Also list the less common GPUs.")] = False
+    all: Annotated[bool, Option(help="Also list less common GPUs.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpusOptions:
-    """List GPUs; with one name, show its fact sheet and sources; with several names, compare them side by side."""
+    """List GPUs. With one name, show its fact sheet and sources; with several names, compare the GPUs side by side."""
 
     LOOKS: ClassVar[type] = GpusLooks
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gpuwise.core.articles import the
 from gpuwise.core.provenance import Basis, Fact, Source
 from gpuwise.core.units import GIB, KIB, MIB, format_si
 from gpuwise.hardware.types import DTYPES, Architecture, Gpu
@@ -30,7 +31,9 @@ def _name_notes(answer: GpuAnswer, width: int | None) -> list[str]:
     for asked, match in answer.matches:
         if match.others:
             others = ", ".join(gpu.name for gpu in match.others[:6])
-            notes.append(wrapped(f"note: '{asked}' was read as {match.gpu.name}; it could also mean {others}", width, "  "))
+            notes.append(
+                wrapped(f"note: '{asked}' was interpreted as {match.gpu.name}; it could also mean {others}", width, "  ")
+            )
     return notes
 
 
@@ -75,7 +78,7 @@ def _listing(answer: GpuAnswer, everything: bool, width: int | None, colour: boo
     if not shown and not hidden:
         return "No GPU matches these filters."
     text = table(_columns(shown), width=width, colour=colour)
-    more = f" Add --all to list {hidden:,} less common ones." if hidden else ""
+    more = f" Add `--all` to list {hidden:,} less common GPUs." if hidden else ""
     note = (
         f"{len(shown):,} GPUs.{more} Peaks are dense TFLOP/s (int8: TOP/s); fp16, bf16 and fp8 accumulate in fp32. "
         f"Prices are launch prices. Data from {answer.data_date}."
@@ -173,7 +176,7 @@ def _sheet(gpu: Gpu, colour: bool, verbose: bool) -> str:
     family = gpu.architecture.title.removeprefix(f"{gpu.vendor} ")
     lines = [bold(gpu.name, colour=colour) + "  " + ", ".join(filter(None, (f"{gpu.vendor} {family}", gpu.segment, gpu.chip)))]
     if gpu.devices_per_board > 1:
-        lines.append(f"the board has {gpu.devices_per_board} GPUs; these figures describe one GPU")
+        lines.append(f"the board has {gpu.devices_per_board} GPUs; these values are for one of them")
     lines.append("")
     for label, value, field in _rows(gpu):
         if value and value != _NONE and (verbose or field not in _MINOR):
@@ -183,8 +186,8 @@ def _sheet(gpu: Gpu, colour: bool, verbose: bool) -> str:
     lines += ["", bold("  dense peaks      matrix       vector   published", colour=colour), *_peak_lines(gpu)]
     if not verbose:
         note = [f"  note            {gpu.note}"] if gpu.note else []
-        return "\n".join([*lines, *note, "", "`-v` adds clocks, cooling, software and the source of every figure"])
-    cited = f"; published figures {_cite(marks, gpu.fact('published_flops_per_s'))}" if gpu.published_flops_per_s else ""
+        return "\n".join([*lines, *note, "", "`-v` adds clocks, cooling, software and the source of every value"])
+    cited = f"; published values {_cite(marks, gpu.fact('published_flops_per_s'))}" if gpu.published_flops_per_s else ""
     lines.append(f"  (units x clock x operations per clock {_cite(marks, gpu.architecture)}{cited})")
     lines += ["", *_software_lines(gpu, marks)]
     if gpu.note:
@@ -270,7 +273,7 @@ def _side_by_side(gpus: Sequence[Gpu], width: int | None, colour: bool) -> str:
     for gpu, column in zip(gpus, rows, strict=True):
         cells = [column[index][2] + _ratio(column[index][1], rows[0][index][1], gpu is gpus[0]) for index in keep]
         columns.append(Column(title=gpu.name, cells=[*cells, gpu.architecture.title, _year(gpu)]))
-    note = f"Ratios are relative to {gpus[0].name}. Peaks are dense; fp16, bf16 and fp8 accumulate in fp32."
+    note = f"Ratios are relative to {the(gpus[0].name)}. Peaks are dense; fp16, bf16 and fp8 accumulate in fp32."
     return f"{table(columns, width=width, colour=colour)}\n\n{wrapped(note, width)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpuwise.core.articles import the
 from gpuwise.hardware import tables
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.face import face
@@ -32,7 +33,7 @@ def answer(options: MattersOptions, progress: Callable[[str], None] = lambda tex
 
 def _describe_case(query: MattersQuery, step: Prediction) -> str:
     size = f"batch {step.batch}" + (f", sequence {step.seq}" if step.seq else "")
-    return f"{query.step.capture.request.model} ({step.mode}, {step.precision}, {size}) on {step.gpu.name}"
+    return f"{query.step.capture.request.model} ({step.mode}, {step.precision}, {size}) on {the(step.gpu.name)}"
 
 
 matters = face(MattersOptions, answer)

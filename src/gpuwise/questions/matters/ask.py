@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.questions.common.step import StepQuery, step_query
@@ -45,9 +46,9 @@ def ask(options: MattersOptions) -> MattersQuery:
     )
     step = step_query(asked)
     if step.gpus[0].is_cpu:
-        raise BadValue(f"{step.gpus[0].name} is a CPU, but these topics are about GPUs", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue(f"{the(step.gpus[0].name)} is a CPU, but these topics are about GPUs", hint='try `--gpu "RTX 3090"`')
     notes = [
-        *([] if options.model else [assumed("model", _DEFAULT_MODEL, "`--model` sets yours")]),
-        *([] if options.gpu else [assumed("gpu", _DEFAULT_GPU, "`--gpu` sets yours")]),
+        *([] if options.model else [assumed("model", _DEFAULT_MODEL, "set yours with `--model`")]),
+        *([] if options.gpu else [assumed("gpu", _DEFAULT_GPU, "set yours with `--gpu`")]),
     ]
     return MattersQuery(topics=topics, options=asked, step=step, gpu_count=options.gpus, assumptions=tuple(notes))

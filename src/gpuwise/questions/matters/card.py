@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.articles import the
 from gpuwise.core.units import MIB
 from gpuwise.engine.ways import room_of
 from gpuwise.questions.matters.case import MattersCase
@@ -26,10 +27,11 @@ def overclock(case: MattersCase) -> Matter:
         question="Is overclocking worth it?",
         value=100 * gain,
         unit="% faster with 7% higher clocks",
-        answer=f"Raising both clocks by 7% under the same power limit makes it {100 * gain:.1f}% faster, if it stays stable.",
+        answer=f"Raising both clocks by 7% under the same power limit makes the step {100 * gain:.1f}% faster, "
+        "if the card stays stable.",
         how="we predict the step at higher clocks under the same power limit",
         source="computed; the 7% is assumed",
-        unless="the card already runs at its power limit (then nothing is gained), or a bit error ruins a week of training",
+        unless="the card already runs at its power limit (then the gain is zero), or a bit error ruins a week of training",
     )
 
 
@@ -38,13 +40,14 @@ def brand(case: MattersCase) -> Matter:
     gain = _clocked(case, _FACTORY, 1.0)
     return Matter(
         topic="brand",
-        question="Does the brand of the card matter?",
+        question="Does the card's brand matter?",
         value=100 * gain,
         unit="% faster with a 3% factory overclock",
         answer=f"A card with a 3% higher clock is {100 * gain:.1f}% faster, so buy the cheapest one with good cooling.",
         how="we predict the step at the higher clock under the same power limit",
-        source="computed; the guide says that a superclocked card gains 0 to 5%, and that the cheapest is by far the best buy",
-        unless="the cooler or warranty differs: several cards side by side need blowers, a single card needs large fans",
+        source="computed; the guide says that a factory-overclocked card gains 0 to 5%, "
+        "and that the cheapest card is by far the best buy",
+        unless="the cooler or warranty differs; several cards side by side need blowers, and a single card needs large fans",
     )
 
 
@@ -63,9 +66,9 @@ def display(case: MattersCase) -> Matter:
         unit="MiB of memory",
         low=_DESKTOPS[0] / MIB,
         high=_DESKTOPS[1] / MIB,
-        answer=f"A desktop takes {(held - bare) / MIB:.0f} MiB ({100 * share:.1f}% of this GPU's memory) and hardly any time.",
-        how="we count the memory of a desktop as `gpuwise fit --display` does",
-        source="the guide says 100 to 300 MB and less than 5% of the compute; one reader freed 0.5 GB",
+        answer=f"A desktop takes {(held - bare) / MIB:.0f} MiB ({100 * share:.1f}% of this GPU's memory) and little GPU time.",
+        how="the desktop's memory use is estimated as in `gpuwise fit --display`",
+        source="the guide reports 100 to 300 MB and less than 5% of the compute; one reader freed 0.5 GB",
         unless="games or browsers with video run at the same time",
     )
 
@@ -74,20 +77,21 @@ def power_limit(case: MattersCase) -> Matter:
     """Fewer watts."""
     rated = case.gpu.tdp_watts
     if not rated:
-        return _no_watts(case, "power-limit", "Can I run it at a lower power limit?")
+        return _no_watts(case, "power-limit", "Can I use a lower power limit?")
     watts = max(_LOWER * rated, case.gpu.power_min_watts or 0.0)
     kept = case.seconds() / case.seconds(watts=watts)
     saved = f"uses up to {100 * (1 - watts / rated / kept):.0f}% less energy per step"
-    saved = saved if kept < _UNHURT else "saves little energy, because this step hardly draws more than that"
+    saved = saved if kept < _UNHURT else "saves little energy, because this step hardly draws more power than that"
     return Matter(
         topic="power-limit",
-        question="Can I run it at a lower power limit?",
+        question="Can I use a lower power limit?",
         value=100 * (1 - kept),
         unit=f"% slower at {watts:.0f} of {rated:.0f} W",
-        answer=f"At {watts:.0f} W, it keeps {100 * kept:.0f}% of its speed and {saved}.",
-        how="clocks fall until the power limit is met; work that waits for memory loses less speed",
-        source="computed; others measured that a V100 keeps 96% at 80% power, and four RTX 3090 keep over 95% at 280 W",
-        unless="the step consists mostly of matrix products: then speed falls almost in proportion to power",
+        answer=f"At {watts:.0f} W, the GPU keeps {100 * kept:.0f}% of its speed and {saved}.",
+        how="clocks fall until the power limit is met; work that is limited by memory loses less speed",
+        source="computed; in published measurements, a V100 keeps 96% of its speed at 80% power, "
+        "and four RTX 3090s keep over 95% at 280 W",
+        unless="the step consists mostly of matrix products; its speed then falls almost in proportion to power",
     )
 
 
@@ -99,11 +103,11 @@ def cooling(case: MattersCase) -> Matter:
         question="Does cooling matter?",
         value=100 * lost,
         unit="% slower with a 10% lower clock",
-        answer=f"A card that loses 10% of its clock to heat is {100 * lost:.1f}% slower; below 80 °C, it loses nothing.",
+        answer=f"A card that loses 10% of its clock to heat is {100 * lost:.1f}% slower. Below 80 °C, it loses no speed.",
         how="we predict the step at 90% of the clock",
-        source="computed; the guide says that cards throttle at 80 °C, and that a gap between cards cools them by 10 to 30 °C, "
-        "a better case by 1 to 5 °C",
-        unless="several open-air cards sit side by side: then cooling is the first problem to solve (see `gpuwise build`)",
+        source="computed; the guide says that cards throttle at 80 °C, that a gap between cards cools them by 10 to 30 °C, "
+        "and that a better case cools them by 1 to 5 °C",
+        unless="several open-air cards are side by side, which makes cooling the first problem to solve (see `gpuwise build`)",
     )
 
 
@@ -116,14 +120,18 @@ def ecc(case: MattersCase) -> Matter:
     why = "HBM stores the check bits separately, at no cost" if hbm else why
     lacking = case.gpu.ecc is False
     memory = "HBM" if hbm else "GDDR"
-    first = f"{case.gpu.name} has no ECC; a similar {memory} card with ECC" if lacking else "With ECC enabled, it"
-    rest = "" if lacking else "; most GeForce cards have no ECC"
+    first = (
+        f"{the(case.gpu.name, first=True)} has no ECC. A similar {memory} card with ECC"
+        if lacking
+        else "With ECC enabled, the step"
+    )
+    rest = "" if lacking else ", and most GeForce cards have no ECC"
     return Matter(
         topic="ecc",
         question="Do I need ECC memory, and what does it cost?",
         value=100 * slower,
         unit="% slower with ECC" + (", which this card lacks" if lacking else ""),
-        answer=f"{first} is {100 * slower:.1f}% slower: {why}. Training tolerates an occasional bit error{rest}.",
+        answer=f"{first} is {100 * slower:.1f}% slower, because {why}. Training tolerates an occasional bit error{rest}.",
         how="we predict the step with 15/16 of the bandwidth",
         source="computed; NVIDIA says that inline ECC takes 1/16 of GDDR memory",
         unless="you train for weeks on hundreds of GPUs, where bit errors are bound to occur",
@@ -147,7 +155,7 @@ def _no_watts(case: MattersCase, topic: str, question: str) -> Matter:
         question=question,
         value=0.0,
         unit="% slower",
-        answer=f"The power rating of {case.gpu.name} is not published, so this cannot be computed.",
+        answer=f"The power rating of {the(case.gpu.name)} is not published, so this cannot be computed.",
         how="-",
         source="catalogue",
         unless="-",

@@ -29,7 +29,7 @@ def cpu(case: MattersCase) -> Matter:
     old, new = case.seconds(cpu=_OLD), case.seconds(cpu="desktop")
     slower = 100 * (1 - new / old)
     decodes = _takes_photographs(case)
-    loss = f"{slower:.1f}% slower" if slower >= _NOTICED else "not slower"
+    loss = f"{slower:.1f}% slower" if slower >= _NOTICED else "no slower"
     ready = " if the data is already decoded" if decodes else ""
     jpegs = _describe_decoding(case) if decodes else ""
     return Matter(
@@ -37,10 +37,10 @@ def cpu(case: MattersCase) -> Matter:
         question="Is my CPU fast enough?",
         value=slower,
         unit="% slower with a 2013 quad-core" + (", with decoded data" if decodes else ""),
-        answer=f"With an old quad-core instead of a current desktop CPU, it is {loss}{ready}.{jpegs}",
-        how="the host launches every op of the step, and only the part that the GPU does not hide costs time",
-        source=f"computed; {_GUIDE} reports 1 to 10% for a CPU from 2007, and two threads per GPU",
-        unless="the model is small: then the host sets the pace",
+        answer=f"With an old quad-core instead of a current desktop CPU, the step is {loss}{ready}.{jpegs}",
+        how="the host launches every op of the step; this costs time only where it does not overlap with GPU work",
+        source=f"computed; {_GUIDE} reports a loss of 1 to 10% for a CPU from 2007, and recommends two threads per GPU",
+        unless="the model is small; the host then limits the speed",
     )
 
 
@@ -52,10 +52,10 @@ def _describe_decoding(case: MattersCase) -> str:
     needs = f"{cores:.0f} current cores with Pillow" if cores < math.inf else "more cores than one process can use with Pillow"
     reached = images_per_s(loader, old, old.core_count)
     times = rate / reached
-    enough = f"which makes training take {times:.1f} times as long" if times > 1 else "which is enough"
+    enough = f"so training takes {times:.1f} times as long" if times > 1 else "which is enough"
     return (
-        f" JPEGs must also be decoded: keeping up with training ({rate:,.0f} images/s) takes {needs}; "
-        f"{old.core_count} old cores decode {reached:,.0f}/s, {enough}. See `gpuwise predict --image-decode`."
+        f" JPEGs must also be decoded. Keeping up with training ({rate:,.0f} images/s) takes {needs}. "
+        f"The {old.core_count} old cores decode {reached:,.0f} images/s, {enough}. See `gpuwise predict --image-decode`."
     )
 
 
@@ -68,11 +68,11 @@ def ram_size(case: MattersCase) -> Matter:
         value=largest * case.count,
         unit="GiB is plenty",
         answer=(
-            f"As much RAM as one GPU has memory ({largest:.0f} GiB) is enough, and as much as all GPUs have "
-            f"({largest * case.count:.0f} GiB for {case.count}) is plenty; more RAM alone makes nothing faster."
+            f"As much RAM as the memory of one GPU ({largest:.0f} GiB) is enough, and as much as the memory of all GPUs "
+            f"({largest * case.count:.0f} GiB for {case.count}) is plenty. More RAM alone does not speed anything up."
         ),
         how="a checkpoint passes through RAM on its way to the GPU, and data loaders keep a few batches there",
-        source=f"{_GUIDE} recommends at least the memory of the largest GPU, and the sum of all for comfort",
+        source=f"{_GUIDE} recommends at least as much RAM as the largest GPU has memory, and ideally as much as all of them",
         unless="you offload weights or optimizer states to the host, or keep the whole dataset in memory",
     )
 
@@ -86,7 +86,7 @@ def ram_speed(case: MattersCase) -> Matter:
         question="Does faster RAM help?",
         value=100 * (slow / fast - 1),
         unit="% faster with DDR4-3200 than with DDR4-2133",
-        answer=f"By {100 * (slow / fast - 1):.2f}%, because the RAM traffic is hidden behind the step.",
+        answer=f"It makes the step {100 * (slow / fast - 1):.2f}% faster, because RAM traffic overlaps with the step.",
         how=f"each step moves {format_si(traffic, 'B')} through RAM while the GPU works",
         source=f"computed; {_GUIDE} reports 0 to 0.5%",
         unless="the model runs on the CPU, or you offload weights to the host",
@@ -99,16 +99,18 @@ def ssd(case: MattersCase) -> Matter:
     images = _takes_photographs(case)
     size = _JPEG_BYTES if images else case.input_bytes() / case.step().batch
     need = rate * size
-    enough = next((name for name, speed in _DISKS.items() if speed >= need), "RAM, or several disks together,")
+    enough = next((name for name, speed in _DISKS.items() if speed >= need), "RAM or an array of disks")
     what = f"{rate:,.0f} JPEGs of 110 kB per second" if images else f"{rate:,.0f} samples of {format_si(size, 'B')} per second"
     return Matter(
         topic="ssd",
         question="Do I need a fast disk?",
         value=need / 1e6,
         unit="MB/s to read",
-        answer=f"{what} amount to {need / 1e6:,.0f} MB/s: {enough} is enough. A dataset that fits in RAM is read only once.",
-        how="the samples per second of this step, multiplied by the size of a sample",
-        source="computed; an ImageNet photo has about 110 kB; we assume that the disks read 150, 500 and 3,000 MB/s",
+        answer=f"{what} amount to {need / 1e6:,.0f} MB/s, and {enough} is fast enough. "
+        "A dataset that fits in RAM is read only once.",
+        how="the samples per second of this step are multiplied by the sample size",
+        source="computed; an ImageNet photo is about 110 kB; we assume that a hard disk, a SATA SSD "
+        "and an NVMe SSD read 150, 500 and 3,000 MB/s",
         unless="many small files are read in random order from a hard disk or over a network",
     )
 
@@ -122,8 +124,8 @@ def windows_wsl(case: MattersCase) -> Matter:
         value=100 * slower,
         unit="% slower if launching an op took twice as long",
         answer=f"Kernels run at the same speed. If launching ops took twice as long, a step would be {100 * slower:.1f}% slower.",
-        how="only the host's part of the step changes; twice as long is an assumed bad case",
-        source="NVIDIA, Leveling up CUDA performance on WSL2 (2021): within 1% where kernels are long",
+        how="only the host time changes; twice the launch time is an assumed worst case",
+        source="NVIDIA, Leveling up CUDA performance on WSL2 (2021): within 1% for long kernels",
         unless="files are on the Windows side of WSL2, the model is small, or Windows lets GPU memory overflow into RAM",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.plan_case import PlanQuery, plan_case
@@ -14,7 +15,10 @@ from gpuwise.scale.plans.scaling import best_of
 __all__ = ["egpu", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
 
 _JOINED_BY_A_BRIDGE = 2
-_GUIDE = "a guide to GPUs for deep learning (2019, 2023) reports 0 to 10% between x8 and x16, and 5 to 10% for x4 with four GPUs"
+_GUIDE = (
+    "a guide to GPUs for deep learning (2019, 2023) reports a difference of 0 to 10% between x8 and x16, "
+    "and of 5 to 10% for x4 with four GPUs"
+)
 
 
 def pcie_lanes(case: MattersCase) -> Matter:
@@ -29,8 +33,8 @@ def pcie_lanes(case: MattersCase) -> Matter:
         together=100 * shared[8],
         gpu_count=case.count,
         answer=(
-            f"One GPU is {_format_loss(lost[8])} at x8 and {_format_loss(lost[4])} at x4. {case.count} GPUs in one job are "
-            f"{_format_loss(shared[8])} at x8 and {_format_loss(shared[4])} at x4."
+            f"One GPU is {_format_losses(lost[8], 'at x8', lost[4], 'at x4')}. {case.count} GPUs in one job are "
+            f"{_format_losses(shared[8], 'at x8', shared[4], 'at x4')}."
         ),
         how=f"{_describe_copies(case)}; several GPUs exchange gradients over the same lanes during the backward pass",
         source=f"computed; {_GUIDE}",
@@ -65,7 +69,7 @@ def nvlink(case: MattersCase) -> Matter:
     slot = usual_wires(((case.gpu, case.count),), []).host_link.name
     if takes_bridge(case.gpu) and case.count > _JOINED_BY_A_BRIDGE:
         value = 0.0
-        text = f"A bridge connects two cards, so {case.count} in one job still wait for PCIe. See `gpuwise plan --link NVLink`."
+        text = f"A bridge connects two cards, so {case.count} cards in one job still use PCIe. See `gpuwise plan --link NVLink`."
     elif takes_bridge(case.gpu) or (case.gpu.cooler == "module" and case.gpu.nvlink_generation):
         without, with_it = (case.seconds(count=case.count, gpu_link=link) for link in (slot, "NVLink"))
         gain = without / with_it - 1
@@ -74,31 +78,32 @@ def nvlink(case: MattersCase) -> Matter:
     else:
         found = case.step(count=case.count, gpu_link=slot)
         value = 100 * found.bound_fractions["communication"]
-        waits = f"the {value:.1f}% of the time that {case.count} of them wait for each other"
-        text = f"{case.gpu.name} has no NVLink, which could save at most {waits}."
+        waits = f"the {value:.1f}% of the time that {case.count} GPUs spend waiting for each other"
+        text = f"{the(case.gpu.name, first=True)} has no NVLink, which could save at most {waits}."
     return Matter(
         topic="nvlink",
         question="Do I need NVLink?",
         value=value,
         unit="% gained with data parallelism",
         answer=text,
-        how="the time that gradients take over each link, minus the part hidden behind the backward pass",
+        how="computed from the time to send gradients over each link, minus the part that overlaps with the backward pass",
         source="computed",
-        unless="layers are split across GPUs, or you have eight of them: see `gpuwise plan --link NVLink`",
+        unless="layers are split across GPUs, or you have eight GPUs (see `gpuwise plan --link NVLink`)",
     )
 
 
 def _describe_bridge(case: MattersCase, slot: str, gain: float) -> str:
     """The gain from NVLink with data parallelism, whether a second card pays without it, and the gain with the best splits."""
     work = case.seconds() / case.seconds(count=case.count, gpu_link=slot)
-    job = f"{case.count} {case.gpu.name} in one data-parallel job"
+    job = f"{case.count}x {case.gpu.name} in one data-parallel job"
     lines = [f"{job} are {_format_gain(gain)} with NVLink than over {slot} each."]
     if work < 1:
-        lines.append(f"Over {slot}, they are slower than one GPU: {work:.2f} times its speed.")
+        lines.append(f"Over {slot}, they are slower than one GPU, at {work:.0%} of its speed.")
     without, with_it = (_best_s(case, link) for link in (slot, "NVLink"))
     if without and with_it:
         lines.append(
-            f"With the best split that `gpuwise plan` finds for each link, they are {_format_gain(without / with_it - 1)}."
+            f"With the best split that `gpuwise plan` finds for each link, they are "
+            f"{_format_gain(without / with_it - 1)} with NVLink."
         )
     return " ".join(lines)
 
@@ -127,22 +132,22 @@ def sli(case: MattersCase) -> Matter:
         answer="No: frameworks do not use SLI. GPUs communicate over PCIe or NVLink, and each keeps its own memory.",
         how="CUDA addresses each GPU separately",
         source="NVIDIA, CUDA programming guide: SLI is a mode of graphics drivers",
-        unless="the bridge is an NVLink bridge: see `gpuwise matters nvlink`",
+        unless="the bridge is an NVLink bridge (see `gpuwise matters nvlink`)",
     )
 
 
 def egpu(case: MattersCase) -> Matter:
     """A desktop card in an enclosure beside a laptop."""
     lost = {name: 1 - case.seconds(pcie=_slot(case)) / case.seconds(pcie=name) for name in ("Thunderbolt 3", "Thunderbolt 5")}
-    losses = [_format_loss(share) for share in lost.values()]
+    losses = _format_losses(lost["Thunderbolt 3"], "over Thunderbolt 3", lost["Thunderbolt 5"], "over Thunderbolt 5")
     return Matter(
         topic="egpu",
         question="How much speed does an external GPU lose?",
         value=100 * lost["Thunderbolt 3"],
         unit="% slower over Thunderbolt 3",
-        answer=f"It is {losses[0]} over Thunderbolt 3 and {losses[1]} over Thunderbolt 5.",
+        answer=f"An external GPU is {losses}.",
         how=_describe_copies(case),
-        source="computed; readers of the guide measured 0 to 15%, and up to 25% for small models",
+        source="computed; readers of the guide measured losses of 0 to 15%, and up to 25% for small models",
         unless="the model is small and its inputs are large, or the GPU also drives the laptop's screen over the same cable",
     )
 
@@ -154,7 +159,7 @@ def _slot(case: MattersCase, generation: int | None = None, lanes: int = 16) -> 
 def _describe_copies(case: MattersCase) -> str:
     size = case.input_bytes()
     step = format_si(case.step().step_s, "s")
-    return f"each step copies {format_si(size, 'B')} to the GPU while the previous step runs, which takes {step}"
+    return f"each step copies {format_si(size, 'B')} to the GPU while the previous step, which takes {step}, is running"
 
 
 def _own_lanes(case: MattersCase) -> int:
@@ -175,6 +180,11 @@ def _lost_sharing(case: MattersCase, generation: int, lanes: int) -> float:
 
 def _format_loss(share: float) -> str:
     return "no slower" if abs(share) < 0.0005 else f"{100 * share:.1f}% slower"
+
+
+def _format_losses(one: float, where: str, other: float, there: str) -> str:
+    first, second = _format_loss(one), _format_loss(other)
+    return f"{first} {where} or {there}" if first == second else f"{first} {where} and {second} {there}"
 
 
 def _format_gain(share: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuwise.core.articles import the
 from gpuwise.hardware.types import Gpu, has_matrix_cores, supported
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.types import Matter
@@ -15,11 +16,11 @@ def tensor_cores(case: MattersCase) -> Matter:
     """Matrix engines."""
     low = sixteen(case)
     if not has_matrix_cores(case.gpu) or not low:
-        answer, gain = f"{case.gpu.name} has no tensor cores.", 1.0
+        answer, gain = f"{the(case.gpu.name, first=True)} has no tensor cores.", 1.0
     else:
         without = case.seconds(gpu=without_matrix_cores(case.gpu), precision=low)
         gain = without / case.seconds(precision=low)
-        answer = f"In {low}, this step is {gain:.2f} times as fast as it would be without them; in fp32, they are idle."
+        answer = f"In {low}, this step is {gain:.2f} times as fast as it would be without tensor cores, which are idle in fp32."
     return Matter(
         topic="tensor-cores",
         question="Do tensor cores matter?",
@@ -27,7 +28,7 @@ def tensor_cores(case: MattersCase) -> Matter:
         unit="times as fast",
         answer=answer,
         how="we predict the same step with its 16-bit products on the ordinary cores",
-        source="computed; the guide ranks them first for CNNs and transformers, and third for RNNs",
+        source="computed; the guide ranks tensor cores first for CNNs and transformers, and third for RNNs",
         unless="the step runs in plain fp32, its layers are tiny, or memory bandwidth limits it anyway",
     )
 
@@ -39,7 +40,7 @@ def sixteen_bit(case: MattersCase) -> Matter:
         return _none(case)
     speed = case.seconds(precision="fp32") / case.seconds(precision=low)
     batches = case.largest_batch("fp32"), case.largest_batch(low)
-    room = "and in fp32 it does not fit at all"
+    room = "and it does not fit in fp32 at all"
     if batches[0]:
         room = f"and {batches[1] / batches[0]:.2f} times the batch fits ({batches[1]:,} instead of {batches[0]:,})"
     return Matter(
@@ -47,10 +48,10 @@ def sixteen_bit(case: MattersCase) -> Matter:
         question="How much faster is 16-bit precision?",
         value=speed,
         unit=f"times as fast in {low}",
-        answer=f"It is {speed:.2f} times as fast in {low} as in fp32, {room}.",
-        how="we predict both steps and the largest batch of each",
-        source='computed; readers measured 1.8 times the batch on an RTX 2070; the guide says both "+50%" and "twice"',
-        unless="the GPU has no fast 16-bit arithmetic (GTX 10 and older): then it saves only memory",
+        answer=f"The step is {speed:.2f} times as fast in {low} as in fp32, {room}.",
+        how="we predict the step and the largest batch in both precisions",
+        source='computed; readers measured 1.8 times the batch on an RTX 2070; the guide mentions both "+50%" and "twice"',
+        unless="the GPU has no fast 16-bit arithmetic (GTX 10 and older), so that 16-bit precision saves only memory",
     )
 
 
@@ -74,7 +75,7 @@ def _none(case: MattersCase) -> Matter:
         question="How much faster is 16-bit precision?",
         value=1.0,
         unit="times as fast",
-        answer=f"{case.gpu.name} runs only one of the two precisions, so there is nothing to compare.",
+        answer=f"{the(case.gpu.name, first=True)} supports only one of the two precisions, so there is nothing to compare.",
         how="-",
         source="catalogue",
         unless="-",

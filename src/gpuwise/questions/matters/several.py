@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuwise.core.articles import a
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
@@ -24,10 +25,11 @@ def memory_adds_up(case: MattersCase) -> Matter:
         value=needed,
         unit="GiB needed on each GPU",
         answer=(
-            f"No: each of {case.count} GPUs holds the whole model, which takes {needed:.1f} of its {usable / GIB:.1f} GiB "
-            f"at batch {step.batch}. Together they run {case.count} times the batch, but not a larger model."
+            f"No. Each of the {case.count} GPUs holds the whole model, which takes {needed:.1f} of its {usable / GIB:.1f} GiB "
+            f"at batch {step.batch}. "
+            f"Together, they can run {'twice' if case.count == 2 else f'{case.count} times'} the batch, but not a larger model."
         ),
-        how="data parallelism as in DataParallel and DistributedDataParallel",
+        how="data parallelism works as in DataParallel and DistributedDataParallel",
         source="computed",
         unless="you split the model with FSDP, ZeRO, tensor or pipeline parallelism (see `gpuwise fit` and `gpuwise plan`)",
     )
@@ -49,15 +51,15 @@ def mixed_cards(case: MattersCase) -> Matter:
         topic="mixed-cards",
         question="Can I mix cards?",
         value=gain,
-        unit=f"times as fast as one card, with {_with_article(other.name)} added",
+        unit=f"times as fast as one card, with {a(other.name)} added",
         answer=(
-            f"With {_with_article(other.name)} added, one job in equal shares is {gain:.2f} times as fast as on one "
-            f"{case.gpu.name}, because the slower card sets the pace and gradients cross PCIe; two jobs, or shares "
+            f"With {a(other.name)} added, one job in equal shares is {gain:.2f} times as fast as on one "
+            f"{case.gpu.name}, because the slower card limits the speed and gradients cross PCIe. Two jobs, or shares "
             f"in proportion to speed, are up to {apart:.2f} times as fast."
         ),
-        how="we predict the step of each card at the same batch, and the exchange of gradients",
+        how="we predict each card's step at the same batch, and the exchange of gradients",
         source="computed",
-        unless="both are of the same generation and similar speed, or each runs its own job",
+        unless="both cards are of the same generation and a similar speed, or each runs its own job",
     )
 
 
@@ -79,7 +81,3 @@ def _older_card(gpu: Gpu) -> Gpu:
     newest = max(day for day, _ in others)
     recent = [other for day, other in others if (newest - day).days < 900]
     return min(recent, key=lambda other: (abs(other.memory_bytes - gpu.memory_bytes), -other.memory_bytes_per_s))
-
-
-def _with_article(name: str) -> str:
-    return f"an {name}" if name[:2] in ("RT", "RX") or name[0] in "AHLM" else f"a {name}"

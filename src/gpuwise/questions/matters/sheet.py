@@ -48,10 +48,12 @@ def spec_sheet(case: MattersCase) -> Matter:
         question="Which number on the spec sheet matters most?",
         value=found[0][1],
         unit=f"times as fast with {_TITLES[found[0][0]]}",
-        answer=f"What speeds up this step, largest gain first: {order}.",
-        how="we improve one number at a time under the same power limit; tensor cores and 16-bit are compared with and without",
-        source="computed; the guide ranks tensor cores, FLOPS, bandwidth, 16-bit for CNNs and transformers, bandwidth for RNNs",
-        unless="the batch changes: small batches wait for memory and the host, large ones for compute",
+        answer=f"These changes speed up the step, largest gain first: {order}.",
+        how="we improve one number at a time under the same power limit; "
+        "for tensor cores and 16-bit precision, we compare the step with and without them",
+        source="computed; for CNNs and transformers, the guide ranks tensor cores, FLOPS, bandwidth and 16-bit in this order; "
+        "for RNNs, it ranks bandwidth first",
+        unless="the batch changes: small batches are limited by memory and the host, and large ones by compute",
     )
 
 

@@ -24,7 +24,7 @@ def render(answer: MattersAnswer, *, width: int | None = None, colour: bool = Fa
     small = [topic.topic for topic in answer.topics if topic not in shown]
     if small:
         notes.insert(0, wrapped(f"`-v` also lists the topics with the smallest effects: {', '.join(small)}", wide, "  "))
-    head = wrapped(f"For {answer.case}. `gpuwise matters TOPIC` explains a topic.", wide)
+    head = wrapped(f"Effects on {answer.case}. `gpuwise matters TOPIC` explains a topic.", wide)
     return f"{head}\n\n{_list(shown, wide, colour)}{join_notes(notes)}"
 
 

@@ -1,4 +1,4 @@
-"""What `matters` is answered with."""
+"""The types of the answer of `matters`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Matter", "MattersAnswer"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matter:
     """The answer to one topic. `value` is in `unit`, with `low` and `high` as its range where it has one; `together` is the value
-    for `gpu_count` GPUs that share one job; `unless` says when the answer does not hold."""
+    for `gpu_count` GPUs that share one job; `unless` says when the answer does not apply."""
 
     topic: str
     question: str
@@ -43,7 +43,7 @@ class MattersAnswer(Shown):
     data_date: date
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "case": self.case,
             "topics": [asdict(topic) for topic in self.topics],

@@ -1,4 +1,4 @@
-"""Which models can be asked about by name alone?"""
+"""Which models are included and can be used by name?"""
 
 from __future__ import annotations
 

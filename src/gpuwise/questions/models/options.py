@@ -12,8 +12,8 @@ __all__ = ["ModelsOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsOptions:
-    """List the included models with their size and usual batch; they need no framework to be installed."""
+    """List the included models with their size and usual batch. They work without an installed framework."""
 
-    search: Annotated[str, Option(help="List only models whose name, title or family contains this text.", argument=True)] = (
-        field(default="", kw_only=False)
+    search: Annotated[str, Option(help="Only list models with this text in their name, title or family.", argument=True)] = field(
+        default="", kw_only=False
     )

@@ -30,7 +30,7 @@ _TRIED_ON_LINKS = 12  # plans: a faster link may favour one that is not the fast
 
 
 def answer(options: PlanOptions, progress: Callable[[str], None] = lambda text: None) -> PlanAnswer:
-    """The best plans of a model on a cluster, what more GPUs bring, and what limits it."""
+    """The best plans for a model on a cluster, the gain from more GPUs, and the bottleneck."""
     query = ask(options)
     case = plan_case(query, progress)
     progress("trying every plan")

@@ -24,7 +24,7 @@ def ask(options: PlanOptions) -> PlanQuery:
     cluster, notes = parse_cluster(options.cluster, network=options.network, link=options.link)
     if options.batch is not None and not 1 <= options.batch < 2**31:
         raise BadValue(
-            f"invalid batch size {options.batch:,}", hint="give the number of samples per step across all GPUs, 1 or more"
+            f"invalid batch size {options.batch:,}", hint="give the number of samples per step across all GPUs (1 or more)"
         )
     fixed = _fixed_axes(options) | _fixed_settings(options)
     return PlanQuery(
@@ -73,7 +73,7 @@ def _fixed_axes(options: PlanOptions) -> dict[str, Any]:
     fixed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name in AXES:
         if fixed.get(name, 1) < 1:
-            raise BadValue(f"invalid --{name} {fixed[name]}", hint="give a number of ranks, 1 or more")
+            raise BadValue(f"invalid --{name} {fixed[name]}", hint="give a number of ranks (1 or more)")
     if options.schedule not in SCHEDULES:
         raise BadValue(
             f"unknown schedule '{options.schedule}'",
@@ -90,18 +90,22 @@ def _fixed_settings(options: PlanOptions) -> dict[str, Any]:
     fixed: dict[str, Any] = {}
     if options.micro_batch is not None:
         if options.micro_batch < 1:
-            raise BadValue(f"invalid --micro-batch {options.micro_batch}", hint="give a number of samples, 1 or more")
+            raise BadValue(f"invalid --micro-batch {options.micro_batch}", hint="give a number of samples (1 or more)")
         fixed["micro_batch"] = options.micro_batch
     if options.zero is not None:
         if options.zero not in _ZERO_STAGES:
-            raise BadValue(f"unknown ZeRO stage {options.zero}", known="0, 1, 2, 3", hint="FSDP corresponds to `--zero 3`")
+            raise BadValue(
+                f"unknown ZeRO stage {options.zero}",
+                known="0, 1, 2, 3",
+                hint="use one of these stages; FSDP corresponds to `--zero 3`",
+            )
         fixed["zero_stage"] = options.zero
     if options.recompute:
         if options.recompute not in RECOMPUTE:
             raise BadValue(
                 f"unknown recomputation '{options.recompute}'",
                 known=", ".join(RECOMPUTE),
-                hint="for example `--recompute full`",
+                hint="try `--recompute full`",
             )
         fixed["recompute"] = options.recompute
     fixed["offload"] = options.offload

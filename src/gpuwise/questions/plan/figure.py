@@ -29,7 +29,7 @@ def plans_figure(answer: PlanAnswer) -> Figure:
     if not answer.entries:
         raise BadValue(
             "no plan fits, so there is nothing to draw",
-            hint="run it without `--figure` to see which cluster would hold the model",
+            hint="leave out `--figure` to see which cluster the model would fit on",
         )
     grown, entries = _growth(answer), _whole(answer)
     used = [part for part, name in _PARTS.items() if any(getattr(entry.estimate, name) > 0 for entry in entries)]

@@ -33,7 +33,7 @@ _MOST_SAMPLES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """Find the fastest way to split training across a cluster: its time, memory and bottleneck, and the gain from more GPUs."""
+    """Find the fastest way to split training across a cluster, and show its time, memory, bottleneck and scaling."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("strict",)
 
@@ -72,5 +72,5 @@ class PlanOptions:
     measured: Measured = ()
     input: Inputs = ()
     timeout: Timeout = 120.0
-    scaling: Annotated[bool, Option(help="Also plan for fewer GPUs.", flag="--scaling/--no-scaling")] = True
+    scaling: Annotated[bool, Option(help="Also make plans for fewer GPUs.", flag="--scaling/--no-scaling")] = True
     on: Annotated[str, Option(help="Where to run the search: processes:4 or dask://host:port.", page=False)] = ""

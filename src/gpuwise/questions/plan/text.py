@@ -122,7 +122,9 @@ def _time(best: PlanEntry, width: int) -> str:
         ("waiting for the host and slower GPUs", one.wait_s),
     )
     shown = ", ".join(f"{name} {format_si(seconds, 's')}" for name, seconds in parts if seconds > _SMALL * one.step_s)
-    lines = [f"Time per step of the fastest plan: {shown}; {format_si(one.hidden_comm_s, 's')} of communication is hidden."]
+    lines = [
+        f"Time per step of the fastest plan: {shown}; {format_si(one.hidden_comm_s, 's')} of communication overlaps with compute."
+    ]
     lines += [
         f"  {_PURPOSES.get(message.purpose, message.purpose)}: {message.count:,.0f} x {message.op}, "
         f"{format_si(message.total_bytes, 'B')} per GPU, {format_si(message.seconds, 's')}"

@@ -1,4 +1,4 @@
-"""What a question about plans is answered with."""
+"""The types of an answer about plans."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PlanEntry:
         return "measured" if self.width.rows else "assumed"
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         one, mesh = self.estimate, self.estimate.plan.mesh
         return {
             "data": mesh.data,
@@ -154,7 +154,7 @@ class PlanAnswer(Shown):
         return (*self.entries, self.plain)
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "model": self.model,
             "cluster": {

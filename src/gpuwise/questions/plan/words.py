@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.articles import share_of
 from gpuwise.core.units import format_si
 from gpuwise.questions.plan.types import SIMPLEST, PlanAnswer, PlanEntry
 from gpuwise.scale.plans.types import Plan
@@ -24,7 +25,7 @@ _LIMITS = {
     "compute": "compute; communication between the GPUs hardly slows the step down",
     "memory": "the memory bandwidth of each GPU; communication between the GPUs hardly slows the step down",
     "communication": "communication between GPUs",
-    "bubble": "pipeline bubbles; more micro-batches or fewer stages would shorten them",
+    "bubble": "pipeline bubbles; use more micro-batches or fewer stages to shorten them",
     "launch": "the host, which launches kernels more slowly than the GPUs run them",
 }
 _FLAGS = {"zero_stage": "zero", "micro_batch": "micro-batch"}  # names of the command line, where they differ
@@ -98,27 +99,30 @@ def _describe_range(entry: PlanEntry) -> str:
     return (
         f"80% of measurements fall {ends}"
         if entry.range_basis == "measured"
-        else f"We assume a time {ends}; no measurements support this range"
+        else f"The assumed range is {ends}; no measurements support it"
     )
 
 
 def _describe_misfit(answer: PlanAnswer) -> list[str]:
     """Why no plan works, and what would."""
     if not answer.tried:
-        return ["No plan is possible, for the reasons listed below."]
+        return ["No plan is possible for the reasons listed below."]
     usable = answer.cluster.gpu.usable_memory_bytes
     need = f"the smallest needs {format_gib(answer.least_bytes)} per GPU, but each GPU has {format_gib(usable)}"
     lines = [f"DOES NOT FIT: none of the {answer.tried:,} plans fits in memory; {need}."]
     if answer.plain:
         size = format_gib(answer.plain.estimate.memory.total_bytes)
-        lines.append(f"Data parallelism, with the whole model on each GPU, needs {size}.")
+        lines.append(f"Data parallelism, with the whole model on each GPU, needs {size} per GPU.")
     if answer.smallest:
-        lines.append(f'The smallest cluster of these GPUs that can hold it is `--cluster "{answer.smallest[0]}"`.')
+        lines.append(f'The smallest cluster of these GPUs that the model fits on is `--cluster "{answer.smallest[0]}"`.')
     elif answer.fixed:
         flags = ", ".join(f"`--{_FLAGS.get(name, name)}`" for name in answer.fixed)
-        lines.append(f"No number of these GPUs can hold it with the values you fixed ({flags}): leave some of them out.")
+        lines.append(
+            f"The model does not fit on any number of these GPUs with the values you fixed ({flags}). "
+            "Leave out some of these options."
+        )
     else:
-        lines.append("No number of these GPUs can hold it: use a shorter sequence or GPUs with more memory.")
+        lines.append("The model does not fit on any number of these GPUs. Use a shorter sequence or GPUs with more memory.")
     return lines
 
 
@@ -133,7 +137,8 @@ def _describe_scaling(answer: PlanAnswer) -> list[str]:
         f"{last['gpu_count']:,} GPUs are {times:.2f} times as fast as {base} ({last['efficiency_fraction']:.0%} of ideal scaling)"
     )
     if answer.stops_at is not None:
-        text += f"; beyond {answer.stops_at}, each extra GPU adds less than half of its own speed at this batch size"
+        count = "1 GPU" if answer.stops_at == 1 else f"{answer.stops_at} GPUs"
+        text += f"; beyond {count}, each extra GPU adds less than half of its speed at this batch size"
     return [f"{text}."]
 
 
@@ -142,7 +147,7 @@ def describe_limit(best: PlanEntry) -> str:
     one = best.estimate
     also = {"communication": ("communication", one.exposed_comm_s), "bubble": ("pipeline bubbles", one.bubble_s)}
     much = [
-        f"{seconds / one.step_s:.0%} goes to {what}"
+        f"{seconds / one.step_s:.0%} of the time is spent on {what}"
         for bound, (what, seconds) in also.items()
         if bound != best.bound and seconds > _MUCH * one.step_s
     ]
@@ -157,7 +162,7 @@ def describe_links(answer: PlanAnswer) -> list[str]:
         for link in answer.links
         if link.gain >= _WORTH
     ]
-    return lines or (["A faster link would gain less than 3%."] if answer.links else [])
+    return lines or (["A faster link would make a step less than 3% faster."] if answer.links else [])
 
 
 def describe_separate(answer: PlanAnswer) -> list[str]:
@@ -169,8 +174,8 @@ def describe_separate(answer: PlanAnswer) -> list[str]:
     rates = [format_rate(rate) for rate in (found.samples_per_s, found.one_job_samples_per_s)]
     ratio = found.samples_per_s / found.one_job_samples_per_s
     return [
-        f"{found.jobs:,} separate training runs on {each} each process {rates[0]} samples/s together, {ratio:.2f} times as "
-        f"many as one run on all GPUs ({rates[1]} samples/s)."
+        f"{found.jobs:,} separate training runs on {each} each process {rates[0]} samples/s in total, which is "
+        f"{share_of(ratio, 'the throughput')} of one run on all GPUs ({rates[1]} samples/s)."
     ]
 
 

@@ -20,7 +20,7 @@ __all__ = ["answer", "predict"]
 
 
 def answer(options: PredictOptions, progress: Callable[[str], None] = lambda text: None) -> PredictAnswer:
-    """A step on each GPU; at several batches and precisions a grid of them; text from a language model that generates it."""
+    """Predict a step on each GPU, a grid of steps for several batches and precisions, or text generation."""
     text = ask_for_text(options)
     if text is not None and asks_for_curve(options):
         return predict_serving(text, asked_users(options), service_level(options), cached_fraction(options))

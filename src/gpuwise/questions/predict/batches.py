@@ -56,7 +56,9 @@ class SweepAnswer(Shown):
 def sweep(query: StepQuery, batches: Sequence[int], progress: Callable[[str], None] = lambda text: None) -> SweepAnswer:
     """The step on the first GPU of the question at each of these batches."""
     if not 0 < len(batches) <= _MOST or min(batches) < 1:
-        raise BadValue(f"invalid list of {len(batches)} batch sizes", hint=f"give 1 to {_MOST} batch sizes, each 1 or more")
+        raise BadValue(
+            f"invalid list of {len(batches)} batch sizes", hint=f"give between 1 and {_MOST} batch sizes, each at least 1"
+        )
     workload = workload_of(query, progress)
     gpu = query.gpus[0]
     points: tuple[SweepPoint, ...] = ()

@@ -13,6 +13,8 @@ __all__ = ["swept_figure"]
 def swept_figure(answer: SweepAnswer) -> Figure:
     """Every batch that was asked for, whether or not it fits."""
     if not answer.points:
-        raise BadValue(f"{answer.model} was captured at one batch only, so there is nothing to draw", hint="leave out `--figure`")
+        raise BadValue(
+            f"{answer.model} was captured at only one batch size, so there is nothing to draw", hint="leave out `--figure`"
+        )
     rates = [(point.batch, point.samples_per_s) for point in answer.points]
     return batches_figure(answer.model, answer.gpu, "", rates, answer.data_date)

@@ -13,7 +13,7 @@ def render_batches(answer: SweepAnswer, *, width: int | None = None, colour: boo
     """A row for each batch of one model on one GPU."""
     head = f"{bold(answer.model, colour=colour)} on {answer.gpu}, by batch"
     if not answer.points:
-        return f"{head}\n\nIt was captured at one batch size only."
+        return f"{head}\n\nThe model was captured at only one batch size."
     columns = [
         Column(title="batch", cells=[f"{point.batch:,}" for point in answer.points]),
         Column(title="step", cells=[format_si(point.step_s, "s") for point in answer.points]),

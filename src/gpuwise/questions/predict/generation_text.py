@@ -13,7 +13,7 @@ __all__ = ["bytes_text", "head", "money", "rate", "render"]
 
 _GIB = 2**30
 _MEANING = {
-    "compute": "the arithmetic of its cores",
+    "compute": "its arithmetic throughput",
     "memory": "its memory bandwidth",
     "launch": "the host, which cannot launch kernels fast enough, so a faster GPU would not help",
     "copy": "the layers that run on the CPU",
@@ -35,7 +35,7 @@ def head(answer: TextAnswer, result: TextPrediction, colour: bool, *, with_users
     told = result.generation
     users = "" if not with_users else ", 1 user" if told.users == 1 else f", {told.users:,} users"
     cache = "" if told.kv == "fp16" else f", {told.kv} cache"
-    size = f"prompt {told.prompt:,}, answer {told.output:,} tokens"
+    size = f"prompt {told.prompt:,}, output {told.output:,} tokens"
     return f"{bold(answer.model, colour=colour)}  {told.weights} in {told.engine}{cache}{users}, {size}"
 
 
@@ -52,7 +52,7 @@ def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour
         f"  speed        {rate(told.tokens_per_s)} tokens/s{each}   ({basis} {ends})",
         f"  first token  {format_si(told.time_to_first_token_s, 's')} after the request; prompts are read at "
         f"{rate(told.prompt_tokens_per_s)} tokens/s",
-        f"  whole answer {format_si(told.request_s, 's')} for {told.output:,} tokens",
+        f"  full output  {format_si(told.request_s, 's')} for {told.output:,} tokens",
         f"  limited by   {_MEANING[result.bound]}",
         wrapped(f"  memory       {_memory(result)}", width, " " * 15),
         f"  room for     {_users(told.users_fit)} of {told.prompt + told.output:,} tokens at the same time",
@@ -64,8 +64,9 @@ def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour
 def _cost(answer: TextAnswer, result: TextPrediction) -> list[str]:
     rents = answer.rents if isinstance(answer, PricedText) else ()
     return [
-        f"  cost         {money(rent.price.whole_usd_per_million)} per million tokens written, prompts included, at the cheapest "
-        f"rent, ${rent.usd_per_gpu_hour:.2f} per {'GPU and ' if result.gpu_count > 1 else ''}hour ({rent.cloud}, {rent.dated})"
+        f"  cost         {money(rent.price.whole_usd_per_million)} per million output tokens, prompts included, at the lowest "
+        f"rental price, ${rent.usd_per_gpu_hour:.2f} per {'GPU and ' if result.gpu_count > 1 else ''}hour "
+        f"({rent.cloud}, {rent.dated})"
         for rent in rents
         if rent.gpu == result.gpu.name
     ]

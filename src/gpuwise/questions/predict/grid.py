@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, permutations
 from typing import Any, ClassVar
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware.types import supported
@@ -51,11 +52,11 @@ def predict_grid(options: PredictOptions, progress: Callable[[str], None] = lamb
     if len(set(precisions)) < len(precisions) or ("" in precisions and len(precisions) > 1):
         raise BadValue(
             f"invalid precisions '{options.precision}': one of them is empty or given twice",
-            hint="for example `--precision fp32,amp`",
+            hint="try `--precision fp32,amp`",
         )
     if options.measured:
         raise BadValue(
-            "a measured step applies to one batch and precision",
+            "a measured step applies to one batch size and one precision",
             hint="leave out `--measured`, or give one batch and one precision",
         )
     answers = [answer for name in precisions for answer in _in_precision(name, batches, options, progress)]
@@ -82,7 +83,7 @@ def _batches(text: str) -> list[int]:
         low = parse_batch(first.strip()) or 0
         high = (parse_batch(last.strip()) or 0) if dots else low
         if not 1 <= low <= high:
-            raise BadValue(f"invalid batch size or range '{part}'", hint="for example `--batch 8,32,128` or `--batch 1..128`")
+            raise BadValue(f"invalid batch size or range '{part}'", hint="try `--batch 8,32,128` or `--batch 1..128`")
         while low < high:
             found.append(low)
             low *= 2
@@ -134,7 +135,7 @@ def _describe_error(results: Sequence[Prediction]) -> list[str]:
     if len(gpus) < 2 or any(gpu.is_cpu for gpu in gpus):
         return []
     sure = max(pair_range(one, two).high for one, two in permutations(gpus, 2))
-    return [f"differences between GPUs of less than {sure:.2g} times are within the prediction error"]
+    return [f"differences between GPUs of less than a factor of {sure:.2g} are within the margin of error"]
 
 
 def _winner(row: Sequence[Prediction]) -> str:
@@ -150,16 +151,16 @@ def _describe_span(rows: Sequence[Sequence[Prediction]], *, last: bool) -> str:
     if not winner:
         bounds = {result.bound for row in rows for result in row}
         waits = (
-            ", because they all wait for the host"
+            ", because the host limits all of them"
             if bounds == {"launch"}
-            else ", because they all wait for the data loader"
+            else ", because the data loader limits all of them"
             if bounds == {"input"}
             else ""
         )
         return f"{where}, the fastest GPUs are equally fast{waits}"
     gains = sorted(sorted(result.step_s for result in row)[1] / min(result.step_s for result in row) for row in rows)
     by = f"{gains[0]:.2g}" if f"{gains[0]:.2g}" == f"{gains[-1]:.2g}" else f"{gains[0]:.2g} to {gains[-1]:.2g}"
-    return f"{where}, {winner} is {by} times as fast as the next GPU"
+    return f"{where}, {the(winner)} is {by} times as fast as the next GPU"
 
 
 def _slower_precisions(results: Sequence[Prediction]) -> list[str]:
@@ -174,5 +175,5 @@ def _slower_precisions(results: Sequence[Prediction]) -> list[str]:
     worse.sort(key=lambda result: (result.gpu.name, result.precision))
     for (name, precision), rows in groupby(worse, key=lambda result: (result.gpu.name, result.precision)):
         sizes = ", ".join(str(result.batch) for result in rows)
-        found.append(f"{precision} is slower than {results[0].precision} on {name} at batch {sizes}")
+        found.append(f"{precision} is slower than {results[0].precision} on {the(name)} at batch {sizes}")
     return found

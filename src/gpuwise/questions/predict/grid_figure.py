@@ -25,7 +25,7 @@ def grid_figure(answer: GridAnswer) -> Figure:
     ranges = range_words(one.gpu.name for one in answer.results if one.range_basis == "assumed")
     return Figure(
         title=f"{answer.model}: time per step by batch",
-        subtitle=f"{first.mode}; lower is faster; a flat line waits for the host",
+        subtitle=f"{first.mode}; lower is faster; a flat line means that the host is the limit",
         panels=tuple(_panel(precision, answer.results, names, x, y) for precision in precisions),
         legend=tuple((name, place) for place, name in enumerate(names)),
         footer=f"gpuwise predict. Vertical lines: {ranges}. Data from {answer.data_date}.",

@@ -35,7 +35,7 @@ def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colo
         ("text", told.text_s),
         ("denoising", told.denoising_s),
         ("decoding", told.decoding_s),
-        ("the program", told.program_s),
+        ("program overhead", told.program_s),
     )
     lines = [
         f"{_head(answer, result, colour)} on {bold(result.gpu.name, colour=colour)}",
@@ -51,7 +51,7 @@ def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colo
 
 def _memory(result: ImagePrediction) -> str:
     has = result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
-    verdict = "fits" if result.fits else "DOES NOT FIT at once; programs then move models to the CPU between uses"
+    verdict = "fits" if result.fits else "DOES NOT FIT at once; programs then move models to the CPU when they are not in use"
     weights = f"weights of all models {_bytes(result.memory.weight_bytes)}"
     return f"{_bytes(result.memory.total_bytes)} of {_bytes(has)}: {verdict} ({weights})"
 

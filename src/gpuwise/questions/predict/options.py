@@ -11,33 +11,33 @@ from gpuwise.questions.common.text.options import TextOptions
 __all__ = ["PredictOptions"]
 
 _BATCH = (
-    "Samples per step on each GPU, or auto for the largest power of two that fits; for several, 8,32,128 or 1..128 (doubling)."
+    "Samples per step on each GPU, or auto for the largest power of two that fits; for several: 8,32,128 or 1..128 (doubling)."
 )
-_USERS = "Requests in flight at the same time (default: 1); for a curve, 1,8,32 or 1..64 (doubling)."
-_SLA = "Longest time per token, such as 50ms: also find the largest number of users within it."
-_FIRST = "Longest time to the first token, such as 2s: also find the largest number of users within it."
-_CACHED = "Fraction of each prompt that is in the cache already, such as 0.5, for a what-if."
+_USERS = "The number of concurrent requests (default: 1); for a curve: 1,8,32 or 1..64 (doubling)."
+_SLA = "The maximum time per token, such as 50ms; also shows the largest number of users within it."
+_FIRST = "The maximum time to the first token, such as 2s; also shows the largest number of users within it."
+_CACHED = "The fraction of each prompt that is already cached, such as 0.5, for the what-if estimate."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions(TextOptions):
-    """Predict the time and memory of a training or inference step on one or more GPUs, with a range and the bottleneck."""
+    """Predict the time and memory of a training or inference step on one or more GPUs, with its range and bottleneck."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
 
     batch: Annotated[Union[int, str, None], Option(help=_BATCH)] = None
     precision: Annotated[
-        str, Option(help="The precision: fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; for several, fp32,amp.")
+        str, Option(help="The precision: fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; for several: fp32,amp.")
     ] = ""
-    steps: Annotated[Optional[int], Option(help="Denoising steps for each image (default: 20).", low=1, high=10_000)] = None
+    steps: Annotated[Optional[int], Option(help="The number of denoising steps per image (default: 20).", low=1, high=10_000)] = (
+        None
+    )
     users: Annotated[Union[int, str, None], Option(help=_USERS)] = None  # type: ignore[assignment]  # a curve has several
     sla: Annotated[str, Option(help=_SLA)] = ""
     first_token: Annotated[str, Option(help=_FIRST)] = ""
     prefix_cached: Annotated[Optional[float], Option(help=_CACHED, low=0, high=1)] = None
     link: Link = ""
-    image_decode: Annotated[bool, Option(help="Also predict the data loader, which decodes JPEG files on the host's cores.")] = (
-        False
-    )
+    image_decode: Annotated[bool, Option(help="Also predict the data loader, which decodes JPEG files on the host CPU.")] = False
     workers: Annotated[
         Optional[int], Option(help="The number of loader processes per GPU, with --image-decode.", low=1, high=1024)
     ] = None

@@ -21,7 +21,7 @@ __all__ = [
 
 MOST_POINTS = 64
 MOST_USERS = 100_000
-_HINT = "for example `--users 8`, `--users 1,8,32` or `--users 1..64`"
+_HINT = "try `--users 8`, `--users 1,8,32` or `--users 1..64`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +61,13 @@ def users_of(given: int | str | None) -> tuple[int, ...]:
         low = _number(first)
         high = _number(last) if dots else low
         if low > high:
-            raise BadValue(f"invalid range of users '{part.strip()}': it ends before it begins", hint=_HINT)
+            raise BadValue(f"invalid number of users '{part.strip()}': the range ends before it begins", hint=_HINT)
         while low < high:
             found.add(low)
             low *= 2
         found.add(high)
     if len(found) > MOST_POINTS:
-        raise BadValue(f"{len(found)} numbers of users are too many for one curve", hint=f"give at most {MOST_POINTS}")
+        raise BadValue(f"{len(found)} values are too many for `--users`", hint=f"give at most {MOST_POINTS}")
     return tuple(sorted(found))
 
 
@@ -91,7 +91,7 @@ def _wait(text: str, option: str) -> float | None:
         return None
     seconds = parse(text, "time")
     if seconds <= 0:
-        raise BadValue(f"{option} {text} is no time that anything can take", hint=f"for example `{option} 50ms`")
+        raise BadValue(f"invalid duration: {option} {text}", hint=f"try `{option} 50ms`")
     return seconds
 
 

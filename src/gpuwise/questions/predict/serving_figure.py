@@ -22,7 +22,7 @@ def serving_figure(answer: ServingAnswer) -> Figure:
     wide = max(waits) > _WIDE * min(waits)
     x = Axis(title="time per token", low=min(waits) / 1.15 if wide else 0.0, high=max(waits) * 1.15, unit="s", log=wide)
     low, high = min(one.tokens_per_s_low for one in told), max(one.tokens_per_s_high for one in told)
-    y = Axis(title="tokens per second of all users", low=low / 1.1, high=high * 1.1, log=True)
+    y = Axis(title="tokens per second for all users", low=low / 1.1, high=high * 1.1, log=True)
     own = {name: [point for point in answer.points if point.gpu.name == name] for name in names}
     lines = [Line(points=_path(own[name]), colour=place) for place, name in enumerate(names) if len(own[name]) > 1]
     if answer.level.token_s is not None:
@@ -32,11 +32,11 @@ def serving_figure(answer: ServingAnswer) -> Figure:
     ranges = range_words(point.gpu.name for point in answer.points if point.range_basis == "assumed")
     return Figure(
         title=f"{answer.model}: throughput and time per token",
-        subtitle=f"{first.weights} in {first.engine}, prompt {first.prompt:,}, answer {first.output:,} tokens; "
-        "labels are numbers of users",
+        subtitle=f"{first.weights} in {first.engine}, prompt {first.prompt:,}, output {first.output:,} tokens; "
+        "labels show the number of users",
         panels=(
             Plot(
-                title="higher serves more, further left answers sooner",
+                title="Higher is more throughput; further left is a shorter time per token",
                 x=x,
                 y=y,
                 series=tuple(Series(label=name, colour=place, marks=_marks(own[name])) for place, name in enumerate(names)),
@@ -45,7 +45,7 @@ def serving_figure(answer: ServingAnswer) -> Figure:
             ),
         ),
         legend=tuple((name, place) for place, name in enumerate(names)),
-        footer=f"gpuwise predict. Vertical lines: {ranges}. Data of {answer.data_date}.",
+        footer=f"gpuwise predict. Vertical lines: {ranges}. Data from {answer.data_date}.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuwise.core.articles import the
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.text.answer import TextPrediction
 from gpuwise.questions.predict.generation_text import bytes_text, head, rate
@@ -25,7 +26,7 @@ def render(answer: ServingAnswer, *, width: int | None = None, colour: bool = Fa
     if len(names) == 1 or verbose:
         lines += [f"what if: {one.said}" if len(names) == 1 else f"what if: {one.gpu} {one.said}" for one in answer.what_ifs]
     if len(rows) < len(answer.points):
-        lines.append(f"{len(rows)} of {len(answer.points)} points are shown; `-v` shows all of them")
+        lines.append(f"{len(rows)} of {len(answer.points)} points are shown; `-v` shows all points")
     said = list(dict.fromkeys(note for point in answer.points for note in point.assumptions))
     lines += [*(f"note: {note}" for note in answer.notes), *folded(said, verbose=verbose)]
     shown = table(_columns(rows, several=len(names) > 1), width=width or WIDTH, colour=colour)
@@ -74,9 +75,9 @@ def _within(found: Within, answer: ServingAnswer) -> str:
     ]
     asked = " and ".join(waits)
     if not found.users or found.tokens_per_s is None:
-        return f"within {asked}: not even 1 user on {found.gpu}, because of {found.limited_by}"
+        return f"within {asked}: not even 1 user on {the(found.gpu)}, limited by {found.limited_by}"
     users = "1 user" if found.users == 1 else f"{found.users:,} users"
     return (
-        f"within {asked}: at most {users} on {found.gpu}, {rate(found.tokens_per_s)} tokens/s in all; "
-        f"{found.limited_by} allows no more"
+        f"within {asked}: at most {users} on {the(found.gpu)}, {rate(found.tokens_per_s)} tokens/s in total, "
+        f"limited by {found.limited_by}"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuwise.core.articles import the
 from gpuwise.core.units import format_si, format_span
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
@@ -13,7 +14,7 @@ __all__ = ["render"]
 _WORTH_A_ROW = 0.02  # of a step: ops below that are left out of a brief answer
 _SHOWN = 2**20  # bytes: what holds less is not named
 _MEANING = {
-    "compute": "the arithmetic of its cores",
+    "compute": "its arithmetic throughput",
     "memory": "its memory bandwidth",
     "launch": "the host, which cannot launch kernels fast enough, so a faster GPU would not help",
     "input": "the data loader, so a faster GPU would not help",
@@ -66,7 +67,7 @@ def _used(result: Prediction) -> str:
     if result.utilisation_fraction is None:
         return ""
     which = "" if result.computes_in == result.precision else f" in {result.computes_in}"
-    return f"{result.utilisation_fraction:.0%} of its peak{which}" + (" as counted" if result.utilisation_fraction > 1 else "")
+    return f"{result.utilisation_fraction:.0%} of its peak{which}" + (" (nominal)" if result.utilisation_fraction > 1 else "")
 
 
 def _types(slow: Prediction, fast: Prediction) -> str:
@@ -85,21 +86,17 @@ def _cards(result: Prediction, colour: bool) -> str:
 def _range(result: Prediction) -> str:
     """What the range means: for CPUs and unmeasured makers it is assumed, without a number of measurements inside."""
     ends = f"between {_time(result.step_low_s)} and {_time(result.step_high_s)}"
-    return (
-        f"80% of measurements fall {ends}"
-        if result.range_basis == "measured"
-        else f"probably {ends}; this range is assumed, not measured"
-    )
+    return f"80% of measurements fall {ends}" if result.range_basis == "measured" else f"probably {ends}; assumed, not measured"
 
 
 def _memory(result: Prediction) -> str:
     memory, has = result.memory, result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
-    verdict = {"yes": "fits", "narrowly": "may just fit", "NO": "DOES NOT FIT"}[_fits(result)]
+    verdict = {"yes": "fits", "narrowly": "may fit", "NO": "DOES NOT FIT"}[_fits(result)]
     parts = [
         ("weights", memory.weight_bytes),
         ("gradients", memory.gradient_bytes),
         ("optimizer", memory.optimizer_bytes),
-        ("the update's temporaries", memory.update_bytes),
+        ("optimizer temporaries", memory.update_bytes),
         ("activations", memory.activation_bytes - memory.update_bytes),
         ("workspace and framework", memory.workspace_bytes + memory.framework_bytes),
     ]
@@ -157,15 +154,21 @@ def _why(results: Sequence[Prediction]) -> str:
     ratio = fast.samples_per_s / slow.samples_per_s
     if fast.bound in ("launch", "input") and ratio < 1.3:
         what = "the host cannot launch kernels" if fast.bound == "launch" else "the data loader cannot deliver batches"
-        return f"They hardly differ, because {what} any faster. A larger batch or `--compile` would show the difference."
+        return f"Their speeds hardly differ, because {what} any faster. A larger batch or `--compile` would show the difference."
     bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
     flops = (fast.peak_flops_per_s or 1.0) / (slow.peak_flops_per_s or 1.0)
     waits = {"launch": "the host", "input": "the data loader"}.get(fast.bound)
-    held = f" {fast.gpu.name} waits for {waits}." if waits else ""
+    held = f" {the(fast.gpu.name, first=True)} is limited by {waits}." if waits else ""
     return (
-        f"{fast.gpu.name} is {ratio:.1f} times as fast as {slow.gpu.name}: it has {bandwidth:.1f} times the memory bandwidth and "
-        f"{flops:.1f} times the arithmetic throughput in {_types(slow, fast)}, and this model is limited by {_split(slow)}.{held}"
+        f"{the(fast.gpu.name, first=True)} is {ratio:.1f} times as fast as {the(slow.gpu.name)}. It has "
+        f"{_multiple(bandwidth, 'the memory bandwidth')} and "
+        f"{_multiple(flops, 'the arithmetic throughput')} in {_types(slow, fast)}, and this model is "
+        f"limited by {_split(slow)}.{held}"
     )
+
+
+def _multiple(ratio: float, what: str) -> str:
+    return f"{ratio:.1f} times {what}" if ratio >= 0.95 else f"{ratio:.0%} of {what}"
 
 
 def _split(result: Prediction) -> str:

@@ -122,5 +122,5 @@ def _smaller_cache(point: Generations, gpu: Gpu) -> WhatIf | None:
         time_to_first_token_s=float(new.first_token_s[0]),
         users_fit=fit,
         basis="predicted",
-        said=f"with the cache in {kind} (`--kv {kind}`): {faster}room for {fit:,} requests instead of {fitted:,}",
+        said=f"with the key-value cache in {kind} (`--kv {kind}`): {faster}room for {fit:,} requests instead of {fitted:,}",
     )

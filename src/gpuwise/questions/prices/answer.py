@@ -1,4 +1,4 @@
-"""What do GPUs cost, and how old is that price?"""
+"""What do GPUs cost, and how old are the prices?"""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PricesAnswer(Shown):
     data_date: date
 
     def to_dict(self) -> dict[str, Any]:
-        """Dollars, with the unit in every key."""
+        """Values in dollars, with the unit in every key."""
         return {
             "prices": [_row_dict(row) for row in self.rows],
             "regions": [_region_dict(region) for region in self.regions],
@@ -62,7 +62,7 @@ class PricesAnswer(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshAnswer(Shown):
-    """What was fetched of today's rents, and where it is kept."""
+    """The rental prices that were downloaded, and where they are stored."""
 
     TEXT: ClassVar[str] = "questions.prices.text.render_refresh"
 
@@ -106,7 +106,7 @@ def _region_dict(region: Region) -> dict[str, Any]:
 
 
 def answer(options: PricesOptions, progress: Callable[[str], None] = lambda text: None) -> PricesAnswer | RefreshAnswer:
-    """Prices of these GPUs, or of every GPU that has one; or today's rents, fetched."""
+    """Prices of these GPUs or of every GPU with a price, or today's downloaded rental prices."""
     if wants_refresh(options):
         return RefreshAnswer(refreshed=refresh(money_prices.today()))
     query = ask(options)

@@ -32,7 +32,8 @@ def wants_refresh(options: PricesOptions) -> bool:
         return False
     if len(given) > 1:
         raise BadValue(
-            f"refresh takes no names, but you gave '{given[1]}'", hint="run `gpuwise prices refresh`, then `gpuwise prices NAME`"
+            f"`gpuwise prices refresh` takes no names, but you gave '{given[1]}'",
+            hint="run `gpuwise prices refresh`, then `gpuwise prices NAME`",
         )
     return True
 
@@ -41,7 +42,7 @@ def ask(options: PricesOptions) -> PricesQuery:
     """The GPUs by name, and the prices to use."""
     given = names(options.names)
     if given and options.regions:
-        raise BadValue("GPU names and --regions were both given", hint="leave out one of them")
+        raise BadValue("GPU names and --regions cannot be combined", hint="leave out one of them")
     matches = [(name, load_catalog().find(name)) for name in given]
     notes = [
         assumed(

@@ -10,7 +10,7 @@ from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, 
 
 __all__ = ["render", "render_refresh"]
 
-_MARKETPLACES = "marketplaces often charge a quarter to half of what large clouds charge, but guarantee less"
+_MARKETPLACES = "marketplaces often charge a quarter to half of large-cloud prices, but offer fewer guarantees"
 _MOST_OFFERS = 12  # of a brief answer
 
 
@@ -68,7 +68,7 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
         first, *others = (_describe_price(price, answer, verbose) for price in every)
         lines += [f"  buy   {first}", *(f"        {other}" for other in others)]
     if row.rent is None:
-        return "\n".join([*lines, "  rent  no cloud in our tables rents it out"])
+        return "\n".join([*lines, "  rent  no cloud in our tables offers this GPU"])
     clouds = "one cloud" if len(row.rent.clouds) == 1 else f"the median of {len(row.rent.clouds)} clouds"
     between = f"{show(row.rent.low_usd_per_gpu_hour)} to {show(row.rent.high_usd_per_gpu_hour)}"
     lines.append(f"  rent  {show(row.rent.usd_per_gpu_hour)} per hour, {clouds}, {between}")
@@ -127,7 +127,7 @@ def _regions(answer: PricesAnswer, width: int | None, colour: bool) -> str:
         if basis is not Basis.ASSUMED
     )
     notes = [
-        "* assumed: a rounded figure from general knowledge; set yours with `--kwh-price`",
+        "* assumed: a rounded estimate; set yours with `--kwh-price`",
         *(f"source: {one}" for one in sources),
     ]
     return table(columns, width=width, colour=colour) + join_notes(notes)

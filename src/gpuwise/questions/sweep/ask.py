@@ -29,7 +29,7 @@ ANY_MODERN_GPU = "A100 PCIe 40GB"  # defaults that depend on the GPU are chosen 
 _GROUPS = ("all", "curated")
 _OF_EACH_TASK = ("model", "gpu", "precision")  # fields of a step that differ from task to task
 _MOST_BATCHES = 4096  # a finer grid than this is a typing error
-_BATCHES = "for example `--batches 1..1024` (doubling), `--batches 8..64:8` (in steps of 8) or `--batches 1,24,32`"
+_BATCHES = "try `--batches 1..1024` (doubling), `--batches 8..64:8` (in steps of 8) or `--batches 1,24,32`"
 
 
 class SweepTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,11 +111,11 @@ def _precisions(options: SweepOptions, notes: list[Assumption]) -> tuple[str, ..
     wanted = tuple(dict.fromkeys(word.strip().lower() for word in options.precisions.split(",") if word.strip()))
     for word in wanted:
         if word not in PRECISIONS:
-            raise BadValue(f"unknown precision '{word}'", known=", ".join(PRECISIONS), hint="for example `--precisions fp32,amp`")
+            raise BadValue(f"unknown precision '{word}'", known=", ".join(PRECISIONS), hint="try `--precisions fp32,amp`")
     if wanted:
         return wanted
     usual = ("fp32", "fp16" if options.mode == "infer" else "amp")
-    effect = "workload files and scripts keep their own; `--precisions` sets others"
+    effect = "workload files and scripts keep their own precision; change it with `--precisions`"
     notes.append(assumed("precisions", ", ".join(usual), effect))
     return usual
 
@@ -155,14 +155,15 @@ def parse_batches(text: str) -> tuple[tuple[int, ...], list[Assumption]]:
         low, high, by = int(first), int(last) if dots else int(first), int(step) if colon else 0
         if not 1 <= low <= high < 2**31 or (colon and by < 1) or (by and (high - low) // by > _MOST_BATCHES):
             raise BadValue(
-                f"the batch sizes '{word.strip()}' are out of range", hint=f"{_BATCHES}; at most {_MOST_BATCHES:,} of them"
+                f"the batch sizes '{word.strip()}' are out of range",
+                hint=f"{_BATCHES}; at most {_MOST_BATCHES:,} sizes are allowed",
             )
         doubled = doubled or (dots == ".." and not colon)
         found.update(dict.fromkeys(range(low, high + 1, by) if by else _doubling(low, high)))
     if len(found) > _MOST_BATCHES:
         raise BadValue(f"too many batch sizes: {len(found):,}", hint=f"give at most {_MOST_BATCHES:,}")
-    effect = "a range doubles each time; `1..64:1` uses every batch size"
-    shown = ", ".join(map(str, found)) if len(found) <= 12 else f"{len(found)} of them"
+    effect = "the size doubles within a range; use `1..64:1` for every batch size"
+    shown = ", ".join(map(str, found)) if len(found) <= 12 else f"{len(found)} sizes"
     return tuple(sorted(found)), [assumed("batches", shown, effect)] if doubled else []
 
 

@@ -67,7 +67,7 @@ def block_of(task: SweepTask) -> bytes:
     except GpuwiseError as fault:
         return lost_block(task, fault.message)
     except Exception as fault:  # one odd model must not end a sweep of thousands; the row says that it is our fault
-        return lost_block(task, f"gpuwise failed on it ({type(fault).__name__}: {fault}); please report this bug")
+        return lost_block(task, f"gpuwise failed ({type(fault).__name__}: {fault}); please report this bug")
 
 
 def lost_block(task: SweepTask, reason: str) -> bytes:
@@ -147,7 +147,7 @@ def _reasons(
     texts = [""]
     found = np.zeros((len(task.batches), len(gpus)), dtype=np.int16)
     if len(sizes) < len(task.batches):
-        texts.append(f"it was captured only at batch {workload.batch}")
+        texts.append(f"the model was captured only at batch {workload.batch}")
         found[[place for place, size in enumerate(task.batches) if size not in sizes]] = 1
     lacking = sorted(set(range(len(gpus))) - set(able))
     if lacking:

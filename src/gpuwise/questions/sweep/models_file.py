@@ -29,14 +29,16 @@ def read_models(path: Path, *, here: bool) -> tuple[str, ...]:
             f"the list of models '{path}' cannot be read: {fault.strerror}", hint="give a text file with one model per line"
         ) from None
     except UnicodeDecodeError:
-        raise BadFile(f"'{path}' is not a text file", hint="a list of models has one name per line, such as `resnet50`") from None
+        raise BadFile(
+            f"'{path}' is not a text file", hint="give a text file with one model per line, such as `resnet50`"
+        ) from None
     found: dict[str, int] = {}
     faults: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         model = _model_of(line)
         if not model:
             continue
-        told = f"the same as line {found[model]}" if model in found else _fault(model, here)
+        told = f"repeats line {found[model]}" if model in found else _fault(model, here)
         if told:
             faults.append(f"line {number}: {model}: {told}")
         found.setdefault(model, number)
@@ -44,7 +46,7 @@ def read_models(path: Path, *, here: bool) -> tuple[str, ...]:
         shown = "".join(f"\n  {fault}" for fault in faults[:_TOLD]) + ("\n  …" if len(faults) > _TOLD else "")
         raise BadFile(
             f"{len(faults)} of the models in {path} cannot be used{shown}",
-            hint="correct these lines or put `#` in front of them; nothing has been computed yet",
+            hint="correct these lines or comment them out with `#`; nothing has been computed yet",
         )
     if not found:
         raise BadFile(f"{path} lists no models", hint="write one model per line, such as `resnet50` or `my_model.py:Net`")

@@ -26,12 +26,12 @@ _MODELS = "A file that lists one model per line; # starts a comment."
 _GPUS = "The GPUs: all, curated, a GPU name or custom specs; may be repeated."
 _BATCHES = "The batch sizes: 1..1024 (doubling), 8..64:8 (in steps of 8) or 1,24,32."
 _OUT = "Write the table to this file: FILE.parquet, FILE.csv or FILE.jsonl."
-_ON = "Where to compute: here, processes:4 or dask://host:port (default: all cores of this machine)."
+_ON = "Where to run: here, processes:4 or dask://host:port (default: all cores of this machine)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """Predict many models on many GPUs at many batch sizes and write one table; if it is interrupted, the same command
+    """Predict many models on many GPUs at many batch sizes and write one table. If it is interrupted, the same command
     continues where it stopped."""
 
     models: Annotated[Path, Option(help=_MODELS, argument=True, metavar="MODELS.txt", page=False)] = field(kw_only=False)

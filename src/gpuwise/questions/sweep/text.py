@@ -20,7 +20,7 @@ def render(answer: SweptAnswer, *, width: int | None = None, colour: bool = Fals
     )
     blocks = [bold(head, colour=colour) + f"\n{asked}"]
     if answer.already_whole:
-        blocks.insert(0, "nothing to do: the table is already complete (`--fresh` computes it again)")
+        blocks.insert(0, "nothing to do: the table is already complete (use `--fresh` to compute it again)")
     if answer.refused:
         shown = answer.refused if verbose else answer.refused[:_SHOWN]
         columns = [

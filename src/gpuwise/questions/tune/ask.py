@@ -85,8 +85,9 @@ def _parse_subject(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
     """What is tuned (empty: settings, on this machine), the model, and arguments for a script."""
     if not words:
         raise BadValue(
-            "name something to tune",
-            hint='`gpuwise tune train.py` tries settings here; `gpuwise tune batch resnet50 --gpu "RTX 3090"` predicts them',
+            "no model or script to tune was named",
+            hint="run `gpuwise tune train.py` to try settings here, or "
+            '`gpuwise tune batch resnet50 --gpu "RTX 3090"` to predict them',
         )
     first, *rest = words
     if first not in ("batch", "power"):
@@ -94,7 +95,7 @@ def _parse_subject(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
     if len(rest) != 1:
         raise BadValue(
             f"`tune {first}` takes one model, not {len(rest)}",
-            hint=f'for example `gpuwise tune {first} resnet50 --gpu "RTX 3090"`',
+            hint=f'try `gpuwise tune {first} resnet50 --gpu "RTX 3090"`',
         )
     return first, rest[0], ()
 
@@ -110,7 +111,7 @@ def _refuse_others(what: str, options: TuneOptions) -> None:
     for name in sorted(unused & given):
         raise BadValue(
             f"--{name.rstrip('_').replace('_', '-')} has no effect on `gpuwise tune {what or 'MODEL'}`",
-            hint="`gpuwise tune --help` describes each option",
+            hint="run `gpuwise tune --help` for a description of each option",
         )
 
 
@@ -139,9 +140,9 @@ def _step_options(options: TuneOptions, model: str) -> StepOptions:
 
 def _power_query(options: TuneOptions, model: str) -> PowerQuery:
     if options.apply and options.gpu:
-        raise BadValue("--apply works only on the card in this machine", hint="leave out `--gpu`")
+        raise BadValue("--apply works only on a card in this machine", hint="leave out `--gpu`")
     if options.device and not options.apply:
-        raise BadValue("--device works only with --apply; predictions take a GPU by name", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue("--device works only with --apply; predictions take a GPU by name", hint='try `--gpu "RTX 3090"`')
     return PowerQuery(
         step=_step_options(options, model),
         limits=options.limits,
@@ -172,7 +173,7 @@ def _settings_query(options: TuneOptions, model: str, arguments: tuple[str, ...]
         what = "takes no arguments" if arguments else "has no flags to set"
         raise BadValue(
             f"{model} is a model, not a training script, so it {what}",
-            hint="name the script: `gpuwise tune train.py -- --epochs 1`",
+            hint="name the training script, such as `gpuwise tune train.py -- --epochs 1`",
         )
     _check_runs(options)
     asked = _capture(options, model)
@@ -207,14 +208,14 @@ def _check_runs(options: TuneOptions) -> None:
             raise BadValue(
                 f"{name} {value} can be predicted, but it cannot run on this machine",
                 known=", ".join(known),
-                hint=f"for example `--{name} {known[-1]}`; `gpuwise predict` handles the others",
+                hint=f"try `--{name} {known[-1]}`; `gpuwise predict` handles the others",
             )
 
 
 def _start(options: TuneOptions) -> tuple[Assumption, ...]:
     if options.precision:
         return ()
-    return (assumed("precision at the start", "fp32", "PyTorch's default; use `--precision` to start from another"),)
+    return (assumed("precision at the start", "fp32", "PyTorch's default; use `--precision` to start from another precision"),)
 
 
 def _check_times(seconds: float, timeout_s: float) -> None:
@@ -224,9 +225,7 @@ def _check_times(seconds: float, timeout_s: float) -> None:
             hint=f"give a number between {_SHORTEST_S:g} and {_LONGEST_S:g}; the default is {_USUAL_S:g}",
         )
     if not (math.isfinite(timeout_s) and timeout_s > 0):
-        raise BadValue(
-            f"invalid --timeout {timeout_s:g}: it must be a positive number of seconds", hint="for example `--timeout 120`"
-        )
+        raise BadValue(f"invalid --timeout {timeout_s:g}: it must be a positive number of seconds", hint="try `--timeout 120`")
 
 
 def _own(text: str) -> OwnSetting:
@@ -234,17 +233,19 @@ def _own(text: str) -> OwnSetting:
     head, equals, flags = text.partition("=")
     name, _, values = head.partition(":")
     words = _words(flags)
-    hint = "for example `--set workers='--workers {}'` or `--set loader:old,new='--loader {}'`"
+    hint = "try `--set workers='--workers {}'` or `--set loader:old,new='--loader {}'`"
     if not equals or not name.strip() or not words:
-        raise BadValue(f"'{text}' does not say how to pass the setting to the script", hint=hint)
+        raise BadValue(f"'{text}' does not specify how to pass the setting to the script", hint=hint)
     found = OwnSetting(
         name=name.strip(), flags=words, values=tuple(value.strip() for value in values.split(",") if value.strip())
     )
     takes_value = any("{}" in word for word in words)
     if takes_value and not found.values and found.name not in NAMES:
-        raise BadValue(f"'{found.name}' is your own setting, so list the values to try", known=", ".join(NAMES), hint=hint)
+        raise BadValue(f"'{found.name}' is a custom setting, so its values must be listed", known=", ".join(NAMES), hint=hint)
     if len(found.values) > 1 and not takes_value:
-        raise BadValue(f"'{text}' lists several values but not where they go", hint="write {} where the value goes; " + hint)
+        raise BadValue(
+            f"'{text}' lists several values but does not specify where they go", hint="write {} where the value goes; " + hint
+        )
     return found
 
 
@@ -252,7 +253,7 @@ def _words(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as fault:
-        raise BadValue(f"'{text}' cannot be split into words ({fault})", hint="check its quotes") from None
+        raise BadValue(f"'{text}' cannot be split into words ({fault})", hint="check the quotes") from None
 
 
 def _names(text: str, own: Sequence[OwnSetting]) -> tuple[str, ...]:
@@ -260,7 +261,7 @@ def _names(text: str, own: Sequence[OwnSetting]) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
     for word in wanted:
         if word not in known:
-            raise BadValue(f"unknown setting '{word}'", known=", ".join(known), hint="for example `--try batch,precision`")
+            raise BadValue(f"unknown setting '{word}'", known=", ".join(known), hint="try `--try batch,precision`")
     return wanted or known
 
 
@@ -273,7 +274,7 @@ def _check_script(model: str, options: TuneOptions) -> None:
         if _is_given(getattr(options, name)):
             raise BadValue(
                 f"{path.name} is a training script and sets its own {name.replace('_', ' ')}",
-                hint=f"pass it to the script: `gpuwise tune {model} -- ARGUMENTS`; gpuwise tries {', '.join(HOOKED)}",
+                hint=f"pass it to the script with `gpuwise tune {model} -- ARGUMENTS`; gpuwise tries {', '.join(HOOKED)}",
             )
 
 
@@ -284,7 +285,7 @@ def buildable(model: str) -> str:
         if source.startswith(_BUILDS):
             return source
         raise BadValue(
-            f"gpuwise knows only the published sizes of {model}, and no installed library can build it",
+            f"only the published sizes of {model} are known, and no installed library can build the model",
             looked_in=zoo.entry(model).source,
             hint="name your own implementation, such as `my_model.py:Net`, or a training script",
         )
@@ -292,6 +293,7 @@ def buildable(model: str) -> str:
         raise find.unknown(model)
     if find.tells_itself(model):
         raise BadValue(
-            f"{model} is a workload file, which contains no code to run", hint="name the model it was captured from, or a script"
+            f"{model} is a workload file, which contains no code to run",
+            hint="name the model that it was captured from, or a script",
         )
     return model

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, ClassVar
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.engine import predict_steps
@@ -93,7 +94,7 @@ class TuneAnswer(Shown):
 def tune_batch(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> TuneAnswer:
     """The step by batch, on the one GPU of the query."""
     if len(query.gpus) != 1 or query.run.gpu_count != 1:
-        raise BadValue("`tune batch` takes one GPU at a time", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue("`tune batch` takes one GPU at a time", hint='try `--gpu "RTX 3090"`')
     workload, gpu = workload_of(query, progress), query.gpus[0]
     most = largest_batch(workload, gpu.usable_memory_bytes, gpu=gpu)
     return TuneAnswer(
@@ -123,7 +124,9 @@ def _batches(workload: Workload, query: StepQuery, gpu: Gpu, most: int) -> tuple
             hint="name the model itself or its source file instead of the workload",
         )
     if most < 1:
-        raise BadValue(f"not even a batch of 1 fits on {gpu.name}", hint=f"see `gpuwise fit {workload.model} --gpu '{gpu.name}'`")
+        raise BadValue(
+            f"not even a batch of 1 fits on {the(gpu.name)}", hint=f"see `gpuwise fit {workload.model} --gpu '{gpu.name}'`"
+        )
     sizes = [2**power for power in range(17) if 2**power <= min(most, _LARGEST)]
     if query.on_this_machine:
         profile = store.latest()

@@ -49,7 +49,9 @@ class Plan:
         """Try it, unless even the top of what is expected is not worth it."""
         if expected is not None and expected.high < WORTH:
             self.leave(
-                change.name, change.value, f"it is predicted to be only {expected.low:.2f} to {expected.high:.2f} times as fast"
+                change.name,
+                change.value,
+                f"this change is predicted to be only {expected.low:.2f} to {expected.high:.2f} times as fast",
             )
         else:
             self.tried[change] = expected
@@ -98,7 +100,7 @@ def model_plan(names: Sequence[str], order: Order, facts: DeviceFacts, predictor
         _batches(plan, order, facts, workload, predictor, expect)
     for name in ("workers", "pinned"):
         if name in names:
-            plan.leave(name, "", "a model alone has no data loader; name the training script to try it")
+            plan.leave(name, "", "a model alone has no data loader; name the training script to try this setting")
     return plan
 
 
@@ -107,7 +109,11 @@ def _possible(order: Order, facts: DeviceFacts, workload: Workload) -> Iterator[
     settings = order.request.settings
     for precision in facts.precisions:
         if precision not in ("fp32", settings.precision):
-            yield "precision", precision, "" if settings.precision in ("fp32", "tf32") else "it already runs in 16-bit precision"
+            yield (
+                "precision",
+                precision,
+                "" if settings.precision in ("fp32", "tf32") else "the model already runs in 16-bit precision",
+            )
     has_images = any(op.kind == "conv" for op in workload.ops)
     if not settings.channels_last:
         yield "channels-last", "on", "" if has_images else "the model has no convolutions"
@@ -159,7 +165,9 @@ def _batches(plan: Plan, order: Order, facts: DeviceFacts, workload: Workload, p
         needed = predictor.needed_bytes(workload, size)
         if facts.memory_bytes and needed > _ROOMY * facts.memory_bytes:
             plan.leave(
-                "batch", str(size), f"it needs about {needed / 1e9:.3g} GB, but only {facts.memory_bytes / 1e9:.3g} GB are free"
+                "batch",
+                str(size),
+                f"this batch needs about {needed / 1e9:.3g} GB, but only {facts.memory_bytes / 1e9:.3g} GB is free",
             )
             return
         after = expect.samples_per_s((change,))
@@ -183,7 +191,9 @@ def script_plan(names: Sequence[str], own: Sequence[OwnSetting], first: Trial, f
             values = ()  # without the samples of a step, steps of other batches cannot be compared
         if setting is None and name not in HOOKED:
             plan.leave(
-                name, "", f"gpuwise cannot change it from outside; if the script has a flag for it, use `--set {name}='--FLAG'`"
+                name,
+                "",
+                f"gpuwise cannot change this setting from outside; if the script has a flag for it, use `--set {name}='--FLAG'`",
             )
         elif not values:
             plan.leave(name, "", _why_none(name, first, facts))
@@ -225,9 +235,9 @@ def _usual_values(name: str, first: Trial, facts: DeviceFacts) -> Iterator[str]:
 
 def _why_none(name: str, first: Trial, facts: DeviceFacts) -> str:
     if name == "pinned":
-        return f"copies to {facts.device} need no pinned memory"
+        return f"copies to {facts.device} do not need pinned memory"
     if name == "batch":
-        return "the batch size of the script was not visible"
+        return "the script's batch size is not visible"
     if name == "workers":
-        return "the script creates no torch DataLoader"
+        return "the script does not create a torch DataLoader"
     return f"{facts.name} offers no other value to try"

@@ -78,7 +78,7 @@ def _failed(answer: MeasuredAnswer) -> str:
 def _pruned(answer: MeasuredAnswer, verbose: bool) -> str:
     if not verbose:
         named = ", ".join(f"{one.name} {one.value}".rstrip() for one in answer.pruned)
-        return f"not tried: {named}; `-v` says why" if named else ""
+        return f"not tried: {named}; `-v` explains why" if named else ""
     lines = [f"  {one.name} {one.value}".rstrip() + f": {one.reason}" for one in answer.pruned]
     return "\n".join(["not tried:", *lines]) if lines else ""
 
@@ -101,10 +101,10 @@ def _diff(answer: MeasuredAnswer) -> str:
 def _cautions(answer: MeasuredAnswer) -> list[str]:
     """What speed does not tell."""
     names = {change.name for change in answer.best.changes} if answer.best else set()
-    ranged = f"ranges cover {_rounds(answer)}" if len(answer.start) > 1 else "one round has no range"
+    ranged = f"ranges cover {_rounds(answer)}" if len(answer.start) > 1 else "a single round has no range"
     notes = [f"{ranged}; a change counts only if it was faster in every one of at least three rounds"]
     if "batch" in names:
-        notes.append("a different batch size changes the training: you may need to adjust the learning rate and its schedule")
+        notes.append("a different batch size changes training, so you may need to adjust the learning rate and its schedule")
     if "precision" in names:
-        notes.append("a different precision changes the arithmetic: check that the loss still falls")
+        notes.append("a different precision changes the arithmetic, so check that the loss still falls")
     return notes

@@ -91,7 +91,7 @@ def _start(
         raise BadValue(
             f"{facts.name} ({facts.device}) does not support {request.settings.precision}",
             known=", ".join(able),
-            hint="leave out --precision: gpuwise tries the supported ones",
+            hint="leave out `--precision`; gpuwise tries the supported precisions",
         )
     if request.settings.mode == "train":
         request = msgspec.structs.replace(request, settings=replace(request.settings, implementation=start_of(facts)))
@@ -106,9 +106,9 @@ def _start(
         why = (
             "the usual batch"
             if batch == workload.batch
-            else f"a step at the usual {workload.batch} is predicted to take more than {_LONG_STEP_S:g} s"
+            else f"a step at the usual batch of {workload.batch} is predicted to take more than {_LONG_STEP_S:g} s"
         )
-        assumptions.append(assumed("batch at the start", str(batch), f"{why}; `--batch` sets another"))
+        assumptions.append(assumed("batch at the start", str(batch), f"{why}; change it with `--batch`"))
     request = msgspec.structs.replace(request, batch=batch, seq=workload.seq)
     return msgspec.structs.replace(order, request=request), tuple(assumptions)
 
@@ -248,11 +248,12 @@ def _refuse(query: TuneQuery, trial: Trial) -> None:
         "timeout": f"give each run more time, such as `--timeout {4 * query.timeout_s:g}`, or start with a smaller batch",
     }
     own = (
-        "the script must train for a few seconds with a torch optimizer, a DataLoader or Keras' fit; its arguments go after `--`"
+        "make sure that the script trains for a few seconds with a torch optimizer, a DataLoader or Keras `fit`; "
+        "put its arguments after `--`"
     )
-    hint = own if query.capture is None else hints.get(trial.kind, "run the model on its own to see whether it works")
+    hint = own if query.capture is None else hints.get(trial.kind, "run the model without gpuwise to see whether it works")
     kind = GpuwiseError if trial.kind == "error" else BadValue
-    raise kind(f"{query.model} does not run even unchanged: {trial.fault}", hint=hint)
+    raise kind(f"{query.model} does not run even without changes: {trial.fault}", hint=hint)
 
 
 def _named(variant: Variant) -> str:

@@ -24,12 +24,12 @@ from gpuwise.questions.common.options import (
 __all__ = ["TuneOptions"]
 
 _SUBJECT = (
-    "`batch MODEL` or `power MODEL` predicts for any GPU; MODEL, file.py:Net or train.py alone tries settings on this machine."
+    "`batch MODEL` or `power MODEL` makes a prediction for any GPU; MODEL, file.py:Net or train.py alone tries settings here."
 )
 _DEVICE = "Where to run: cpu, cuda:0 or mps (default: the fastest device that torch finds)."
 _TRY = "What to try: batch, precision, channels-last, compile, optimizer, workers, pinned (default: all)."
 _SET = "How to pass a setting to the script: workers='--workers {}'; may be repeated."
-_SECONDS = "The maximum duration of the trials, in seconds; they end earlier once the results are stable (default: 600)."
+_SECONDS = "The time limit for all trials, in seconds (default: 600); they end earlier once the results are stable."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class TuneOptions:
         default=(), kw_only=False
     )
     gpu: GpuNames = ()
-    batch: Annotated[Optional[int], Option(help="The batch to start from.", low=1, high=2**31 - 1)] = None
+    batch: Annotated[Optional[int], Option(help="The batch size to start from.", low=1, high=2**31 - 1)] = None
     seq: Seq = None
     image: Image = None
     input: Inputs = ()
@@ -65,8 +65,10 @@ class TuneOptions:
     limits: Annotated[str, Option(help="For `tune power`: the limits to compare, such as 200W,250W,300W.")] = ""
     apply: Annotated[
         bool,
-        Option(help="For `tune power`: set each limit on this NVIDIA card, measure it, and restore the old limit.", page=False),
+        Option(
+            help="For `tune power`: set each limit on this NVIDIA card, measure the speed, and restore the old limit.", page=False
+        ),
     ] = False
     seconds: Annotated[Optional[float], Option(help=_SECONDS, page=False)] = None
     seed: Annotated[Optional[int], Option(help="The random seed for the order of the runs.", page=False)] = None
-    timeout: Annotated[float, Option(help="The maximum duration of a capture or a single run, in seconds.", page=False)] = 120.0
+    timeout: Annotated[float, Option(help="The time limit for a capture or a single run, in seconds.", page=False)] = 120.0

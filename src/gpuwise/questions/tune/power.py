@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.core.units import parse
@@ -91,7 +92,7 @@ class PowerAnswer(Shown):
         return best / point.measured_step_s if best and point.measured_step_s else point.speed_fraction
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "what": "power",
             "model": self.model,
@@ -114,7 +115,7 @@ def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text:
     facts = _this_card(query.device) if query.apply else None
     step = step_query(replace(query.step, gpu=facts.name) if facts else query.step)
     if len(step.gpus) != 1 or step.run.gpu_count != 1:
-        raise BadValue("`tune power` takes one GPU at a time", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue("`tune power` takes one GPU at a time", hint='try `--gpu "RTX 3090"`')
     gpu, workload = step.gpus[0], workload_of(step, progress)
     batch = step.batch or workload.batch
     card = card_of(facts.uuid) if facts else None
@@ -144,8 +145,10 @@ def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text:
 
 
 def _curve_notes(workload: Workload) -> tuple[Assumption, ...]:
-    off = f"a factor of e^±{_OFF:g} if the whole limit were removed, from published curves of four GPUs"
-    draws = "a step is assumed to draw the lowest limit that keeps 99% of its speed, and all of any lower limit"
+    off = f"a factor of e^(±{_OFF:g} × the fraction of the limit removed), from published curves of four GPUs"
+    draws = (
+        "a step is assumed to draw as much power as the lowest limit that keeps 99% of its speed, and the full limit below that"
+    )
     told: list[Assumption] = [
         assumed("range of the speed kept", off, "docs/accuracy.md shows the curves"),
         assumed("watts", "from the same curve", draws, basis="computed"),
@@ -163,7 +166,7 @@ def _limits(text: str, gpu: Gpu, card: Card | None) -> tuple[float, ...]:
     """The limits asked for, or some over what the card takes, low to high."""
     rated = gpu.tdp_watts
     if gpu.is_cpu or rated is None:
-        raise BadValue(f"the power limit of {gpu.name} is not known", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue(f"the power limit of {the(gpu.name)} is unknown", hint='try `--gpu "RTX 3090"`')
     least, most = (card.least / 1e3, card.most / 1e3) if card else (least_watts(gpu), rated)
     if not text:
         ladder = np.unique(np.round(np.linspace(least, most, _POINTS) / 5.0) * 5.0)
@@ -173,12 +176,12 @@ def _limits(text: str, gpu: Gpu, card: Card | None) -> tuple[float, ...]:
         watts = parse(f"{part} W" if part.replace(".", "", 1).isdigit() else part, "power")
         if not least <= watts <= most:
             raise BadValue(
-                f"{watts:g} W is outside the power limits of {gpu.name}, which are {least:.0f} to {most:.0f} W",
-                hint=f"for example `--limits {least:.0f}W,{(least + most) / 2:.0f}W`",
+                f"{watts:g} W is outside the power range of {the(gpu.name)} ({least:.0f} to {most:.0f} W)",
+                hint=f"try `--limits {least:.0f}W,{(least + most) / 2:.0f}W`",
             )
         found.append(watts)
     if not found:
-        raise BadValue(f"--limits '{text}' contains no power limit", hint="for example `--limits 200W,250W`")
+        raise BadValue(f"--limits '{text}' contains no power limit", hint="try `--limits 200W,250W`")
     return tuple(sorted(set(found)))
 
 
@@ -214,8 +217,8 @@ def _this_card(device: str) -> DeviceFacts:
     facts = facts_of(device)
     if not facts.device.startswith("cuda") or not facts.uuid:
         raise BadValue(
-            f"the power limit of {facts.name} ({facts.device}) cannot be set",
-            hint="this works on NVIDIA cards only; leave out --apply to get a prediction for `--gpu NAME`",
+            f"the power limit of the {facts.name} ({facts.device}) cannot be set",
+            hint="leave out `--apply` to get a prediction for `--gpu NAME`; power limits can be set only on NVIDIA cards",
         )
     return facts
 

@@ -97,26 +97,26 @@ class Predictor:
             return (
                 assumed(
                     "predicted by",
-                    "nothing, because the device is not in the catalogue",
+                    "no prediction, because the device is not in the catalogue",
                     "every change is tried",
                     basis="assumed",
                 ),
             )
         if self.gpu.is_cpu:
-            effect = f"{CPU_RANGE[0]:g} to {CPU_RANGE[1]:g} times the predicted gain is assumed; `gpuwise bench` improves on it"
-            return (assumed("predicted by", f"the catalogue entry of a similar CPU, {self.gpu.name}", effect, basis="assumed"),)
+            effect = (
+                f"{CPU_RANGE[0]:g} to {CPU_RANGE[1]:g} times the predicted gain is assumed; run `gpuwise bench` to improve it"
+            )
+            return (assumed("predicted by", f"the catalogue entry for a similar CPU, {self.gpu.name}", effect, basis="assumed"),)
         if not knows_vendor(self.gpu):
             low, high = UNMEASURED_RANGE
-            effect = (
-                f"{low:g} to {high:g} times the predicted gain is assumed; no measurement of {self.gpu.vendor} GPUs supports it"
-            )
-            return (assumed("predicted by", f"the catalogue entry of {self.gpu.name}", effect, basis="assumed"),)
+            effect = f"{low:g} to {high:g} times the predicted gain is assumed; no {self.gpu.vendor} GPU was measured"
+            return (assumed("predicted by", f"the catalogue entry for {self.gpu.name}", effect, basis="assumed"),)
         widths = [(name, change_range(name)) for name in names]
         rests = "; ".join(f"{name} {_width_text(own)}" for name, own in widths if own)
         return (
             assumed(
                 "predicted by",
-                f"the catalogue entry of {self.gpu.name}",
+                f"the catalogue entry for {self.gpu.name}",
                 f"ratio of measured to predicted gain: {rests}",
                 basis="computed",
             ),

@@ -19,9 +19,9 @@ def render(answer: TuneAnswer, *, width: int | None = None, colour: bool = False
 
 def _batches(answer: TuneAnswer, width: int | None, colour: bool) -> str:
     best = answer.best
-    enough = ", ".join(f"{answer.enough(share).batch:,} reaches {share:.0%}" for share in (0.90, 0.95, 0.99))
+    enough = [f"{answer.enough(share).batch:,} reaches {share:.0%}" for share in (0.90, 0.95, 0.99)]
     lines = [
-        f"  the best speed is {best.samples_per_s:,.4g} samples/s; batch {enough}",
+        f"  the best speed is {best.samples_per_s:,.4g} samples/s; batch {enough[0]} of it, {enough[1]} and {enough[2]}",
         f"  doubling the batch beyond {answer.stops_paying.batch:,} no longer pays off",
         f"  the largest batch that fits is {answer.largest_batch:,}",
     ]

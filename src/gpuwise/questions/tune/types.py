@@ -1,4 +1,4 @@
-"""What came of trying settings on this machine."""
+"""The results of trying settings on this machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuwise.questions.tune.predicting import Expected
 
 __all__ = ["NO_TIME", "Best", "MeasuredAnswer", "Tried"]
 
-NO_TIME = "there was no time left for it"
+NO_TIME = "there was no time left to try it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One change: what was expected, what it gained, or why it did not run."""
+    """One change: its expected gain, its measured gain, or the reason why it did not run."""
 
     change: Change
     expected: Expected | None
@@ -36,7 +36,7 @@ class Tried:
 
     @property
     def is_as_predicted(self) -> bool | None:
-        """Whether the measured gain lies in the predicted range; None where there is none of either."""
+        """Whether the measured gain is within the predicted range; None if either is missing."""
         if self.expected is None or self.gain is None:
             return None
         return self.expected.low <= self.gain.middle <= self.expected.high
@@ -62,7 +62,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """Changes measured together and anew, and the product of their gains alone."""
+    """Changes measured again together, and the product of their separate gains."""
 
     changes: Variant
     gain: Gain
@@ -91,23 +91,23 @@ class MeasuredAnswer(Shown):
 
     @property
     def verdict(self) -> str:
-        """The answer in a line."""
+        """The answer in one line."""
         best = self.best
         nothing = 0 if any(one.is_untried for one in self.tried) else LEAST_ROUNDS
         if min((one.gain.rounds for one in self.tried if one.gain), default=nothing) < LEAST_ROUNDS:
-            enough = f"`--seconds {self.needed_s:.0f}` should be enough" if self.needed_s else "`--seconds` allows more"
-            return f"no verdict, because there was too little time for {LEAST_ROUNDS} rounds of each change; {enough}"
+            enough = f"`--seconds {self.needed_s:.0f}` should be enough" if self.needed_s else "allow more time with `--seconds`"
+            return f"no verdict, because there was not enough time for {LEAST_ROUNDS} rounds of each change; {enough}"
         certain = [one for one in self.tried if one.gain is not None and one.gain.is_certain]
         if certain and (best is None or best.gain.rounds < LEAST_ROUNDS):
             names = ", ".join(f"{one.change.name} {one.change.value} {one.gain.middle:.2f}" for one in certain if one.gain)
-            return f"faster on their own: {names}; there was no time to measure them together; `--seconds` allows more"
+            return f"faster separately: {names}; there was no time to measure them together; allow more time with `--seconds`"
         if best is None or not best.gain.is_certain:
             return "none of the changes was faster in every round"
         names = " and ".join(f"{change.name} {change.value}" for change in best.changes)
         return f"{names}: {best.gain.middle:.2f} times as fast ({best.gain.low:.2f} to {best.gain.high:.2f})"
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         best, facts = self.best, self.facts
         return {
             "model": self.model,
@@ -135,7 +135,7 @@ class MeasuredAnswer(Shown):
         }
 
     def diff(self) -> list[str]:
-        """The settings to change, as a diff; empty where nothing was certain."""
+        """The settings to change, as a diff; empty if no gain was certain."""
         if self.best is None or not self.best.gain.is_certain:
             return []
         lines = []
@@ -160,7 +160,7 @@ def _figures(trials: tuple[Trial, ...]) -> dict[str, Any]:
 
 
 def _write_setting(change: Change, answer: MeasuredAnswer) -> tuple[str, str]:
-    """A setting before and after, as it stands in code."""
+    """A setting before and after the change, as written in code."""
     kind, value, start = answer.facts.device.partition(":")[0], change.value, answer.start[0]
     dtype = "bfloat16" if value == "amp-bf16" else "float16"
     scaler = "" if value == "amp-bf16" else "  # with torch.amp.GradScaler"

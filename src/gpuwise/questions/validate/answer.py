@@ -1,4 +1,4 @@
-"""How wrong are the predictions, on machines and models they had never seen?"""
+"""How accurate are the predictions on unseen machines and models?"""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ValidateAnswer(Shown):
     assumptions: tuple[Assumption, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         figures = {key: value for key, value in asdict(self.overall).items() if key != "rows"}
         return {
             "table": self.table,
@@ -115,7 +115,7 @@ def answer(options: ValidateOptions, progress: Callable[[str], None] = lambda te
     fit that has not seen its GPU."""
     measured_rows = options.measured_rows
     if measured_rows < 0:
-        raise BadValue(f"invalid --measured-rows {measured_rows}", hint="give a whole number, 0 or more")
+        raise BadValue(f"invalid --measured-rows {measured_rows}", hint="give a whole number (0 or more)")
     if options.held_out is None:
         return _own_table(measured_rows, progress)
     table = read_table(Path(options.held_out))
@@ -218,14 +218,14 @@ def _answer(table: Table, reasons: Skipped, residuals: Sequence[Residual], measu
 
 
 def _nothing(table: Table, reasons: Counter[str], measured: int) -> BadValue:
-    """That there is nothing to score, and why."""
+    """The error that explains why there is nothing to score."""
     told = [f"{_rows(count)}: {reason}" for reason, count in reasons.most_common(_NAMED)]
     told += [f"and {len(reasons) - _NAMED} other reasons"] if len(reasons) > _NAMED else []
     given = table.count - reasons.total()
     if measured and given:
         told.insert(0, f"{_rows(given)}: used as your own measurements")
-        return BadValue(f"no row is left to score ({'; '.join(told)})", hint="use a smaller `--measured-rows`")
-    hint = "`gpuwise gpus` lists the GPUs; model, precision and mode must be spelled as in `gpuwise predict`"
+        return BadValue(f"no rows are left to score ({'; '.join(told)})", hint="use a smaller `--measured-rows`")
+    hint = "spell the model, precision and mode as in `gpuwise predict`, and the GPU as in `gpuwise gpus`"
     return BadValue(f"none of the {_rows(table.count)} can be predicted ({'; '.join(told)})", hint=hint)
 
 
@@ -237,9 +237,7 @@ def _seen_note(seen: int, rows: int) -> tuple[Assumption, ...]:
     """That some rows are no test: the constants were fitted on their source and GPU."""
     if not seen:
         return ()
-    effect = (
-        "the constants were fitted on the same sources and GPUs, so these errors say little about GPUs that were never measured"
-    )
+    effect = "the constants were fitted on the same sources and GPUs, so these errors say little about unmeasured GPUs"
     return (assumed("in sample", f"{seen:,} of {rows:,} rows", effect, basis="fitted"),)
 
 

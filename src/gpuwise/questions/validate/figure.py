@@ -30,9 +30,9 @@ def accuracy_figure(answer: ValidateAnswer, *, by: str = "gpu") -> Figure:
     overall = answer.overall
     unseen = "; each row is predicted by a fit that excludes its GPU" if answer.unseen_family is not None else ""
     errors = f"median error {_percent(overall.median_ape)}, 90% below {_percent(overall.p90_ape)}"
-    held = f"the 80% ranges contain {_percent(overall.coverage_fraction)}"
+    held = f"the 80% ranges contain {_percent(overall.coverage_fraction)} of the rows"
     return Figure(
-        title=f"Predicted against measured: {len(answer.residuals):,} rows of {answer.table}",
+        title=f"Predicted and measured times: {len(answer.residuals):,} rows of {answer.table}",
         subtitle=f"{errors}; {held}{unseen}",
         panels=(_scatter(answer, series), _errors(answer, by)),
         legend=tuple((entry.label, entry.colour) for entry in series) if len(series) > 1 else (),
@@ -119,7 +119,7 @@ def _errors(answer: ValidateAnswer, by: str) -> Bars:
     longest = max(
         [entry.p90_ape or 0.0 for _, entry in kept] + [figures["median_ape"] for figures in answer.baselines.values()] + [0.1]
     )
-    dropped = f", the {_GROUPS} with most rows" if len(groups) > _GROUPS else ""
+    dropped = f" (the {_GROUPS} groups with the most rows)" if len(groups) > _GROUPS else ""
     return Bars(
         title=f"Error by {'GPU' if by == 'gpu' else by}{dropped}: the bar ends at the median, the line at the 90th percentile",
         axis=Axis(title="error", low=0.0, high=longest * 1.04, unit="%"),

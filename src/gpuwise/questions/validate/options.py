@@ -12,8 +12,8 @@ from gpuwise.questions.common.options import Option
 __all__ = ["BREAKDOWNS", "ValidateLooks", "ValidateOptions"]
 
 BREAKDOWNS = ("gpu", "model", "family", "source")
-_HELD_OUT = "A .csv or .parquet file of measurements (default: those that come with gpuwise)."
-_MEASURED = "Use this many rows of each (source, model) as your own measurements, which correct the others."
+_HELD_OUT = "A .csv or .parquet file of measurements (default: the included ones)."
+_MEASURED = "Use this many rows of each (source, model) as your own measurements, which correct the other predictions."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +24,12 @@ class ValidateLooks:
 
     def __post_init__(self) -> None:
         if self.by not in BREAKDOWNS:
-            raise BadValue(f"unknown breakdown '{self.by}'", known=", ".join(BREAKDOWNS), hint="for example `--by gpu`")
+            raise BadValue(f"unknown breakdown '{self.by}'", known=", ".join(BREAKDOWNS), hint="try `--by gpu`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateOptions:
-    """Compare predictions with published measurements: the errors, the ranking of GPUs, the ranges, and simple rules of thumb."""
+    """Compare predictions with published measurements: errors, GPU rankings, ranges, and simple rules of thumb."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
     LOOKS: ClassVar[type] = ValidateLooks

@@ -34,7 +34,8 @@ def render(
     if answer.unseen_family is not None:
         family = answer.unseen_family
         lines.append(
-            f"  families   not in the fit: median {_percent(family.median_ape)}, 90% of rows below {_percent(family.p90_ape)}"
+            f"  families   left out of the fit: median {_percent(family.median_ape)}, 90% of rows below "
+            f"{_percent(family.p90_ape)}"
         )
     lines += [
         "",
@@ -48,7 +49,7 @@ def render(
     if own and verbose:
         lines += [
             "",
-            "  differences that no prediction can account for",
+            "  differences that no prediction can explain",
             *(f"    {what}: {effect}" for what, effect in NOISE_FLOOR),
         ]
     every = answer.by[by]

@@ -1,4 +1,4 @@
-"""Why is the training that runs here slow, or which GPUs of a cluster are in trouble?"""
+"""Why is the training run on this machine slow, or which GPUs in a cluster have problems?"""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _watch_command(query: CommandQuery, tick: Tick, lines: Lines | None, stdout:
 
 
 def _watch_process(query: ProcessQuery, tick: Tick) -> WatchAnswer:
-    """A process that runs already is seen from outside: its steps are not."""
+    """A running process is observed from outside, so its steps are not visible."""
     run, session = follow(query.pid, tick=tick)
     session.remove()
     return judge(run, title=f"process {query.pid}", model=query.model, precision=query.precision)

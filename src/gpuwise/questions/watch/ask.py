@@ -45,19 +45,19 @@ def ask(options: WatchOptions) -> CommandQuery | ProcessQuery | ClusterQuery:
     command = names(options.command)
     if bool(command) + (options.pid is not None) + bool(options.prometheus) != 1:
         raise BadValue(
-            "name exactly one thing to watch: a command, a process (--pid) or a cluster (--prometheus)",
-            hint="for example `gpuwise watch -- python train.py`",
+            "exactly one of a command, --pid or --prometheus must be given",
+            hint="try `gpuwise watch -- python train.py`",
         )
     if options.prometheus:
         if options.model or options.precision or not options.profile:
             raise BadValue(
                 "--model, --precision and --no-profile work only when you watch a command",
-                hint="a Prometheus server has no step times to compare",
+                hint="leave them out; a process ID or a Prometheus server provides no step times to compare",
             )
         return ClusterQuery(url=options.prometheus, last=options.last or _USUAL_WINDOW)
     if options.last:
         raise BadValue(
-            "--last works only with --prometheus", hint="for example `gpuwise watch --prometheus http://localhost:9090 --last 2h`"
+            "--last works only with --prometheus", hint="try `gpuwise watch --prometheus http://localhost:9090 --last 2h`"
         )
     if options.pid is not None:
         return ProcessQuery(pid=options.pid, model=options.model, precision=options.precision)

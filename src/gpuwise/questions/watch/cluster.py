@@ -156,7 +156,7 @@ def judge_fleet(fleet: Fleet, *, address: str) -> ClusterAnswer:
 
 def _seconds(text: str) -> float:
     match = _SPAN.fullmatch(text)
-    example = "for example `--last 10m`, `--last 90s` or `--last 2h`"
+    example = "try `--last 10m`, `--last 90s` or `--last 2h`"
     if match is None:
         raise BadValue(f"invalid duration '{text}'", hint=example)
     seconds = float(match[1]) * _UNITS[match[2]]
@@ -182,6 +182,6 @@ def _notes(members: tuple[Member, ...]) -> tuple[str, ...]:
     if not hollow:
         return ()
     return (
-        f"{len(hollow):,} GPUs look busy although fewer than half of their SMs have work (first: {hollow[0].place}); "
+        f"{len(hollow):,} GPUs look busy although fewer than half of their SMs are active (first: {hollow[0].place}); "
         "run `gpuwise watch` on the job to see why",
     )

@@ -53,7 +53,7 @@ def _kind(product: str, members: list[Member]) -> str:
             parts.append(form.format(sum(known) / len(known)))
     heat = [one.temperature_c for one in vitals if one.temperature_c is not None]
     parts += [f"up to {max(heat):.0f} °C"] if heat else []
-    return f"{len(members):,} × {product}: {', '.join(parts) or 'no figures'}"
+    return f"{len(members):,} × {product}: {', '.join(parts) or 'no data'}"
 
 
 def _finding(

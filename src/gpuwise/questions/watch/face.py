@@ -1,4 +1,4 @@
-"""`gpuwise.watch` in a program: watches, and prints the verdict at the end."""
+"""`gpuwise.watch` inside a program: it watches the run and prints the verdict at the end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def watch(
 ) -> Watch:
     """Watch this program: `with gpuwise.watch(): ...`, or `for batch in gpuwise.watch(loader): ...`.
 
-    It prints what `gpuwise watch` would; with `quiet` it does not, and `.answer` holds the answer, which `then` is called with.
-    `profile` records a few steps of torch programs.
+    At the end, it prints the same report as `gpuwise watch`, unless `quiet` is set. The result is stored in
+    `.answer` and passed to `then`. With `profile`, a few steps of torch programs are recorded.
     """
     from gpuwise.questions.watch.here import Watch
     from gpuwise.questions.watch.text import render

@@ -1,4 +1,4 @@
-"""Watching from inside: `with gpuwise.watch(): ...` and `for batch in gpuwise.watch(loader): ...` in the user's own program."""
+"""Watching from inside a program, with `with gpuwise.watch(): ...` or `for batch in gpuwise.watch(loader): ...`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Watch", "harmless"]
 
 @contextmanager
 def harmless() -> Iterator[None]:
-    """Report what fails in here and go on: watching must not break the training."""
+    """Report errors inside this block and continue, because watching must not break the training."""
     try:
         yield
     except Exception as fault:
@@ -28,10 +28,10 @@ def harmless() -> Iterator[None]:
 
 
 class Watch:
-    """A part of this program under watch, from entering to leaving it. `answer` is there afterwards.
+    """Watches a part of this program, from entering the context to leaving it. Afterwards, `answer` contains the diagnosis.
 
-    As a loop it times the waits for `items`; else those of every DataLoader of torch and every `fit` of Keras meanwhile.
-    `then` is called with the answer.
+    In a loop, it times the waits for `items`; otherwise, it times every torch DataLoader and every Keras `fit` in the meantime.
+    When watching ends, `then` is called with the answer.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Watch:
         self.finish(kind.__name__ if kind is not None and kind is not GeneratorExit else "")
 
     def begin(self, *, hooks: bool = True) -> Watch:
-        """Begin to watch; what is open is finished first. Without `hooks`, steps are what `step_ended` and its like say."""
+        """Start watching, after finishing any previous watch. Without `hooks`, only calls such as `step_ended` mark steps."""
         self.finish("interrupted")
         self.answer, self._session = None, Session()
         self._marks = gpuwise_steps.Marks(self._session.folder, window=self._profile)
@@ -74,7 +74,7 @@ class Watch:
         return {"torch.utils.data": data, "torch.optim": gpuwise_steps.hook_optimizers, "keras": keras}
 
     def finish(self, ended_by: str = "") -> None:
-        """Stop watching, judge, and tell. Raises nothing."""
+        """Stop watching, diagnose the run, and pass on the answer. This never raises an exception."""
         session, marks = self._session, self._marks
         if session is None or marks is None:
             return
@@ -103,43 +103,43 @@ class Watch:
         return len(self._items)  # type: ignore[arg-type]
 
     def record(self) -> None:
-        """Let torch's profiler record the next six steps; `answer.window` is what `why` says of the last such recording."""
+        """Record the next six steps with torch's profiler; `answer.window` is the diagnosis of the last recording."""
         if self._marks is not None:
             self._marks.record()
 
     def pace(self) -> Pace | None:
-        """The steps so far."""
+        """Statistics of the steps so far."""
         return typical_pace(self._session.read()) if self._session is not None else None
 
     def pass_begins(self, workers: int = -1) -> None:
-        """A pass over the data begins, with so many workers; -1 where nothing says."""
+        """Mark the start of a pass over the data, with this number of workers (-1 if it is unknown)."""
         if self._marks is not None:
             self._marks.starts(workers)
             self._marks.begin()
 
     def batch_came(self, batch: Any) -> None:
-        """The next batch is there: itself, or the number of its samples."""
+        """Mark the arrival of the next batch, given as the batch itself or as its number of samples."""
         if self._marks is not None:
             self._marks.end(batch if isinstance(batch, int) else gpuwise_steps.samples_of(batch))
 
     def step_ended(self) -> None:
-        """A step is done, and the next batch is waited for."""
+        """Mark the end of a step; the wait for the next batch starts here."""
         if self._marks is not None:
             self._marks.stepped()
             self._marks.begin()
 
     def pause(self, *, apart: bool = True) -> None:
-        """The program evaluates or saves; until `go_on`, or the next batch, it waits for nothing. With `apart` the step is left
-        out of the figures."""
+        """Mark the start of an evaluation or a checkpoint, until `go_on` or the next batch. With `apart`, the step is excluded
+        from the statistics."""
         if self._marks is not None:
             self._marks.pause(apart=apart)
 
     def go_on(self) -> None:
-        """That is over, and the next batch is waited for again."""
+        """Mark the end of a pause; the wait for the next batch starts here."""
         if self._marks is not None:
             self._marks.go_on()
 
     def pass_ended(self) -> None:
-        """No batch is left."""
+        """Mark the end of a pass over the data."""
         if self._marks is not None:
             self._marks.end(None)

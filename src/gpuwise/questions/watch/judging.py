@@ -34,7 +34,7 @@ _LEAST_LEFT = 0.05  # of a step, whatever is mended
 def check_expected(model: str, precision: str) -> None:
     """Refuse a model or precision that cannot be predicted, before hours of training rather than after them."""
     if precision and not model:
-        raise BadValue("--precision works only with --model", hint="for example `--model resnet50 --precision amp`")
+        raise BadValue("--precision works only with --model", hint="try `--model resnet50 --precision amp`")
     if model:
         from gpuwise.questions.common.capturing import captured
         from gpuwise.questions.common.step import step_query
@@ -136,7 +136,7 @@ def _expected(run: Run, pace: Pace | None, model: str, precision: str) -> tuple[
     batch = pace.batch if pace and pace.batch else None
     if gpu is None and not _cpu_was_measured():
         reason = f"no prediction for {model}: no GPU in the catalogue was found"
-        return Abstained(code=SLOWER, reason=reason, record_next="run `gpuwise bench` to measure the CPU first"), ()
+        return Abstained(code=SLOWER, reason=reason, record_next="run `gpuwise bench` first to measure the CPU"), ()
     options = StepOptions(
         model,
         mode="train",
@@ -193,7 +193,7 @@ def _parts(pace: Pace | None, vitals: Vitals, window: WhyAnswer | None) -> dict[
 
 def _verdict(run: Run, pace: Pace | None, vitals: Vitals, findings: tuple[Finding, ...]) -> str:
     if run.waiting_s is not None:
-        return f"the run hangs: the data loader has delivered no batch for {run.waiting_s:.0f} s"
+        return f"the run hangs: the data loader has not delivered a batch for {run.waiting_s:.0f} s"
     if pace is None:
         ended = f" before it exited with code {run.exit_code}" if run.exit_code else ""
         load = [gpu.busy_fraction for gpu in vitals.gpus if gpu.busy_fraction is not None]
@@ -204,7 +204,7 @@ def _verdict(run: Run, pace: Pace | None, vitals: Vitals, findings: tuple[Findin
         top = serious[0]
         gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times as fast"
         return f"{top.title}: {top.share_fraction:.0%} of the step; a fix would make the run {gain}"
-    return f"healthy: a step waits for input {pace.wait_fraction:.0%} of the time, and no check found more than a minor loss"
+    return f"healthy: steps wait for input {pace.wait_fraction:.0%} of the time, and no check found more than a minor loss"
 
 
 def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
@@ -213,13 +213,13 @@ def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
     ]  # a fault that stops a check is reported with that check
     if pace is not None and pace.apart_fraction > _UNEVEN:
         notes.append(
-            f"{pace.apart_fraction:.0%} of the time is spent in steps that start an epoch (workers start, caches fill), evaluate "
+            f"{pace.apart_fraction:.0%} of the time is spent on steps that start an epoch (workers start, caches fill), evaluate "
             "or save, which are left out; persistent_workers=True keeps the workers between epochs"
         )
     if pace is not None and pace.steady_count < _FEW:
-        notes.append(f"there were only {pace.steady_count} steady steps: let it run longer")
+        notes.append(f"there were only {pace.steady_count} steady steps; let the run continue longer")
     if len(run.marks) > 1 and pace is not None:
-        notes.append(f"the steps are from process {pace.pid}, which is typical of the {len(run.marks)}")
+        notes.append(f"the steps are from process {pace.pid}, which is typical of all {len(run.marks)} processes")
     if any(gpu.other_processes is None and gpu.load_count for gpu in vitals.gpus):
         notes.append(
             "the driver does not list this run's processes on the GPU, so gpuwise cannot distinguish them from other programs"

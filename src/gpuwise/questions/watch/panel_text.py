@@ -13,7 +13,7 @@ def panel(sight: Sight | None, pace: Pace | None, *, seconds: float, waiting_s: 
     """What is seen now, a line each: steps, GPUs, host."""
     lines = [f"gpuwise watch  {seconds:,.0f} s  " + _steps(pace)]
     if waiting_s is not None:
-        lines.append(f"the data loader has delivered no batch for {waiting_s:.0f} s")
+        lines.append(f"the data loader has not delivered a batch for {waiting_s:.0f} s")
     if sight is not None:
         lines += [_gpu_now(gpu) for gpu in sight.gpus]
         lines += [_host_now(sight.host)] if sight.host is not None else []

@@ -46,7 +46,7 @@ def _head(answer: WatchAnswer) -> str:
         spread = f"mean of {pace.steady_count} steady steps; median {time_text(pace.median_s)}, {most}"
         batch = f", batch {pace.batch}" if pace.batch else ""
         lines.append(f"step {time_text(pace.mean_s)} ({spread}){batch}, waiting for input {pace.wait_fraction:.0%} of the time")
-        lines.append(f"a step is counted {_BY[pace.by]}")
+        lines.append(f"a step is measured {_BY[pace.by]}")
     expected = answer.expected
     if expected is not None:
         measured = f", measured {time_text(pace.mean_s)}" if pace is not None else ""
@@ -103,4 +103,7 @@ def _notes(answer: WatchAnswer) -> list[str]:
     if answer.window is None:
         return list(answer.notes)
     count = len(answer.window.view.scene.steps.start_ns)
-    return [*answer.notes, f"all parts except the wait come from {count} profiled steps, which do not count for the step time"]
+    return [
+        *answer.notes,
+        f"all parts except the input wait are from {count} profiled steps, which are not included in the step time",
+    ]

@@ -1,4 +1,4 @@
-"""What `watch` answers: the diagnosis of one watched run."""
+"""The answer of `watch`: the diagnosis of one watched run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["WatchAnswer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchAnswer(Shown):
-    """What a watched run spent its time on, what is wrong with it, and what could not be seen."""
+    """Where a watched run spent its time, its problems, and what could not be observed."""
 
     TEXT: ClassVar[str] = "questions.watch.text.render"
 
@@ -40,7 +40,7 @@ class WatchAnswer(Shown):
 
     @property
     def exit_code(self) -> int:
-        """That of the watched command, which `gpuwise watch` passes on."""
+        """The exit code of the watched command, which `gpuwise watch` passes on."""
         return self.run.exit_code or 0
 
     @property
@@ -52,7 +52,7 @@ class WatchAnswer(Shown):
         return 1.0 - self.pace.wait_fraction if self.pace else None
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract for `why`, and what only a live run has."""
+        """The keys of the JSON contract for `why`, and those that only a live run has."""
         pace = self.pace
         return {
             "files": [],

@@ -19,8 +19,8 @@ __all__ = ["catalogue_gpu", "used_gpus", "vitals_of"]
 _AT_LOAD = 0.5
 _USED = 0.05
 _WITHOUT_STEPS = (
-    "gpuwise sees the steps of Python programs that use torch's DataLoader and optimizers, or Keras; "
-    "in others, mark them with `for batch in gpuwise.watch(loader):`"
+    "gpuwise detects the steps of Python programs that use torch's DataLoader and optimizers, or Keras; "
+    "in other programs, mark steps with `for batch in gpuwise.watch(loader):`"
 )
 
 
@@ -43,7 +43,7 @@ def vitals_of(run: Run, pace: Pace | None, expected_s: float | None = None) -> V
         own_cores_fraction=mean(own) if own else None,
         delayed_fraction=mean(delays) if delays else None,
         gpus=tuple(_gpu(tuple(run.of_gpu(index)), run.pids) for index in used_gpus(run)),
-        blind=next((fault for fault in run.faults if "GPU" in fault), "the run was too short to see a GPU"),
+        blind=next((fault for fault in run.faults if "GPU" in fault), "the run was too short to observe a GPU"),
         without_steps=_WITHOUT_STEPS,
         faults=run.faults,
     )

@@ -23,6 +23,7 @@ from gpuwise.advise.choosing import (
     worth_usd,
 )
 from gpuwise.advise.jobs import SHORT_WAYS, WAYS, Job
+from gpuwise.core.articles import a
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import either
 from gpuwise.core.units import GIB
@@ -36,7 +37,6 @@ from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied
 from gpuwise.questions.which.survey import (
     Survey,
-    a,
     alike,
     best_by_budget,
     buys,
@@ -55,12 +55,12 @@ __all__ = ["answer", "changes", "choose", "notes", "which"]
 
 
 def answer(options: WhichOptions, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
-    """What to take, what else there is, and why."""
+    """The recommendation, its alternatives and the reasons."""
     return choose(ask(options), progress)
 
 
 def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
-    """What to take, what else there is, and why."""
+    """The recommendation, its alternatives and the reasons."""
     survey = make_survey(query, progress)
     chosen = select(survey.options, query.limits)
     shown = best_by_budget(survey.options) if query.general else chosen.shown or _unpriced(survey)
@@ -141,12 +141,12 @@ def _hours(survey: Survey, chosen: Selection) -> str:
     rate = survey.query.book.currency.show(chosen.rented.rent.usd_per_gpu_hour, 2)
     who, now = f"{a(chosen.rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
     if hours is None:
-        return f"renting {who} is cheaper however many hours you use it"
+        return f"renting {who} is cheaper at any number of hours"
     if chosen.best is chosen.rented:
         return f"above {hours:.0f} hours of use a week, buying {a(chosen.bought.name)} is cheaper"
     if hours <= now:
         return f"below {hours:.0f} hours of use a week, renting {who} is cheaper"
-    return f"renting {who} is cheaper for up to {hours:.0f} hours of use a week (this answer counts {now:.0f}), but {TROUBLE}"
+    return f"renting {who} is cheaper for up to {hours:.0f} hours of use a week (this answer assumes {now:.0f}), but {TROUBLE}"
 
 
 def _faster(survey: Survey, chosen: Selection) -> str:
@@ -178,7 +178,7 @@ def _roomier(survey: Survey, best: Candidate) -> str:
         return ""
     more = min(able, key=spent)
     memory = f"{more.gpu.memory_bytes / GIB:.0f} GB instead of {best.gpu.memory_bytes / GIB:.0f} GB"
-    return f"for {survey.money(spent(more) - spent(best))} more you get {a(more.name)}, which is just as fast and has {memory}"
+    return f"for {survey.money(spent(more) - spent(best))} more, you get {a(more.name)}, which is just as fast and has {memory}"
 
 
 def _budget(survey: Survey, best: Candidate) -> str:
@@ -216,12 +216,12 @@ def _several_more(survey: Survey, best: Candidate) -> str:
         return ""
     failed = [line.text for line in failures(survey, bought[0])]
     gain = best.run.seconds / bought[0].run.seconds
-    trouble = f", but a typical machine cannot take {'it' if best.gpu_count == 1 else 'them'}: {failed[0]}" if failed else ""
-    added = f"a second {best.gpu.name}" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name}"
+    trouble = f", but a typical machine does not support {'it' if best.gpu_count == 1 else 'them'}: {failed[0]}" if failed else ""
+    added = f"a second {best.gpu.name}" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} GPUs"
     if survey.query.text:
         return more_for_text(added, gain, gain >= _FASTER, trouble)
     if gain < _FASTER:
-        slow = f"{gain:.2f} times as fast, because gradients wait for the link"
+        slow = f"{gain:.2f} times as fast, because the link slows down the exchange of gradients"
         return f"{added} would not speed up a single job ({slow}), but separate jobs could run at the same time"
     used = "both" if best.gpu_count == 1 else "all of them"
     return f"{added} would make a run {gain:.2f} times as fast if your code uses {used}{trouble}"
@@ -234,7 +234,7 @@ def _memory(best: Candidate | None) -> str:
     needed = best.run.needed_bytes / GIB
     if isinstance(best.run.paces[0], TextPace) and best.gpu_count > 1:
         most = f"models that need more than {best.gpu_count * usable / GIB:.0f} GiB do not fit on {best.name}"
-        return f"{most}; this one needs {needed:.1f} of the {usable / GIB:.1f} GiB that each GPU has for it"
+        return f"{most}; this model needs {needed:.1f} of the {usable / GIB:.1f} usable GiB on each GPU"
     this = "this model" if len(best.run.paces) == 1 else "the largest job here"
     return f"models that need more than {usable / GIB:.0f} GiB do not fit on {a(best.gpu.name)}; {this} needs {needed:.1f} GiB"
 
@@ -252,7 +252,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
         for note in priced.notes:
             found.setdefault(note.name, note)
         if priced.way != "usual" or priced.skipped or len(job.ways) > 2:
-            found[f"way {job.model}"] = assumed(f"way of {job.model}", WAYS[priced.way], _way(job, priced), code="way")
+            found[f"way {job.model}"] = assumed(f"method for {job.model}", WAYS[priced.way], _way(job, priced), code="way")
     if not query.asked.batch and query.text is None:
         found["batch"] = _batches(survey)
     if not query.general:
@@ -260,19 +260,19 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
     if query.limits.budget_usd is not None:
         found["budget"] = _budget_note(survey)
     if survey.build:
-        effect = "ok: it works; tight: it works if you address the item named; `gpuwise build` checks your own machine"
+        effect = "ok: the build works; tight: it works if you address the named item; `gpuwise build` checks your own machine"
         found["build"] = assumed("build", "a typical machine", effect)
     bought = [option.price for option in survey.options if option.price is not None and option.price.kind != "given"]
     if bought:
         yours = f'set your own with `--price "{bought[0].gpu}=…"`'
-        effect = f"your shops may differ; {yours}; a card counts as available new for {NEW_MONTHS} months after launch"
+        effect = f"local prices may differ; {yours}; cards count as available new for {NEW_MONTHS} months after launch"
         found["prices"] = assumed("prices", f"the newest known: {_kinds_of(bought)}", effect)
     rents = [option.rent for option in survey.options if option.rent is not None]
     if rents:
         newest = max(rent.dated for rent in rents)
-        dated = f"the data is from {newest.isoformat()} and {age_text(newest, query.book.today)}"
+        dated = f"data from {newest.isoformat()}, {age_text(newest, query.book.today)}"
         effect = f"{dated}; individual offers differ by a factor of two to four"
-        found["rents"] = assumed("rents", "median of the clouds' prices", effect)
+        found["rents"] = assumed("rents", "the median cloud price", effect)
     unseen = [option.gpu for option in survey.options if query.text is None and not knows(option.gpu) and not option.gpu.is_cpu]
     for makers in (False, True):
         alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
@@ -280,9 +280,11 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
         if names and makers:
             low, high = UNMEASURED_RANGE
             effect = f"no GPU of these vendors was measured: {names}"
-            found["assumed ranges"] = assumed("ranges of unmeasured vendors", f"{low:g} to {high:g} times the time", effect)
+            found["assumed ranges"] = assumed(
+                "ranges of unmeasured vendors", f"{low:g} to {high:g} times the predicted time", effect
+            )
         elif names:
-            value = "as seen for GPU generations left out of the fit"
+            value = "the same as for GPU generations left out of the fit"
             found["ranges"] = assumed("ranges", value, f"no GPU of these generations was measured: {names}")
     return tuple(found.values())
 
@@ -303,10 +305,14 @@ def _rule(query: WhichQuery) -> Assumption:
         value = f"the rented GPU with the lowest cost per {work}"
     elif budget is None:
         value = f"the card with the lowest cost per {work}"
-        effect += [f"renting is recommended only if it costs less than {RENT_BELOW:.0%} of that"] if "rent" in query.kinds else []
+        effect += (
+            [f"renting is recommended only if it costs less than {RENT_BELOW:.0%} of buying"] if "rent" in query.kinds else []
+        )
     else:
         value = "the fastest card that the budget buys"
-        effect.append(f"a card with {NEARLY:.0%} of its speed for at most {CLEARLY_CHEAPER:.0%} of its price is preferred")
+        effect.append(
+            f"a card with {NEARLY:.0%} of its speed is preferred if it costs at most {CLEARLY_CHEAPER:.0%} of its price"
+        )
         effect.append(f"several cards are preferred to one only if they are {WORTH_A_CHANGE:g} times as fast")
     effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
     return assumed("rule", value, "; ".join(effect) or "no other rule applies")
@@ -317,7 +323,7 @@ def _budget_note(survey: Survey) -> Assumption:
     query = survey.query
     rents = f"; if you rent, it must cover all {query.terms.years:g} years" if "rent" in query.kinds else ""
     what = "the cards and the rest of the machine" if query.machine_given else "the cards"
-    effect = f"covers what {what} cost upfront, but not electricity{rents}"
+    effect = f"covers the upfront cost of {what}, but not electricity{rents}"
     return assumed("budget", survey.money(query.limits.budget_usd), effect)
 
 
@@ -337,10 +343,10 @@ def _kinds_of(prices: Sequence[Price]) -> str:
 def _way(job: Job, priced: Priced) -> str:
     """Why a job is run this way, and which other ways there are."""
     if priced.skipped:
-        return f"no GPU within your limits holds it {either(SHORT_WAYS[way] for way, _ in priced.skipped)}"
+        return f"no GPU within your limits can run it {either(SHORT_WAYS[way] for way, _ in priced.skipped)}"
     sparing = job.ways[job.ways.index(priced.way) + 1 :]
     smaller = either(SHORT_WAYS[way] for way in sparing)
-    return f"it would fit on smaller GPUs {smaller}" if sparing else "the usual way for this task"
+    return f"it would fit on smaller GPUs {smaller}" if sparing else "the usual method for this task"
 
 
 which = face(WhichOptions, answer)

@@ -111,9 +111,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
 def _check_together(options: WhichOptions) -> None:
     """Refuse options that contradict each other."""
     if options.model and options.task:
-        raise BadValue(
-            "`--model` and `--task` cannot be combined", hint="leave out `--task`, which is for choosing without a model"
-        )
+        raise BadValue("`--model` and `--task` cannot be combined", hint="leave out `--task`, which replaces a model")
     if not 1 <= options.max_gpus <= MOST_IN_A_MACHINE:
         raise BadValue(f"--max-gpus {options.max_gpus} is out of range", hint=f"give a number between 1 and {MOST_IN_A_MACHINE}")
     if options.laptop and options.rent:
@@ -124,9 +122,7 @@ def _how_asked(options: WhichOptions) -> Asked:
     """How all jobs are run, checked."""
     size = parse_batch(options.batch)
     if options.precision and options.precision not in ("auto", *PRECISIONS):
-        raise BadValue(
-            f"unknown precision '{options.precision}'", known=", ".join(PRECISIONS), hint="for example `--precision auto`"
-        )
+        raise BadValue(f"unknown precision '{options.precision}'", known=", ".join(PRECISIONS), hint="try `--precision auto`")
     return Asked(
         batch="" if size is None else str(size) if size else "auto",
         precision=options.precision,
@@ -144,14 +140,12 @@ def _jobs(
     """What is to be run: the models given, or the jobs of a task."""
     samples = options.samples
     if models:
-        count = _SAMPLES if samples is None else amount(samples, "a number of samples", "for example `--samples 1e6`")
+        count = _SAMPLES if samples is None else amount(samples, "a number of samples", "try `--samples 1e6`")
         if count < 1:
-            raise BadValue(f"--samples {count:g} is less than one sample", hint="for example `--samples 1e6`")
+            raise BadValue(f"--samples {count:g} is less than one sample", hint="try `--samples 1e6`")
         unit = "samples" if text is None else "tokens"
         if samples is None:
-            notes.append(
-                assumed("run", f"{count:,.0f} {unit}", f"use `--samples` to set how many {unit} one of your runs processes")
-            )
+            notes.append(assumed("run", f"{count:,.0f} {unit}", f"set the number of {unit} per run with `--samples`"))
         jobs = tuple(
             _job(name, count, options.mode, options.phase, options.seq) if text is None else text_job(name, count, text)
             for name in models
@@ -165,11 +159,11 @@ def _jobs(
     }.items():
         if value:
             raise BadValue(
-                f"{option} only works with `--model`; a task sets its own",
-                hint=f"for example `--model resnet50 {option} {value}`",
+                f"{option} works only with `--model`; a task sets its own value",
+                hint=f"try `--model resnet50 {option} {value}`",
             )
     chosen = find_task(options.task or _DEFAULT_TASK)
-    why = "these jobs represent your model; name your own with `--model`"
+    why = "these jobs represent the task; name your own model with `--model`"
     notes.append(assumed("task" if not options.task else "run", f"{chosen.name}: {_describe_jobs(chosen)}", why))
     return chosen.name, chosen.jobs
 
@@ -182,7 +176,7 @@ def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> J
     """A model by name. Large language models may also run with adapters or packed weights, where the plain way fits nowhere."""
     mode = mode or ("infer" if phase else "train")
     if mode not in ("train", "infer"):
-        raise BadValue(f"unknown mode '{mode}'", known="train, infer", hint="for example `--mode infer`")
+        raise BadValue(f"unknown mode '{mode}'", known="train, infer", hint="try `--mode infer`")
     large = zoo.has(name) and zoo.entry(name).parameters > _TRAINED_IN_FULL_UP_TO
     language = zoo.has(name) and any(stored.phase for stored in zoo.entry(name).graphs)
     ways: tuple[str, ...] = ("usual", "checkpoint") if mode == "train" else ("usual",)
@@ -217,18 +211,20 @@ def _condition(options: WhichOptions) -> str:
 def _vendor(text: str, notes: list[Assumption]) -> str:
     if not text:
         notes.append(
-            assumed("vendor", "NVIDIA", "most code and guides are written for NVIDIA GPUs; `--vendor any` adds AMD and Intel")
+            assumed(
+                "vendor", "NVIDIA", "most code and guides are written for NVIDIA GPUs; use `--vendor any` to add AMD and Intel"
+            )
         )
         return "NVIDIA"
     if text.lower() not in _VENDORS:
-        raise BadValue(f"unknown vendor '{text}'", known=", ".join(_VENDORS), hint="for example `--vendor any`")
+        raise BadValue(f"unknown vendor '{text}'", known=", ".join(_VENDORS), hint="try `--vendor any`")
     return _VENDORS[text.lower()]
 
 
 def _budget(budget: float | str | None, currency: Currency) -> float | None:
     if budget is None:
         return None
-    hint = "for example `--budget 800`; without a budget you get recommendations for several budgets"
+    hint = "try `--budget 800`, or leave out `--budget` for recommendations at several budgets"
     value = currency.read(budget, "a budget", hint) if isinstance(budget, str) else budget
     return currency.to_usd(amount(value, "a budget", hint))
 
@@ -239,7 +235,7 @@ def _parse_deadline(text: str) -> float | None:
         return None
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", text.lower())
     if match is None or match[2] not in _SPANS or not 0 < float(match[1]) < math.inf:
-        raise BadValue(f"invalid deadline '{text}'", hint="for example `--deadline '3 days'` or `--deadline 12h`")
+        raise BadValue(f"invalid deadline '{text}'", hint="try `--deadline '3 days'` or `--deadline 12h`")
     return float(match[1]) * _SPANS[match[2]]
 
 
@@ -247,7 +243,9 @@ def _terms(options: WhichOptions, book: PriceBook, owns: bool, notes: list[Assum
     if options.hours_per_week is None:
         notes.append(
             assumed(
-                "hours_per_week", f"{_HOURS_PER_WEEK:g}", "15% of the time, a busy desktop; change it with `--hours-per-week`"
+                "hours_per_week",
+                f"{_HOURS_PER_WEEK:g}",
+                "15% of the time, typical of a busy desktop; change it with `--hours-per-week`",
             )
         )
     if options.years is None:
@@ -266,7 +264,7 @@ def _terms(options: WhichOptions, book: PriceBook, owns: bool, notes: list[Assum
         years=_YEARS if options.years is None else years_of(options.years),
         tariff=_tariff(book, options.kwh_price, options.tariff, options.region, notes),
         grid=find_region(options.region or DEFAULT_REGION).grid,
-        machine_watts=amount(watts, "a power", "for example `--machine-watts 100`", zero=True),
+        machine_watts=amount(watts, "a power", "try `--machine-watts 100`", zero=True),
         machine_usd=machine_usd,
     )
 
@@ -274,24 +272,24 @@ def _terms(options: WhichOptions, book: PriceBook, owns: bool, notes: list[Assum
 def _hours(per_week: float | None) -> float:
     if per_week is None:
         return _HOURS_PER_WEEK
-    return amount(per_week, "hours of use per week", "for example `--hours-per-week 20`")
+    return amount(per_week, "the hours of use per week", "try `--hours-per-week 20`")
 
 
 def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, notes: list[Assumption]) -> float:
     """What the rest of the machine costs, in US dollars."""
     if given is not None:
-        return book.currency.to_usd(amount(given, "the price of the machine", "for example `--machine 900`", zero=True))
+        return book.currency.to_usd(amount(given, "the machine price", "try `--machine 900`", zero=True))
     if laptop:
         return 0.0
     usd = 0.0 if owns else MACHINE_USD
-    bought = "the rest of a desktop, counted in the total but not upfront; use `--machine 0` if you have one"
-    notes.append(assumed("machine", book.currency.show(usd), "new cards go into the machine that you have" if owns else bought))
+    bought = "the rest of a desktop, included in the total but not in the upfront cost; use `--machine 0` if you have one"
+    notes.append(assumed("machine", book.currency.show(usd), "new cards go into your existing machine" if owns else bought))
     return usd
 
 
 def _tariff(book: PriceBook, kwh_price: float | None, tariff: str, region: str, notes: list[Assumption]) -> Tariff:
     if kwh_price is not None and tariff:
-        raise BadValue("`--kwh-price` and `--tariff` cannot be combined", hint="leave one of them out")
+        raise BadValue("`--kwh-price` and `--tariff` cannot be combined", hint="leave out one of them")
     rate = book.currency.usd_per_unit
     if tariff:
         return parse_tariff(tariff, usd_per_unit=rate)

@@ -27,7 +27,7 @@ def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
     panel = _cost(answer) if chart == "cost" else _value(answer) if chart == "value" else _speed(answer)
     years, hours = answer.query.terms.years, answer.query.terms.utilization * 168
     subtitle = f"{answer.query.title}; {hours:.0f} hours a week for {years:g} years" if chart != "speed" else answer.query.title
-    titles = {"cost": "Time against money", "value": "Runs for the money", "speed": "Speed"}
+    titles = {"cost": "Time and cost", "value": "Runs for the money", "speed": "Speed"}
     return Figure(
         title=f"{titles[chart]}: {answer.best.name if answer.best else 'the best at each budget'}",
         subtitle=subtitle,
@@ -65,7 +65,7 @@ def _cost(answer: WhichAnswer) -> Plot:
     costs, times = [_total(option, answer) for option in options], [option.run.seconds for option in options]
     steps = [(_total(option, answer), option.run.seconds) for option in sorted(front, key=lambda option: option.total_usd or 0.0)]
     return Plot(
-        title="lower and further left is better; the line joins the options that no other beats",
+        title="Lower and further left is better; the line connects the options that no other option beats",
         x=Axis(title=f"total cost in {money.code}", low=min(costs) / 1.5, high=max(costs) * 1.5, log=True),
         y=Axis(title="time per run", low=min(times) / 1.5, high=max(times) * 1.5, unit="s", log=True),
         series=tuple(one for one in series if one.marks),
@@ -121,7 +121,9 @@ def _value(answer: WhichAnswer) -> Bars:
         for option in options
     )
     axis = Axis(title="runs for the money, best = 1", low=0.0, high=1.02)
-    return Bars(title="Longer is better: price, machine, electricity or rent included", axis=axis, bars=bars, share=1.0)
+    return Bars(
+        title="Longer is better; includes the price, machine and electricity, or the rent", axis=axis, bars=bars, share=1.0
+    )
 
 
 def _speed(answer: WhichAnswer) -> Bars:
@@ -131,7 +133,7 @@ def _speed(answer: WhichAnswer) -> Bars:
     best = ranked[0].seconds
     bars = tuple(_speed_bar(run, best) for run in ranked)
     axis = Axis(title="speed, fastest = 1", low=0.0, high=1.02)
-    return Bars(title="Longer is better: one GPU, all jobs", axis=axis, bars=bars, share=1.0)
+    return Bars(title="Longer is better; one GPU, all jobs", axis=axis, bars=bars, share=1.0)
 
 
 def _speed_bar(run: TaskRun, best: float) -> Bar:

@@ -26,14 +26,14 @@ __all__ = ["CHARTS", "WhichLooks", "WhichOptions", "check_chart"]
 
 CHARTS = ("cost", "value", "speed")
 _MOST_MONEY = 1e12  # far above any price; refuses slips of the keyboard
-_TASK = "A typical workload in place of a model: learning, kaggle, vision, nlp, llm-finetune, llm-inference, ..."
+_TASK = "A typical workload instead of a model: learning, kaggle, vision, nlp, llm-finetune, llm-inference, ..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichLooks:
     """Which chart is drawn."""
 
-    chart: Annotated[str, Option(help="The chart to draw: cost (time against money), value or speed.")] = "cost"
+    chart: Annotated[str, Option(help="The chart to draw: cost (time and cost), value or speed.")] = "cost"
 
     def __post_init__(self) -> None:
         check_chart(self.chart)
@@ -42,14 +42,14 @@ class WhichLooks:
 def check_chart(name: str) -> None:
     """Refuse a chart that does not exist, before anything is computed."""
     if name not in CHARTS:
-        raise BadValue(f"unknown chart '{name}'", known=", ".join(CHARTS), hint="for example `--chart value`")
+        raise BadValue(f"unknown chart '{name}'", known=", ".join(CHARTS), hint="try `--chart value`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichOptions:
-    """Recommend what to buy, rent or keep for your models or a task, with the time and the cost of each option.
+    """Recommend what to buy, rent or keep for your models or a task, with the time and cost of each option.
 
-    Without options it recommends a GPU for each of several budgets. Every option you add makes the answer more specific.
+    Without options, it recommends a GPU at each of several budgets. Every option you add makes the recommendation more specific.
     """
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
@@ -59,33 +59,37 @@ class WhichOptions:
     task: Annotated[str, Option(help=_TASK)] = ""
     budget: Annotated[
         Union[float, str, None],
-        Option(help="What you can spend on GPUs, or on rent over all years: 800 or '$800'.", high=_MOST_MONEY),
+        Option(help="The amount you can spend on GPUs, or on rent over all years: 800 or '$800'.", high=_MOST_MONEY),
     ] = None
     have: Annotated[Names, Option(help="GPUs you already have, such as 'GTX 1080 Ti' or '2x T4'; may be repeated.")] = ()
     hours_per_week: Annotated[Optional[float], Option(help="Hours of use per week (default: 25).", low=0, high=168)] = None
-    years: Annotated[Optional[float], Option(help="Years of use to count (default: 3).", above=0, high=20)] = None
+    years: Annotated[Optional[float], Option(help="The number of years of use (default: 3).", above=0, high=20)] = None
     kwh_price: Annotated[Optional[float], Option(help="The price of electricity per kWh.", low=0, high=_MOST_MONEY)] = None
     tariff: Annotated[str, Option(help="The electricity price in monthly tiers of kWh: '200=0.10,600=0.44'.")] = ""
-    region: Annotated[str, Option(help="The country, for its electricity price and carbon: US, DE, KR, ...")] = ""
+    region: Annotated[
+        str, Option(help="The country that determines the electricity price and carbon intensity: US, DE, KR, ...")
+    ] = ""
     price: Prices = ()
     prices: PriceFile = None
     currency: CurrencyRate = ""
-    buy: Annotated[bool, Option(help="Consider only new cards; with --used, new and used ones.")] = False
-    used: Annotated[bool, Option(help="Consider only used cards; with --buy, new and used ones.")] = False
+    buy: Annotated[bool, Option(help="Consider only new cards, or new and used cards with --used.")] = False
+    used: Annotated[bool, Option(help="Consider only used cards, or new and used cards with --buy.")] = False
     rent: Annotated[bool, Option(help="Consider only rented GPUs.")] = False
-    vendor: Annotated[str, Option(help="The maker of the GPU: nvidia, amd, intel, apple or any (default: nvidia).")] = ""
+    vendor: Annotated[str, Option(help="The GPU vendor: nvidia, amd, intel, apple or any (default: nvidia).")] = ""
     laptop: Annotated[bool, Option(help="Consider only laptop GPUs.")] = False
     min_memory: Annotated[str, Option(help="Consider only GPUs with at least this much memory, such as 16GB.")] = ""
     deadline: Annotated[str, Option(help="The maximum duration of a run, such as '3 days' or 12h.")] = ""
     samples: Annotated[
         Optional[float],
-        Option(help="How many samples one run processes: images, sequences or generated tokens.", above=0, high=1e18),
+        Option(help="The number of samples per run: images, sequences or generated tokens.", above=0, high=1e18),
     ] = None
     max_gpus: Annotated[int, Option(help="The largest number of GPUs in one machine.", low=1, high=8)] = 4
-    psu: Annotated[Optional[float], Option(help="The power of your power supply in watts.", low=0, high=_MOST_MONEY)] = None
+    psu: Annotated[Optional[float], Option(help="The rated power of your power supply, in watts.", low=0, high=_MOST_MONEY)] = (
+        None
+    )
     machine: Annotated[
         Optional[float],
-        Option(help="The price of the rest of the machine; it then counts towards the budget.", low=0, high=_MOST_MONEY),
+        Option(help="The price of the rest of the machine; if given, it counts towards the budget.", low=0, high=_MOST_MONEY),
     ] = None
     machine_watts: Annotated[
         Optional[float], Option(help="The power of the rest of the machine in watts (default: 100).", low=0, high=_MOST_MONEY)

@@ -44,7 +44,7 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
     for option in (*short_of_memory(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
         if option.gpu.memory_bytes <= too_little:
             continue
-        progress(f"looking for memory savings on {option.gpu.name}")
+        progress(f"looking for memory savings on the {option.gpu.name}")
         one = _with_remedies(survey, option)
         if one is None:
             too_little = option.gpu.memory_bytes
@@ -115,13 +115,13 @@ def describe_remedy(survey: Survey, one: Remedied) -> str:
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         rungs = one.rungs.get(priced.job.model, ())
         if rungs:
-            room = f"it then needs {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
+            room = f"which then needs {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
             means = ", ".join(rung.title for rung in rungs)
             slower = f"a step takes {rungs[-1].cost:.2f} times as long"
             jobs.append(f"{priced.job.model} at batch {pace.batch} with these changes: {means} ({room}, and {slower})")
     see = f"`{_fit_of(survey, one)}` shows the details"
     cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{describe_card(survey, option)} can hold {'; and '.join(jobs)}. A run takes {time_text(option.run)}{cost}; {see}"
+    return f"{describe_card(survey, option)} can run {'; and '.join(jobs)}. A run takes {time_text(option.run)}{cost}; {see}"
 
 
 def _fit_of(survey: Survey, one: Remedied) -> str:

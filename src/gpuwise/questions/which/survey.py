@@ -13,6 +13,7 @@ from gpuwise.advise.choosing import Selection, UserLimits, best_bought, shortfal
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
 from gpuwise.box.types import Cards, CheckLine
+from gpuwise.core.articles import a
 from gpuwise.core.errors import BadValue
 from gpuwise.core.units import format_si, format_span
 from gpuwise.hardware.catalog import load_catalog
@@ -28,7 +29,6 @@ __all__ = [
     "SAME",
     "TIERS_USD",
     "Survey",
-    "a",
     "alike",
     "best_by_budget",
     "buys",
@@ -78,23 +78,13 @@ class Survey:
     @property
     def do(self) -> str:
         """What more or faster GPUs do so many times as fast."""
-        return "make a run" if self.query.text is None else "write"
+        return "make a run" if self.query.text is None else "generate text"
 
     def pace(self, run: TaskRun) -> str:
         """How fast the jobs are done, with the range, as a clause."""
         if self.query.text is None:
             return f"a run takes {time_text(run)}"
-        return f"text comes at {rate_text(run)}"
-
-
-def a(name: str) -> str:
-    return (
-        name
-        if name[0].isdigit()
-        else f"an {name}"
-        if name[:3] in ("RTX", "RX ", "AI ", "Arc") or name[0] in "AHLM"
-        else f"a {name}"
-    )
+        return f"text is generated at {rate_text(run)}"
 
 
 def buys(survey: Survey) -> list[Candidate]:
@@ -166,7 +156,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     near = [*near, *owns] or [gpu for gpu, _ in rents]
     if not (near or sold):
         raise BadValue(
-            "no GPU on sale or for rent matches these options",
+            "no GPU for sale or rent matches these options",
             hint="leave out `--min-memory`, `--vendor` or `--laptop`, or add a `--price`",
         )
     every = _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents), *used])
@@ -192,7 +182,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
-            f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} as you asked",
+            f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} with these options",
             hint="leave out `--precision`, or consider more GPUs with `--vendor any`",
         )
     failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}

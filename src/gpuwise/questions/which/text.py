@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.box.checks import worst
+from gpuwise.core.articles import the
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.prices import kind_text
 from gpuwise.questions.which.survey import format_rate
@@ -138,7 +139,7 @@ def _sum(answer: WhichAnswer, option: Candidate) -> str:
     """The parts of the total cost, in the user's numbers."""
     show, terms = answer.query.book.currency.show, answer.query.terms
     if option.total_usd is None:
-        return f"no price is published for {option.name}"
+        return f"no price is published for {the(option.name)}"
     machine = option.machine_usd or 0.0
     several = f"{option.gpu_count} x " if option.gpu_count > 1 else ""
     if option.rent is not None:
@@ -153,7 +154,7 @@ def _sum(answer: WhichAnswer, option: Candidate) -> str:
         )
         parts.append(f"{option.energy_kwh:,.0f} kWh{rate}")
     horizon = f"{terms.years:g} year{'' if terms.years == 1 else 's'}"
-    return f"{horizon} of {option.name}: {' + '.join(parts)} = {show(option.total_usd)}"
+    return f"{horizon} of {the(option.name)}: {' + '.join(parts)} = {show(option.total_usd)}"
 
 
 def _build(answer: WhichAnswer, option: Candidate) -> str:

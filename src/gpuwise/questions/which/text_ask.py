@@ -29,8 +29,8 @@ def text_asked(options: WhichOptions, models: Sequence[str]) -> TextAsked | None
             return _checked(options, task.prompt, task.output)
         if said:
             raise BadValue(
-                f"`{said}` is about a language model that generates text, but none was named",
-                hint=f"for example `--model llama-3-8b {said}`, or `--task llm-inference`",
+                f"`{said}` needs a language model, but none was named",
+                hint=f"try `--model llama-3-8b {said}`, or `--task llm-inference`",
             )
         return None
     if not said and not (_is_plain(options) and all(_writes(model, options.mode) for model in models)):
@@ -38,9 +38,7 @@ def text_asked(options: WhichOptions, models: Sequence[str]) -> TextAsked | None
     for model in models:
         find_shape(model)  # says what it looked for
     if options.mode == "train":
-        raise BadValue(
-            "`--mode train` and options for generating text exclude each other", hint=f"leave out `--mode` or `{said}`"
-        )
+        raise BadValue("`--mode train` cannot be combined with text generation options", hint=f"leave out `--mode` or `{said}`")
     return _checked(options, options.prompt, options.output)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpuwise.advise.candidates import Candidate
+from gpuwise.core.articles import a
 from gpuwise.core.units import GIB
-from gpuwise.questions.which.survey import Survey, a
+from gpuwise.questions.which.survey import Survey
 from gpuwise.questions.which.text_paces import TextPace
 
 __all__ = ["more_for_text", "nothing_fits", "shares"]
@@ -14,15 +15,15 @@ def shares(option: Candidate) -> str:
     """How several GPUs hold one model."""
     main = option.run.paces[0]
     tensor = isinstance(main, TextPace) and main.split == "tensor"
-    work = "and all work on every token" if tensor else "and one of them works at a time"
-    return f"each GPU holds a part of the model, so their memory adds up, {work}"
+    work = "and all GPUs work on every token" if tensor else "and one GPU works at a time"
+    return f"each GPU holds a part of the model, so the memory adds up, {work}"
 
 
 def more_for_text(added: str, gain: float, is_faster: bool, trouble: str) -> str:
     """What as many GPUs again would do."""
     if is_faster:
-        return f"{added} would write {gain:.2f} times as fast{trouble}"
-    return f"{added} would not write faster for one user, but would hold larger models, longer contexts and more users"
+        return f"{added} would generate text {gain:.2f} times as fast{trouble}"
+    return f"{added} would not generate text faster for one user, but would fit larger models, longer contexts and more users"
 
 
 def nothing_fits(survey: Survey) -> str:
@@ -31,6 +32,6 @@ def nothing_fits(survey: Survey) -> str:
     each = " on each GPU" if nearest.gpu_count > 1 else ""
     need, has = nearest.run.needed_bytes / GIB, nearest.run.paces[0].usable_bytes / GIB
     return (
-        f"Nothing fits: {a(nearest.name)} comes nearest, but needs {need:.1f} GiB{each} and has {has:.1f} GiB. Use fewer bits "
-        f"(`--weights q4_k_m`) or more GPUs (`--max-gpus 8`), or see what `gpuwise fit` suggests."
+        f"Nothing fits. The closest option, {a(nearest.name)}, has {has:.1f} of the {need:.1f} GiB needed{each}. Use fewer bits "
+        f"(`--weights q4_k_m`) or more GPUs (`--max-gpus 8`), or try the remedies that `gpuwise fit` lists."
     )

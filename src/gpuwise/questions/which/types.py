@@ -43,7 +43,7 @@ class WhichAnswer(Shown):
     data_date: date
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract."""
+        """The answer with the keys of the JSON contract."""
         return {
             "verdict": self.verdict,
             "question": self.query.title,

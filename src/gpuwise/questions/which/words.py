@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
 from gpuwise.advise.choosing import Selection, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
+from gpuwise.core.articles import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.remedied import Remedied
@@ -14,7 +15,6 @@ from gpuwise.questions.which.survey import (
     SAME,
     TIERS_USD,
     Survey,
-    a,
     alike,
     buys,
     describe_card,
@@ -32,7 +32,7 @@ from gpuwise.scale.cluster.shape import takes_bridge
 __all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
 
 _FAR = 3.0  # times the budget: listed last
-TROUBLE = "you have to copy your data and wait for free machines"
+TROUBLE = "you have to upload your data and wait for available machines"
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
@@ -56,8 +56,8 @@ def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
     if not spared:
         return ""
     option = spared[0].option
-    able = f"{describe_card(survey, option)} can run it as you asked; a run then takes {format_si(option.run.seconds, 's')}"
-    return f" With the memory savings that `gpuwise fit` lists, {able}."
+    able = f"{describe_card(survey, option)} can run the job as requested, and a run takes {format_si(option.run.seconds, 's')}"
+    return f" With the memory savings listed by `gpuwise fit`, {able}."
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
@@ -70,10 +70,10 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     if best.kind == "rent" and best.rent is not None:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = _half_of(survey, chosen) if chosen.bought else _why_not_bought(survey)
-        return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}; {why}."
+        return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}, and {why}."
     price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{price_kind(best)}"
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
-    return f"Buy {a(best.name)} ({price}): {time}; {_why_best(survey, chosen)}.{more}"
+    return f"Buy {a(best.name)} ({price}): {time}, and {_why_best(survey, chosen)}.{more}"
 
 
 def _describe_ways(survey: Survey) -> str:
@@ -88,14 +88,14 @@ def _sparing(priced: Priced) -> str:
     if not priced.skipped:
         return taken
     (_, first), *others = priced.skipped
-    usual = "full training" if priced.way in ("lora", "qlora") else "the usual way"
+    usual = "full training" if priced.way in ("lora", "qlora") else "the usual method"
     needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
     return f"{taken} ({', '.join(needs)}{_at_once(priced)})"
 
 
 def _at_once(priced: Priced) -> str:
     """Needs are stated for the smallest micro-batch."""
-    return ", even one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
+    return ", even with one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
 
 
 def _in_time(survey: Survey, run: TaskRun) -> str:
@@ -113,11 +113,11 @@ def _to_change(survey: Survey, best: Candidate) -> str:
     if not failed:
         return ""
     whose = "with your power supply" if survey.query.psu_watts else "in a typical machine"
-    return f" It does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
+    return f" This does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
 
 def _several(option: Candidate) -> str:
-    return " together" if option.gpu_count > 1 and option.kind != "rent" else " each" if option.gpu_count > 1 else ""
+    return " in total" if option.gpu_count > 1 and option.kind != "rent" else " each" if option.gpu_count > 1 else ""
 
 
 def _why_best(survey: Survey, chosen: Selection) -> str:
@@ -126,7 +126,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
         known = best is not None and best.upfront_usd is not None
-        least = f"it has the lowest cost per {survey.work} of all {_sold(survey, best)}" if best else ""
+        least = f"this card has the lowest cost per {survey.work} of all {_sold(survey, best)}" if best else ""
         return least if known else "no comparable card is faster at any price"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
@@ -137,7 +137,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         ]
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
-            return f"only sets that a typical machine cannot power or hold, such as {faster.name}, are faster for {most} or less"
+            return f"faster sets for {most} or less, such as {faster.name}, need more power or space than a typical machine has"
         return f"no faster {'single card' if several else 'option'} costs {most} or less"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
     return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
@@ -149,7 +149,7 @@ def _sold(survey: Survey, best: Candidate) -> str:
     able = [one for one in (*buys(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
     cheaper = any(not _costs_less(best, one) for one in able if one.gpu_count > best.gpu_count and one.usd_per_run is not None)
     timely = " that meet the deadline" if survey.query.limits.deadline_s is not None else ""
-    return f"single cards on sale{timely}" if cheaper else f"cards on sale{timely}"
+    return f"single cards for sale{timely}" if cheaper else f"cards for sale{timely}"
 
 
 def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
@@ -161,18 +161,18 @@ def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     if less < SAME:
         return ""
     hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
-    reach = "however many hours you use it" if hours is None else f"for up to {hours:.0f} hours of use a week"
+    reach = "at any number of hours" if hours is None else f"for up to {hours:.0f} hours of use a week"
     pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
     pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
     now = f"{168 * terms.utilization:.0f} hours, a {survey.work} costs {less:.0%} less"
-    return f" Renting {a(rented.name)} is cheaper {reach}: at {now}{pace} {TROUBLE}."
+    return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
 
 
 def _half_of(survey: Survey, chosen: Selection) -> str:
     rented, limits = chosen.rented, survey.query.limits
     able = [one.usd_per_run for one in buys(survey) if not shortfall(one, limits) and one.usd_per_run is not None]
     every = rented is not None and all(2 * (rented.usd_per_run or 0.0) <= each for each in able)
-    return f"a {survey.work} costs less than half of what it would on any {'' if every else 'single '}card on sale"
+    return f"a {survey.work} costs less than half as much as on any {'' if every else 'single '}card for sale"
 
 
 def _nothing_better(survey: Survey, chosen: Selection) -> str:
@@ -190,9 +190,9 @@ def _nothing_better(survey: Survey, chosen: Selection) -> str:
 
 def _why_not_bought(survey: Survey) -> str:
     return (
-        "no card on sale meets your limits"
+        "no card for sale meets your limits"
         if survey.query.kinds & {"buy new", "buy used"}
-        else f"it has the lowest cost per {survey.work} of all GPUs for rent"
+        else f"this GPU has the lowest cost per {survey.work} of all GPUs for rent"
     )
 
 
@@ -202,12 +202,14 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     value = min(shown, key=lambda option: option.usd_per_run or 0.0)
     fastest = min(shown, key=lambda option: option.run.seconds)
     more = value.run.seconds / fastest.run.seconds
-    faster = f"; {a(fastest.name)} ({survey.money(fastest.upfront_usd)}) is {more:.1f} times as fast" if more > 1 else ""
+    faster = (
+        f" {the(fastest.name, first=True)} ({survey.money(fastest.upfront_usd)}) is {more:.1f} times as fast." if more > 1 else ""
+    )
     price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
-        f"The best value is {a(value.name)} ({price}): it has the lowest cost per run of the cards below{faster}."
+        f"The best value is {a(value.name)} ({price}). It has the lowest cost per run of the cards below.{faster}"
         f"{renting(survey, chosen, value)} "
-        "The other rows are the best cards at other budgets. To get an answer for your own case, add `--model` and `--budget`."
+        "The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."
     )
 
 
@@ -220,26 +222,26 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     if not fitting:
         most = max(survey.options, key=lambda option: option.run.paces[0].usable_bytes)
         need = min(option.run.needed_bytes for option in survey.options)
-        split = "" if spared else " Split the model over several GPUs (`gpuwise plan`), or see what `gpuwise fit` suggests."
+        split = "" if spared else " Split the model over several GPUs (`gpuwise plan`), or try the remedies in `gpuwise fit`."
         return (
-            f"Nothing fits: even run in the way that needs the least memory, it needs {need / GIB:.1f} GiB on one GPU, and "
-            f"{a(most.name)} has {most.run.paces[0].usable_bytes / GIB:.1f} GiB.{split}"
+            f"Nothing fits. Even the method that saves the most memory needs {need / GIB:.1f} GiB on one GPU, but "
+            f"{a(most.name)} has only {most.run.paces[0].usable_bytes / GIB:.1f} GiB.{split}"
         )
     timely = [option for option in fitting if limits.deadline_s is None or option.run.seconds <= limits.deadline_s]
     if not timely:
         fastest = min(fitting, key=lambda option: option.run.seconds)
         more = "Allow more time, or use more GPUs (see `gpuwise plan`)."
         return (
-            f"No option meets the deadline: even the fastest, {a(fastest.name)}, takes {time_text(fastest.run)} per run. {more}"
+            f"No option meets the deadline. Even the fastest, {a(fastest.name)}, takes {time_text(fastest.run)} per run. {more}"
         )
     cheapest = min(timely, key=spent)
     if spent(cheapest) == float("inf"):
         known = (
             f"No price is published for any GPU that fits, so the budget of {survey.money(limits.budget_usd)} cannot be checked"
         )
-        return f'{known}. These are the fastest; if you know a price, add it with `--price "{cheapest.gpu.name}=…"`.'
+        return f'{known}. These are the fastest GPUs; if you know a price, add it with `--price "{cheapest.gpu.name}=…"`.'
     done = " and meets the deadline" if limits.deadline_s is not None else ""
-    what = f"the cheapest that fits{done} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
+    what = f"the cheapest option that fits{done} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
     what += f" (rent for {survey.query.terms.years:g} years)" if cheapest.kind == "rent" else ""
     used = [run.gpu for run in survey.older if run.fits]
     near = min(used, key=lambda gpu: abs((gpu.launch_usd or 0.0) - (limits.budget_usd or 0.0)), default=None)
@@ -280,7 +282,7 @@ def _rent_instead(survey: Survey) -> str:
     if survey.query.text:
         does = f"{hours * 3600 * best.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(best.run)}"
     hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour"
-    return f" For {survey.money(budget)} you could instead rent {hired}: {lasts}, or {does}."
+    return f" For {survey.money(budget)}, you could instead rent {hired}. That is {lasts}, or {does}."
 
 
 # ---------------------------------------------------------------- reasons
@@ -300,13 +302,13 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
         elif pace.bound == "launch" and not survey.query.text:
             found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
     if whole(option.gpu) and not survey.query.wanted.laptop:
-        found.append("this is a whole computer, so no other machine is counted")
+        found.append("this is a complete computer, so no separate machine is included")
     if option.gpu_count > 1:
         found.append(shares(option) if survey.query.text else "each GPU holds the whole model, so their memory does not add up")
         if takes_bridge(option.gpu) and option.kind != "rent":
-            found.append("no NVLink bridge is assumed; `gpuwise matters nvlink` shows what one would gain")
+            found.append("no NVLink bridge is assumed; `gpuwise matters nvlink` shows the gain from one")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
-        found.append(f"needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software instead of CUDA")
+        found.append(f"this GPU needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software instead of CUDA")
     found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(survey, option)]
     return tuple(found)
 
@@ -315,8 +317,8 @@ def _does_not_fit(priced: Priced, pace: JobPace) -> str:
     part = f" even at {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
     fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
     needs = f"it needs {pace.memory_bytes / GIB:.1f} GiB{part}"
-    each = " on each" if isinstance(pace, TextPace) and pace.gpu_count > 1 else ""
-    return f"{priced.job.model} {fits}: {needs}{each}, and {pace.usable_bytes / GIB:.1f} GiB is usable"
+    each = " on each GPU" if isinstance(pace, TextPace) and pace.gpu_count > 1 else ""
+    return f"{priced.job.model} {fits}: {needs}{each}, but only {pace.usable_bytes / GIB:.1f} GiB is usable"
 
 
 def _costs_less(one: Candidate, other: Candidate) -> bool:
@@ -348,12 +350,12 @@ def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chos
         short = next(pace for pace in option.run.paces if not pace.fits)
         return _does_not_fit(survey.priced[option.run.paces.index(short)], short)
     if broken == "deadline":
-        return f"a run takes {format_si(option.run.seconds, 's')}, longer than the deadline"
+        return f"a run takes {format_si(option.run.seconds, 's')}, which is longer than the deadline"
     if broken == "price":
         return "no price is published; add one with `--price`"
     if broken == "budget":
         over = spent(option) - (limits.budget_usd or 0.0)
-        return f"at {survey.money(spent(option))} it is {survey.money(over)} over the budget"
+        return f"at {survey.money(spent(option))}, it is {survey.money(over)} over the budget"
     failed = failures(survey, option)
     return failed[0].text if failed else _describe_rival(survey, option, shown, chosen)
 
@@ -367,13 +369,13 @@ def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate
     rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
     better = [other for other in rivals if _beats(other, option)]
     if better:
-        return f"slower and more expensive than {min(better, key=lambda other: other.gpu_count != option.gpu_count).name}"
+        return f"slower and more expensive than {the(min(better, key=lambda other: other.gpu_count != option.gpu_count).name)}"
     rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option)]
     if rent:
         return f"slower and more expensive than renting {a(rent[0].name)}"
     faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
     slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    between = f"falls between {faster.name} and {slower.name}" if faster and slower else "falls outside the options shown"
+    between = f"is between {the(faster.name)} and {the(slower.name)}" if faster and slower else "is outside the options shown"
     return f"{between} in time and cost; the table shows only a selection"
 
 

@@ -1,4 +1,4 @@
-"""Why was this training slow? From profiler files."""
+"""Why was this training run slow? The answer comes from profiler files."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def causes_figure(answer: WhyAnswer, *, format: str = "text") -> Figure:
         title=f"A step of {time_text(answer.view.step_s)} on {answer.device_name or 'an unknown device'}",
         subtitle=answer.verdict,
         panels=(_parts(answer), *([_gains(found)] if found else [])),
-        footer=f"gpuwise why {', '.join(answer.files)}. Gains are limited, because removing one bottleneck exposes the next.",
+        footer=f"gpuwise why {', '.join(answer.files)}. Gains are limited because removing one bottleneck exposes the next.",
     )
 
 
@@ -33,7 +33,7 @@ def _parts(answer: WhyAnswer) -> Bars:
     )
     longest = max((bar.segments[0].value for bar in bars), default=1.0)
     axis = Axis(title="share of the step", low=0.0, high=longest * 1.02, unit="%")
-    return Bars(title="What a step is made of", axis=axis, bars=bars, share=0.5)
+    return Bars(title="Parts of a step", axis=axis, bars=bars, share=0.5)
 
 
 def _gains(findings: tuple[Finding, ...]) -> Bars:

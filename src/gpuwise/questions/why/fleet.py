@@ -153,7 +153,7 @@ def _tasks(query: FleetQuery) -> list[FleetTask]:
     found = [url for text in named if is_url(text) for url in list_urls(text)]
     found += [str(path) for path in find_files(local, most=_MOST_FILES)] if local else []
     if not found:
-        raise BadValue("no profiler file was named", hint="for example `gpuwise why 'runs/*/trace.json.gz' --each file`")
+        raise BadValue("no profiler file was named", hint="try `gpuwise why 'runs/*/trace.json.gz' --each file`")
     runs: dict[str, list[str]] = {}
     for file in dict.fromkeys(found):
         runs.setdefault(file if each == "file" else _folder(file), []).append(file)
@@ -195,7 +195,7 @@ def diagnosed(task: FleetTask) -> bytes:
     except GpuwiseError as fault:
         return _lost(task, fault.message)
     except Exception as fault:  # one odd file must not end the diagnosis of thousands; the row says that it is our fault
-        return _lost(task, f"gpuwise failed on it ({type(fault).__name__}: {fault}); please report this bug")
+        return _lost(task, f"gpuwise failed ({type(fault).__name__}: {fault}); please report this bug")
 
 
 def _lost(task: FleetTask, reason: str) -> bytes:

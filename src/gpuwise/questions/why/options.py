@@ -12,9 +12,9 @@ from gpuwise.questions.common.options import Names, Option
 __all__ = ["FORMATS", "WhyLooks", "WhyOptions"]
 
 FORMATS = ("text", "markdown", "html")
-_FILES = "The traces from torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite); a folder or pattern for several ranks."
+_FILES = "Traces from torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite); use a folder or pattern for several ranks."
 _EACH = "For many runs: diagnose each file, or each folder of ranks, separately (file or folder)."
-_ON = "For many runs: where to compute (processes:4, dask://host:port); implies --each file."
+_ON = "For many runs: where to run (processes:4, dask://host:port); implies --each file."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,22 +25,22 @@ class WhyLooks:
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
-            raise BadValue(f"unknown format '{self.format}'", known=", ".join(FORMATS), hint="for example `--format html`")
+            raise BadValue(f"unknown format '{self.format}'", known=", ".join(FORMATS), hint="try `--format html`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyOptions:
-    """Explain why training is slow: where the time of a step goes, and the causes ranked by the gain from fixing them."""
+    """Explain why training is slow: show where the step time goes, and rank the causes by the gain from fixing them."""
 
     LOOKS: ClassVar[type] = WhyLooks
 
     files: Annotated[Names, Option(help=_FILES, argument=True, metavar="FILE...", page=False)] = field(kw_only=False)
-    model: Annotated[str, Option(help="The model that ran; gpuwise compares its step with the prediction.", page=False)] = ""
+    model: Annotated[str, Option(help="The model that ran; its step time is compared with the prediction.", page=False)] = ""
     gpu: Annotated[str, Option(help="The GPU, if the trace does not name it.")] = ""
-    compare: Annotated[str, Option(help="Another trace to compare with; explain the difference.", page=False)] = ""
+    compare: Annotated[str, Option(help="Another trace to compare with; the difference is explained.", page=False)] = ""
     each: Annotated[str, Option(help=_EACH, page=False)] = ""
     on: Annotated[str, Option(help=_ON, page=False)] = ""
     out: Annotated[
         Optional[Path], Option(help="For many runs: write the table to this .parquet, .csv or .jsonl file.", page=False)
     ] = None
-    fresh: Annotated[bool, Option(help="For many runs: discard the results of an earlier command.", page=False)] = False
+    fresh: Annotated[bool, Option(help="For many runs: discard earlier results.", page=False)] = False

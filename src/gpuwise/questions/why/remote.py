@@ -38,7 +38,7 @@ def _system(url: str) -> tuple[Any, str]:
             f"'{url}' cannot be reached: {missing}", hint=f"install the package that fsspec needs for {scheme}://"
         ) from None
     except ValueError as fault:
-        raise BadValue(f"cannot read from '{url}': {fault}", hint="for example `s3://bucket/runs/*.json.gz`") from None
+        raise BadValue(f"cannot read from '{url}': {fault}", hint="try `s3://bucket/runs/*.json.gz`") from None
     return system, str(path)
 
 

@@ -84,7 +84,7 @@ def _parts(answer: WhyAnswer) -> list[tuple[str, float]]:
 
 def _bar(answer: WhyAnswer, width: int | None) -> str:
     hidden = answer.view.parts.hidden_communication_s / answer.view.parts.step_s
-    beside = f"\ncommunication hidden behind compute: {hidden:.0%}" if hidden >= _LEAST_SHARE else ""
+    beside = f"\ncommunication that overlaps with compute: {hidden:.0%}" if hidden >= _LEAST_SHARE else ""
     return bar(_parts(answer), width) + beside
 
 

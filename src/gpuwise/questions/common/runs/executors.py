@@ -30,7 +30,7 @@ def executor_on(place: str) -> Iterator[Executor | None]:
     elif place.startswith("processes:") and place.removeprefix("processes:").isdigit():
         count = int(place.removeprefix("processes:"))
         if not 1 <= count <= _MOST_PROCESSES:
-            raise BadValue(f"invalid number of processes: --on {place}", hint=f"between 1 and {_MOST_PROCESSES}")
+            raise BadValue(f"invalid number of processes: --on {place}", hint=f"give a number between 1 and {_MOST_PROCESSES}")
         with _processes(count) as found:
             yield found
     else:

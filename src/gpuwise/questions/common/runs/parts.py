@@ -40,8 +40,8 @@ class Parts:
             known = None  # nothing was done for it
         if known is not None and known["question"] != asked:
             raise BadValue(
-                f"{self._folder} contains parts of another question: {_difference(known['question'], asked)}",
-                hint="run the same command as before to continue, choose another `--out`, or discard these parts with `--fresh`",
+                f"{self._folder} contains results from a different command: {_difference(known['question'], asked)}",
+                hint="run the same command as before to continue, choose another `--out`, or discard the results with `--fresh`",
             )
         if known is None and out is not None and out.exists() and not fresh:
             raise BadFile(
@@ -123,7 +123,7 @@ def alone(folder: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise BadFile(f"another run is using {folder}", hint="wait for it, stop it, or choose another `--out`") from None
+        raise BadFile(f"another run is using {folder}", hint="wait until it ends, stop it, or choose another `--out`") from None
     finally:
         with suppress(OSError):
             folder.rmdir()

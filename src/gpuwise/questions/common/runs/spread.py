@@ -14,7 +14,7 @@ from gpuwise.questions.common.runs.parts import Parts
 __all__ = ["Progress", "carry_out", "spread"]
 
 _AHEAD = 256  # tasks that are submitted and not done: enough for a cluster, little to lose or to hold in memory
-_HINT = "finished parts are kept: run the same command again to continue"
+_HINT = "run the same command again to continue; finished parts are kept"
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 
@@ -89,4 +89,4 @@ def _result(future: Future[bytes], task: T, lost: Callable[[T, str], bytes]) -> 
     except Exception as fault:
         if type(fault).__name__ != "KilledWorker":  # of Dask, which has tried it on several workers
             raise
-        return lost(task, "every worker that tried it was killed, probably because it ran out of memory")
+        return lost(task, "every worker that tried this part was killed, probably because it ran out of memory")

@@ -29,9 +29,9 @@ def check_table(path: Path) -> None:
     """Whether such a table can be written there: asked before the work."""
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
-            f"{path} does not have a supported table file extension",
+            f"{path} does not have a supported file extension",
             known=", ".join(ENDINGS),
-            hint=f"for example `--out {path.stem or 'results'}.parquet`",
+            hint=f"try `--out {path.stem or 'results'}.parquet`",
         )
     check_place(path, "results.parquet")
     if path.suffix.lower() == ".parquet":
@@ -46,7 +46,9 @@ def write_table(path: Path, types: Types, pieces: Iterable[Columns]) -> None:
         write(draft, types, pieces)
         draft.replace(path)
     except OSError as fault:
-        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the disk and the folder's permissions") from None
+        raise BadFile(
+            f"{path} cannot be written: {fault.strerror}", hint="check the free disk space and the folder's permissions"
+        ) from None
     finally:
         draft.unlink(missing_ok=True)
 

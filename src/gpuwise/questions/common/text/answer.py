@@ -1,4 +1,4 @@
-"""How fast does a language model write on a GPU? Answers in tokens, with the step they rest on."""
+"""How fast does a language model generate text on a GPU? Answers in tokens, with the underlying step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuwise.core.articles import the
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.core.units import GIB
 from gpuwise.engine.generation import (
     Generations,
@@ -66,12 +68,12 @@ class Generated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPrediction(Prediction):
-    """A step of decoding, and what it means for who waits for the text."""
+    """A decoding step, and what it means for the user who waits for the text."""
 
     generation: Generated
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of `predict`, with the figures of generation beside them."""
+        """The keys of `predict`, with the values for text generation added."""
         return {**Prediction.to_dict(self), "generation": self.generation.to_dict()}
 
 
@@ -103,7 +105,7 @@ def placed(serving: Serving, gpu: Gpu) -> Serving:
 
 
 def generated(serving: Serving, gpus: Sequence[Gpu]) -> list[Generated]:
-    """What users notice on each of these GPUs, all with the serving as it is."""
+    """The speed that users see on each of these GPUs, with the serving unchanged."""
     found = generate(serving, gpus)
     return [_generated(found, place, gpu) for place, gpu in enumerate(gpus)]
 
@@ -143,7 +145,7 @@ def _prediction(query: TextQuery, gpu: Gpu) -> TextPrediction:
 
 
 def predicted(query: TextQuery, found: Generations, gpu: Gpu) -> TextPrediction:
-    """What was found for one GPU alone, in the names of `predict`."""
+    """The result for a single GPU, with the keys of `predict`."""
     serving, point = found.serving, found.point
     said = _generated(found, 0, gpu)
     steps, memory = found.decode, memory_of(serving)
@@ -181,7 +183,7 @@ def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
     layers = round(serving.offloaded * serving.shape.layers)
     value = f"{layers} of {serving.shape.layers} layers on the CPU"
     ram = host_memory_bytes(serving.host) / GIB
-    effect = f"not all layers fit in its memory; a {serving.host.name} with {ram:.0f} GiB of system memory is assumed"
+    effect = f"not all layers fit in GPU memory; this assumes a {serving.host.name} CPU with {ram:.0f} GiB of system memory"
     return (assumed(f"{gpu.name} offload", value, effect, code="offload"),)
 
 
@@ -189,8 +191,8 @@ def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ..
     short = [result.gpu for result in results if not result.fits]
     if not short:
         return ()
-    names = ", ".join(gpu.name for gpu in short)
-    return (f"it does not fit on {names}; to see what would make it fit, run `{_fit_command(query, short)}`",)
+    names = either(the(gpu.name) for gpu in short)
+    return (f"the model does not fit on {names}; to see what would make it fit, run `{_fit_command(query, short)}`",)
 
 
 def _fit_command(query: TextQuery, short: Sequence[Gpu]) -> str:

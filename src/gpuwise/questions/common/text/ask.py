@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine.generation import Serving
@@ -137,8 +138,8 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
     if options.method:
         if options.asks_for_text:
             raise BadValue(
-                f"`--method {options.method}` trains a model, but you also gave options for generating text",
-                hint="leave out `--method`, or `--weights`, `--engine`, `--users` and the like",
+                f"`--method {options.method}` trains a model, but you also gave text generation options",
+                hint="leave out `--method`, or leave out `--weights`, `--engine`, `--users` and similar options",
             )
         return None
     if options.model.endswith(".gguf"):
@@ -154,15 +155,15 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
     _check_step_options(options)
     if options.mode == "train":
         raise BadValue(
-            "`--mode train` and options for generating text exclude each other",
-            hint="leave out `--mode`, or give `--method qlora` to train with packed weights",
+            "`--mode train` cannot be combined with text generation options",
+            hint="leave out `--mode`, or use `--method qlora` to train with quantized weights",
         )
     notes: Sequence[Assumption] = ()
     if not gpus:
         gpu_count, named = how_many(names(options.gpu), options.gpus)
         gpus, notes = named_gpus(named)
     if not gpus:
-        raise BadValue("no GPU was named", hint='for example `--gpu "RTX 3090"`')
+        raise BadValue("no GPU was named", hint='try `--gpu "RTX 3090"`')
     check_count(gpus, gpu_count, link)
     return text_query(
         options.model,
@@ -190,7 +191,7 @@ def _check_step_options(options: TextOptions) -> None:
     for name in ("batch", "seq", "phase", "compile", "stack", "input", "measured"):
         if getattr(options, name):
             instead = f"use `--{_INSTEAD[name]} {getattr(options, name)}`" if name in _INSTEAD else f"leave out `--{name}`"
-            raise BadValue(f"`--{name}` describes a step, but you asked for generated text", hint=instead)
+            raise BadValue(f"`--{name}` applies to a single step, not to text generation", hint=instead)
 
 
 def _asks_for_a_step(options: TextOptions) -> bool:
@@ -209,14 +210,14 @@ def _format_name(
         return next((name for name in names if name == text.strip().lower()), names[0])
     published = published_format(model, shape)
     if published:
-        said.append(assumed("weights", published, "what this model is published in; change it with `--weights`"))
+        said.append(assumed("weights", published, "the published format of this model; change it with `--weights`"))
         return published
     engine = find_engine(options.engine) if options.engine else None
     name = engine.default_format if engine else "fp16"
     if engine and any(refusal(engine, gpu, name) is not None for gpu in gpus) and name == "bf16":
         name = "fp16"  # what GPUs without bf16 run
-    effect = f"what {engine.title} usually runs" if engine else "16 bits, as most models are published"
-    said.append(assumed("weights", name, f"{effect}; 4 bits need a quarter of the memory: `--weights q4_k_m`"))
+    effect = f"the usual format for {engine.title}" if engine else "most models are published in 16 bits"
+    said.append(assumed("weights", name, f"{effect}; 4-bit weights (`--weights q4_k_m`) need a quarter of the memory"))
     return name
 
 
@@ -228,12 +229,12 @@ def _engine(text: str, weights: str, gpus: Sequence[Gpu], said: list[Assumption]
     able = [name for name in order if all(refusal(engines()[name], gpu, weights) is None for gpu in gpus)]
     if not able:
         raise BadValue(
-            f"no engine runs weights in {weights} on {' and '.join(gpu.name for gpu in gpus)}",
+            f"no engine supports {weights} weights on {' and '.join(the(gpu.name) for gpu in gpus)}",
             known=", ".join(engines()),
             hint="choose another format, such as `--weights q4_k_m`, or name fewer GPUs at once",
         )
     engine = engines()[able[0]]
-    said.append(assumed("engine", engine.title, f"the usual choice for these weights here; change it with `--engine {able[-1]}`"))
+    said.append(assumed("engine", engine.title, f"the usual choice for these weights; change it with `--engine {able[-1]}`"))
     return engine
 
 
@@ -244,18 +245,18 @@ def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption])
     longest = shape.context
     if longest and (options.context or prompt + output) > longest:
         raise BadValue(
-            f"{shape.name} supports at most {longest:,} tokens, but you asked for {options.context or prompt + output:,}",
-            hint=f"for example `--context {longest}`",
+            f"{shape.name} supports at most {longest:,} tokens, but {options.context or prompt + output:,} were requested",
+            hint=f"try `--context {longest}`",
         )
     if options.context and prompt + output > options.context:
         raise BadValue(
-            f"a prompt of {prompt:,} and an answer of {output:,} tokens do not fit in a context of {options.context:,}",
+            f"a prompt of {prompt:,} tokens and an output of {output:,} tokens do not fit in a context of {options.context:,}",
             hint="leave out `--context`, or shorten the prompt",
         )
     if options.prompt is None and options.context is None:
-        said.append(assumed("prompt", f"{prompt:,} tokens", "a turn of chat; change it with `--prompt`"))
+        said.append(assumed("prompt", f"{prompt:,} tokens", "typical for a chat turn; change it with `--prompt`"))
     if options.output is None:
-        said.append(assumed("output", f"{output:,} tokens", "a turn of chat; change it with `--output`"))
+        said.append(assumed("output", f"{output:,} tokens", "typical for a chat turn; change it with `--output`"))
     return prompt, output
 
 
@@ -264,13 +265,16 @@ def _split(engine: Engine, shape: LanguageShape, count: int, said: list[Assumpti
     if count == 1:
         return ""
     if not engine.splits:
-        raise BadValue(f"{engine.title} runs a model on one GPU only", hint="use another engine, or leave out `--gpus`")
+        raise BadValue(f"{engine.title} supports only one GPU per model", hint="use another engine, or leave out `--gpus`")
     split = usual_split(engine, shape.heads, count)
     if not split:
         raise BadValue(
-            f"{engine.title} cannot divide the {shape.heads} attention heads of {shape.name} among {count} GPUs",
-            hint="use a number of GPUs that divides them, or `--engine llama.cpp`, which gives each GPU whole layers",
+            f"{engine.title} cannot divide the {shape.heads} attention heads of {shape.name} evenly among {count} GPUs",
+            hint="use a number of GPUs that divides the heads, or `--engine llama.cpp`, which assigns whole layers to each GPU",
         )
-    words = {"tensor": "every matrix is divided among the GPUs", "layers": "each GPU holds some layers, and one works at a time"}
+    words = {
+        "tensor": "every matrix is divided among the GPUs",
+        "layers": "each GPU holds some of the layers, and only one GPU works at a time",
+    }
     said.append(assumed("gpus", f"{count} GPUs share one model", f"{words[split]}, as {engine.title} usually does"))
     return split

@@ -13,13 +13,15 @@ __all__ = ["CacheType", "Context", "Engine", "Output", "Prompt", "TextOptions", 
 _MOST_TOKENS = 2**31 - 1
 _FORMATS = "fp16, bf16, fp8, int8, int4, awq, gptq, nf4, mxfp4, nvfp4, q8_0, q6_k, q5_k_m, q4_k_m or q4_0"
 _ENGINES = "transformers, compile, vllm, sglang, tensorrt-llm, llama.cpp, ollama, exllama or mlx"
-Weights = Annotated[str, Option(help=f"How a language model's weights are stored for generation: {_FORMATS}.")]
-CacheType = Annotated[str, Option(help="Type of the key-value cache: fp16, bf16, fp8, int8, q8_0 or q4_0.")]
-Engine = Annotated[str, Option(help=f"Software that generates the text: {_ENGINES}.")]
-Users = Annotated[Optional[int], Option(help="Requests in flight at the same time (default: 1).", low=1, high=100_000)]
-Prompt = Annotated[Optional[int], Option(help="Tokens in each prompt (default: 512).", low=1, high=_MOST_TOKENS)]
-Output = Annotated[Optional[int], Option(help="Tokens in each answer (default: 256).", low=1, high=_MOST_TOKENS)]
-Context = Annotated[Optional[int], Option(help="Tokens of prompt and answer together.", low=2, high=_MOST_TOKENS)]
+Weights = Annotated[str, Option(help=f"The format of a language model's weights for generation: {_FORMATS}.")]
+CacheType = Annotated[str, Option(help="The type of the key-value cache: fp16, bf16, fp8, int8, q8_0 or q4_0.")]
+Engine = Annotated[str, Option(help=f"The inference engine that generates the text: {_ENGINES}.")]
+Users = Annotated[Optional[int], Option(help="The number of concurrent requests (default: 1).", low=1, high=100_000)]
+Prompt = Annotated[Optional[int], Option(help="The number of tokens in each prompt (default: 512).", low=1, high=_MOST_TOKENS)]
+Output = Annotated[Optional[int], Option(help="The number of tokens in each output (default: 256).", low=1, high=_MOST_TOKENS)]
+Context = Annotated[
+    Optional[int], Option(help="The total number of tokens in the prompt and the output.", low=2, high=_MOST_TOKENS)
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
