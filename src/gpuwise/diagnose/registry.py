@@ -58,15 +58,15 @@ _OF_GPUS: tuple[Callable[[Vitals], Finding | None], ...] = (
 _OF_STEPS: tuple[Callable[[Vitals], Finding | None], ...] = (input_starved.check_live, single_process_loader.check_live)
 
 _LIVE = {
-    "pcie_degraded": "the link's generation and width",
-    "vram_spill": "memory in use",
+    "pcie_degraded": "the PCIe generation and width",
+    "vram_spill": "GPU memory use",
     "throttled": "clocks, temperature and throttle reasons",
     "power_limited": "the power limit",
     "shared_gpu": "other processes on the GPU",
-    "cpu_starved": "the load of the CPU cores",
+    "cpu_starved": "the CPU load",
 }
 _OF_FLEETS = {  # what is the matter with several GPUs
-    gpu_fault.CODE: "errors, or no longer reporting",
+    gpu_fault.CODE: "errors or no longer reporting",
     idle_gpu.CODE: "almost idle",
     throttled.CODE: "throttled",
     vram_spill.CODE: "memory full and spilling to the host",
@@ -105,14 +105,14 @@ def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstaine
     if not vitals.gpus:
         names = [check.__module__.rpartition(".")[2] for check in _OF_GPUS]
         blind += [
-            Abstained(code=name, reason=vitals.blind, record_next="watch on a machine where the GPU's driver responds")
+            Abstained(code=name, reason=vitals.blind, record_next="run `gpuwise watch` on a machine with a working GPU driver")
             for name in names
         ]
     if not vitals.step_s:
         names = [check.__module__.rpartition(".")[2] for check in _OF_STEPS]
         blind += [Abstained(code=name, reason="no steps were found", record_next=vitals.without_steps) for name in names]
     if vitals.cores_used_fraction is None:
-        reason = next((fault for fault in vitals.faults if "cores" in fault), "the run was too short")
+        reason = next((fault for fault in vitals.faults if "CPU load" in fault), "the run was too short")
         blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch it for a few seconds on Linux"))
     return ranked(answer for answer in answers if answer is not None), tuple(blind)
 

@@ -13,9 +13,7 @@ _LEAST_LEFT = 0.05  # of a step, whatever is mended
 _ROUNDING = 1.005
 _REPORTED = ("gpu_fault",)  # by the driver: sure, however much is lost by it
 _WIDE = 3.0  # high over low: a gain known no better is not told with high confidence
-_ALL_GONE = (
-    "the upper end assumes that all of this time is saved and nothing else takes its place; the lower end assumes a modest fix"
-)
+_ALL_GONE = "the upper end assumes that all of this time is saved; the lower end assumes a modest improvement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
