@@ -52,7 +52,7 @@ def _refuse_detectors(torchvision: Any, name: str) -> None:
     if ".detection" in torchvision.models.get_model_builder(name).__module__:
         raise BadValue(
             f"torchvision:{name} selects boxes by tensor values, which a capture does not have",
-            hint="the zoo has detectors with a fixed number of boxes: `mask_rcnn`, `ssd300`, `yolov8s`",
+            hint="use a built-in detector with a fixed number of boxes: `mask_rcnn`, `ssd300`, `yolov8s`",
         )
 
 
