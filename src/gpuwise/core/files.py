@@ -22,10 +22,10 @@ def home() -> Path:
 def check_place(path: Path, example: str) -> None:
     """Whether a file can be written here, asked before long work, not after it; `example` is a name it could have."""
     if path.is_dir():
-        raise BadFile(f"{path} is a folder", hint=f"give the name of a file in it, such as `{path / example}`")
+        raise BadFile(f"{path} is a folder", hint=f"pass the name of a file in it, such as `{path / example}`")
     if not path.parent.is_dir():
         raise BadFile(
-            f"{path} cannot be written: there is no folder {path.parent}", hint=f"create it first: `mkdir -p {path.parent}`"
+            f"{path} cannot be written: folder {path.parent} does not exist", hint=f"create it first: `mkdir -p {path.parent}`"
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise BadFile(f"{path} cannot be written: {path.parent} is read-only", hint="choose a folder that you can write to")

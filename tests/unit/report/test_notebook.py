@@ -141,7 +141,7 @@ def test_a_drawing_takes_the_ink_of_the_notebook(answers: dict[str, Any]) -> Non
 
 
 def test_an_answer_without_a_chart_says_which_have_one(answers: dict[str, Any]) -> None:
-    with pytest.raises(BadValue, match="no chart for a MattersAnswer"):
+    with pytest.raises(BadValue, match="no chart is available for MattersAnswer"):
         answers["MattersAnswer"].figure()
 
 

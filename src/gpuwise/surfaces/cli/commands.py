@@ -79,15 +79,15 @@ _TYPES: dict[str, Any] = {
 }
 # What the command line adds to every question, or to those that ask for it with `SURFACE`.
 _EVERY = (
-    ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print the full answer with all assumptions.")),
-    ("json", bool, False, typer.Option("--json", help="Print the answer as JSON.")),
+    ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print the full output with all assumptions.")),
+    ("json", bool, False, typer.Option("--json", help="Print the output as JSON.")),
 )
 _SURFACE = {
     "figure": (
         "figure",
         Optional[Path],
         None,
-        typer.Option("--figure", help="Also draw the answer to FILE.svg, FILE.html or FILE.png."),
+        typer.Option("--figure", help="Also draw a chart to FILE.svg, FILE.html or FILE.png."),
     ),
     "strict": ("strict", bool, False, typer.Option("--strict", help="Exit with code 1 if the answer is no.")),
 }

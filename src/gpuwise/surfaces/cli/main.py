@@ -49,7 +49,7 @@ def main() -> None:
     except BrokenPipeError:
         _leave(0)  # the reader (head, less) has gone: no error
     except OSError as fault:
-        _complain(f"error: the answer cannot be written: {fault.strerror}\n\nhint: check the disk or the output file", 2)
+        _complain(f"error: the output cannot be written: {fault.strerror}\n\nhint: check the disk or the output file", 2)
 
 
 def _refuse(fault: Any) -> None:
