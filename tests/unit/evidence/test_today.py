@@ -108,7 +108,7 @@ def test_the_best_square_product_is_below_the_peak(tmp_path: Path) -> None:
         ({"model": "SwinMLP-B"}, "unknown model SwinMLP-B"),
         ({"size": "32"}, "the zoo has resnet50 at 224 pixels, not at 32"),
         ({"precision": "vendor choice"}, "unknown precision: vendor choice"),
-        ({"gpu": "GTX 1080", "precision": "bf16"}, "GTX 1080 has no bf16"),
+        ({"gpu": "GTX 1080", "precision": "bf16"}, "the GTX 1080 has no bf16"),
         ({"quantisation": "Q4_K_M"}, "weights in Q4_K_M are not predicted"),
         ({"stack": "vLLM 0.6.3, torch 2.4"}, "vLLM is not predicted by gpuwise"),
         ({"stack": "LoRA; torch 2.5"}, "adapters attach to linear layers"),

@@ -119,7 +119,5 @@ def checked(shape: LanguageShape, where: str) -> LanguageShape:
     }
     for fault, present in faults.items():
         if present:
-            raise BadValue(
-                f"{where} contradicts itself: {fault}", hint="use the configuration that was published with the weights"
-            )
+            raise BadValue(f"{where} is inconsistent: {fault}", hint="use the configuration that was published with the weights")
     return shape

@@ -115,10 +115,10 @@ def changed(head: bytes, at: int, form: str, value: int) -> bytes:
         (4, "<I", 1, "version 1"),
         (4, ">I", 3, "big-endian"),
         (8, "<Q", 2**63, "more than any model has"),
-        (8, "<Q", 900_000, "is cut"),
+        (8, "<Q", 900_000, "is truncated"),
         (16, "<Q", 2**63, "more than any model has"),
-        (16, "<Q", 60_000, "is cut"),
-        (24, "<Q", 2**62, "is cut"),
+        (16, "<Q", 60_000, "is truncated"),
+        (24, "<Q", 2**62, "is truncated"),
         (52, "<I", 77, "type 77"),
     ],
 )

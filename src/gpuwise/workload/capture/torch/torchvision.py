@@ -40,7 +40,7 @@ def subject(request: Request) -> Any:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         meant = either(f"`torchvision:{other}`" for other in near)
-        hint = f"did you mean {meant}?" if near else "see torchvision.models.list_models()"
+        hint = f"did you mean {meant}?" if near else "list all models with torchvision.models.list_models()"
         raise UnknownName(f"torchvision has no model '{name}'", looked_in=f"{len(known)} models", hint=hint)
     _refuse_detectors(torchvision, name)
     size = request.image or (299 if name == "inception_v3" else 224)
