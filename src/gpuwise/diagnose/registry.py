@@ -65,7 +65,7 @@ _LIVE = {
     "shared_gpu": "other processes on the GPU",
     "cpu_starved": "the CPU load",
 }
-_OF_FLEETS = {  # what is the matter with several GPUs
+_OF_FLEETS = {  # titles for several GPUs
     gpu_fault.CODE: "errors or no longer reporting",
     idle_gpu.CODE: "almost idle",
     throttled.CODE: "throttled",
@@ -80,7 +80,7 @@ CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS, 
 def run_checks(
     ranks: Sequence[Rank], expected: Expectation | Abstained | None
 ) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
-    """What is wrong, the largest gain first, and what this trace cannot tell. A slow step is not a cause and comes last."""
+    """Return the findings, largest gain first, and the checks that this trace does not support. A slow step comes last."""
     view = typical(ranks).view
     answers = [check(view) for check in _CHECKS]
     late = straggler.check_ranks(ranks)
@@ -93,13 +93,13 @@ def run_checks(
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The largest gain first, circumstances behind causes. That a step is slow is neither: told last."""
+    """Sort by gain, with circumstances after causes. A slow step is neither and comes last."""
     late = slower_than_expected.CODE
     return tuple(sorted(findings, key=lambda one: (one.code == late, one.circumstance, -one.gain.middle, -one.share_fraction)))
 
 
 def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
-    """What is wrong with a watched run, and what could not be seen of it."""
+    """Return the findings of a watched run, and the checks that could not run."""
     answers = [check(vitals) for check in (*_OF_STEPS, *_OF_GPUS, cpu_starved.check_live)]
     blind = []
     if not vitals.gpus:
@@ -118,7 +118,7 @@ def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstaine
 
 
 def run_fleet_checks(members: Sequence[Member]) -> tuple[FleetFinding, ...]:
-    """What is wrong with which of many GPUs: what is broken first, then what costs most."""
+    """Return the findings for many GPUs: faults first, then the largest losses."""
     named: dict[str, list[Named]] = {code: [] for code in _OF_FLEETS}
     for number, member in enumerate(members):
         answers = [gpu_fault.check_member(member)]
